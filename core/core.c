@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.c: the core object: options, environment, log, and the life of it all. */
+#include "core.h"
+
+#include "plugin/entry.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+const char *bp_version(void)
+{
+    return BP_VERSION;
+}
+
+const char *bp_env(const char *name)
+{
+    return secure_getenv(name);
+}
+
+static void log_to_stderr(void *ctx, uint32_t level, const char *text)
+{
+    static const char *const word[] = {"error", "warning", "info", "debug"};
+
+    (void)ctx;
+    fprintf(stderr, "backplane: %s: %s\n", word[level <= BP_LOG_DEBUG ? level : BP_LOG_DEBUG], text);
+}
+
+void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+
+    if (level > core->log_level) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&core->log_lock);
+    core->log(core->log_ctx, level, text);
+    pthread_mutex_unlock(&core->log_lock);
+}
+
+static uint32_t log_level(void)
+{
+    static const char *const word[] = {"error", "warn", "info", "debug"};
+    const char *wanted = bp_env("BP_LOG");
+
+    for (uint32_t i = 0; wanted && i <= BP_LOG_DEBUG; i++)
+        if (!strcasecmp(wanted, word[i])) return i;
+    return BP_LOG_WARN;
+}
+
+static uint32_t launch_width(void)
+{
+    const char *wanted = bp_env("BP_THREADS");
+    long n = wanted ? strtol(wanted, NULL, 10) : 0;
+    cpu_set_t set;
+
+    if (n >= 1 && n <= 4096) return (uint32_t)n;
+    if (sched_getaffinity(0, sizeof set, &set)) return 1;
+    return (uint32_t)CPU_COUNT(&set);
+}
+
+static enum bp_status check_options(const struct bp_core_options *o)
+{
+    if (o->size < sizeof(size_t) || o->size > 4096)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_core_create: options->size is %zu: set it to sizeof(struct bp_core_options)",
+                        o->size);
+    if (BP_HAS(o, allocator) && o->allocator && (!o->allocator->allocate || !o->allocator->release))
+        return bp_error(BP_ERR_INVALID, "bp_core_create: an allocator needs both allocate and release");
+    return BP_OK;
+}
+
+static enum bp_status copy_text(const char *text, char **out)
+{
+    if (!text) return BP_OK;
+    *out = strdup(text);
+    return *out ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_core_create: no memory for the options");
+}
+
+static enum bp_status take_options(struct bp_core *core, const struct bp_core_options *o)
+{
+    if (BP_HAS(o, log_ctx) && o->log) {
+        core->log = o->log;
+        core->log_ctx = o->log_ctx;
+    }
+    if (BP_HAS(o, allocator) && o->allocator) core->allocator = *o->allocator;
+    if (BP_HAS(o, plugin_path)) TRY(copy_text(o->plugin_path, &core->plugin_path));
+    if (BP_HAS(o, plugins)) TRY(copy_text(o->plugins, &core->plugins));
+    return BP_OK;
+}
+
+void bp_core_retain(struct bp_core *core)
+{
+    atomic_fetch_add_explicit(&core->refs, 1, memory_order_relaxed);
+}
+
+void bp_core_destroy(struct bp_core *core)
+{
+    if (!bp_core_is(core)) return;
+    if (atomic_fetch_sub_explicit(&core->refs, 1, memory_order_acq_rel) != 1) return;
+    for (uint32_t i = 0; i < core->n_entry; i++) bp_plugin_entry_destroy(core->entry[i]);
+    free(core->entry);
+    free(core->plugin_path);
+    free(core->plugins);
+    pthread_mutex_destroy(&core->lock);
+    pthread_mutex_destroy(&core->log_lock);
+    core->magic = 0;
+    free(core);
+}
+
+enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_core **out_core)
+{
+    struct bp_core *core;
+    enum bp_status status;
+
+    if (!out_core) return bp_error(BP_ERR_INVALID, "bp_core_create: out_core is NULL");
+    if (options) TRY(check_options(options));
+    core = calloc(1, sizeof *core);
+    if (!core) return bp_error(BP_ERR_MEMORY, "bp_core_create: no memory");
+    core->magic = BP_MAGIC_CORE;
+    atomic_init(&core->refs, 1);
+    core->log = log_to_stderr;
+    core->log_level = log_level();
+    core->allocator = bp_allocator_default;
+    core->width = launch_width();
+    pthread_mutex_init(&core->lock, NULL);
+    pthread_mutex_init(&core->log_lock, NULL);
+
+    status = options ? take_options(core, options) : BP_OK;
+    if (status == BP_OK) status = bp_plugin_search(core);
+    if (status) {
+        bp_core_destroy(core);
+        return status;
+    }
+    *out_core = core;
+    return BP_OK;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.h: what the files of the core share. Private: only core/ includes it. */
+#ifndef BP_CORE_PRIVATE_H
+#define BP_CORE_PRIVATE_H
+
+#include <backplane/backplane.h>
+#include <backplane/kernel.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Every handle begins with a magic word, so that a NULL or a handle of another kind is refused. */
+enum bp_magic {
+    BP_MAGIC_CORE = 0x42504301,
+    BP_MAGIC_DEVICE = 0x42504302,
+    BP_MAGIC_STREAM = 0x42504303,
+    BP_MAGIC_EVENT = 0x42504304,
+    BP_MAGIC_TENSOR = 0x42504305,
+    BP_MAGIC_PREPARED = 0x42504306,
+};
+
+struct bp_plugin_entry; /* plugin/entry.h */
+
+struct bp_core {
+    uint32_t magic;
+    _Atomic uint32_t refs; /* the app's, and one for each open device */
+
+    void (*log)(void *ctx, uint32_t level, const char *text);
+    void *log_ctx;
+    uint32_t log_level;
+    pthread_mutex_t log_lock; /* one message at a time */
+
+    struct bp_allocator allocator;
+    uint32_t width; /* threads that one launch may use: BP_THREADS, or the processors of this process */
+    char *plugin_path, *plugins; /* of the options, or NULL */
+
+    pthread_mutex_t lock; /* entries and devices; never held while a plugin runs */
+    struct bp_plugin_entry **entry;
+    uint32_t n_entry;
+    struct bp_device *devices; /* open ones, linked by next */
+};
+
+/* Checks a handle: NULL and handles of another kind give BP_ERR_INVALID with a message that names what
+ * was expected. Use: if (!bp_core_is(core)) return bp_not_a("core"); */
+static inline bool bp_core_is(const struct bp_core *core)
+{
+    return core && core->magic == BP_MAGIC_CORE;
+}
+enum bp_status bp_not_a(const char *what);
+
+/* Records the message of the running call on this thread; the value is status. A macro, so that compilers
+ * see that a failure is not BP_OK. */
+#define bp_error(status, ...) (bp_error_write(__VA_ARGS__), (status))
+void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes its
+ * status on and, if it failed without a reason, writes one. */
+void bp_error_enter(void);
+enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback);
+
+/* Fills a struct of the app that begins with its size: it gets the fields that it knows. */
+enum bp_status bp_answer(void *out, const void *full, size_t full_size);
+
+/* Logs text through the core's sink if level is wanted. */
+void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* getenv, or NULL in a set-uid process. */
+const char *bp_env(const char *name);
+
+/* The core's memory, from the app's allocator. */
+extern const struct bp_allocator bp_allocator_default;
+void *bp_core_allocate(struct bp_core *core, size_t size, size_t alignment);
+void bp_core_release(struct bp_core *core, void *memory, size_t size);
+
+void bp_core_retain(struct bp_core *core);
+
+/* Passes a failure on. */
+#define TRY(expression) \
+    do { \
+        enum bp_status try_status_ = (expression); \
+        if (try_status_) return try_status_; \
+    } while (0)
+
+#endif

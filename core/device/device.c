@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c: opening devices by name, and what is known of them. */
+#include "device.h"
+
+#include "../memory/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bp_device_retain(struct bp_device *device)
+{
+    atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
+}
+
+/* The last reference goes under the core's lock, so that nobody finds a device that is on its way out. */
+void bp_device_release(struct bp_device *device)
+{
+    struct bp_core *core = device->core;
+    struct bp_device **at = &core->devices;
+    uint32_t refs = atomic_load_explicit(&device->refs, memory_order_relaxed);
+
+    while (refs > 1)
+        if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs - 1, memory_order_release,
+                                                  memory_order_relaxed))
+            return;
+    pthread_mutex_lock(&core->lock);
+    if (atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1) {
+        pthread_mutex_unlock(&core->lock);
+        return;
+    }
+    while (*at != device) at = &(*at)->next;
+    *at = device->next;
+    pthread_mutex_unlock(&core->lock);
+
+    bp_memory_finish(device);
+    pthread_mutex_destroy(&device->memory_lock);
+    device->magic = 0;
+    free(device);
+    bp_core_destroy(core);
+}
+
+void bp_device_destroy(struct bp_device *device)
+{
+    if (bp_device_is(device)) bp_device_release(device);
+}
+
+static uint32_t emulated(const struct bp_runtime *runtime)
+{
+    return (runtime->stream_create ? 0 : BP_EMULATED_STREAMS) |
+           (runtime->event_create ? 0 : BP_EMULATED_EVENTS) |
+           (runtime->stream_wait ? 0 : BP_EMULATED_STREAM_WAIT) |
+           (runtime->memory_info ? 0 : BP_EMULATED_MEMORY_INFO);
+}
+
+static enum bp_status read_properties(struct bp_device *device)
+{
+    struct bp_device_properties *p = &device->properties;
+    struct bp_plugin_entry *entry = device->entry;
+
+    p->size = sizeof *p;
+    bp_error_enter();
+    TRY(bp_error_leave(entry->runtime.device_properties(entry->self, device->index, p),
+                       entry->plugin.name, "device_properties"));
+    p->size = sizeof *p;
+    p->name[sizeof p->name - 1] = p->driver[sizeof p->driver - 1] = 0;
+    if (!p->alignment) p->alignment = 256;
+    if (p->alignment & (p->alignment - 1) || p->alignment > 1 << 20)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: alignment is %llu: expected a power of two up to 1 MiB; the plugin's "
+                        "device_properties is at fault",
+                        device->name, (unsigned long long)p->alignment);
+    device->alignment = p->alignment;
+    device->is_inline = p->flags & BP_DEVICE_INLINE;
+    device->host_visible = p->flags & BP_DEVICE_HOST_VISIBLE;
+    device->emulated = emulated(&entry->runtime);
+    return BP_OK;
+}
+
+/* Under core->lock: a device that is open already, with a new reference. */
+static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry *entry, uint32_t index)
+{
+    for (struct bp_device *d = core->devices; d; d = d->next)
+        if (d->entry == entry && d->index == index) {
+            bp_device_retain(d);
+            return d;
+        }
+    return NULL;
+}
+
+static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
+{
+    struct bp_device *device = calloc(1, sizeof *device);
+
+    if (!device) return NULL;
+    device->magic = BP_MAGIC_DEVICE;
+    atomic_init(&device->refs, 1);
+    device->core = entry->core;
+    device->entry = entry;
+    device->index = index;
+    snprintf(device->name, sizeof device->name, "%.48s:%u", entry->plugin.kind, index);
+    pthread_mutex_init(&device->memory_lock, NULL);
+    return device;
+}
+
+/* Two threads may open one device at once: the plugin is asked without a lock, the first to enter wins. */
+static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index, struct bp_device **out)
+{
+    struct bp_core *core = entry->core;
+    struct bp_device *device = make(entry, index), *found;
+    enum bp_status status = device ? read_properties(device) : bp_error(BP_ERR_MEMORY, "no memory for a device");
+
+    if (status == BP_OK) {
+        pthread_mutex_lock(&core->lock);
+        found = find_open(core, entry, index);
+        if (!found) {
+            device->next = core->devices;
+            core->devices = device;
+            bp_core_retain(core);
+        }
+        pthread_mutex_unlock(&core->lock);
+        *out = found ? found : device;
+        if (!found) return BP_OK;
+    }
+    if (device) pthread_mutex_destroy(&device->memory_lock);
+    free(device);
+    return status;
+}
+
+enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32_t index,
+                                   struct bp_device **out_device)
+{
+    struct bp_plugin_entry *entry = NULL;
+
+    if (!bp_core_is(core)) return bp_not_a("core");
+    if (!out_device) return bp_error(BP_ERR_INVALID, "bp_device_create_at: out_device is NULL");
+    pthread_mutex_lock(&core->lock);
+    if (plugin < core->n_entry) entry = core->entry[plugin];
+    pthread_mutex_unlock(&core->lock);
+    if (!entry)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_device_create_at: there is no plugin %u, only %u", plugin,
+                        bp_core_plugins(core));
+    TRY(bp_plugin_load(entry));
+    if (index >= entry->n_device)
+        return bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u", entry->plugin.kind,
+                        index, entry->plugin.name, entry->n_device);
+    return open_device(entry, index, out_device);
+}
+
+/* "kind" or "kind:index". */
+static enum bp_status parse_name(const char *name, char *kind, size_t size, uint32_t *out_index)
+{
+    size_t n = strcspn(name, ":");
+    char *end = "";
+    unsigned long index = 0;
+
+    if (name[n] == ':') index = strtoul(name + n + 1, &end, 10);
+    if (!n || n >= size || *end || (name[n] == ':' && (name[n + 1] < '0' || name[n + 1] > '9')) || index > 65535)
+        return bp_error(BP_ERR_INVALID, "device name '%.80s': expected kind or kind:index, such as cpu:0", name);
+    memcpy(kind, name, n);
+    kind[n] = 0;
+    *out_index = (uint32_t)index;
+    return BP_OK;
+}
+
+/* The entries of one kind, best first: n of them in list. */
+static uint32_t entries_of_kind(struct bp_core *core, const char *kind, struct bp_plugin_entry **list,
+                                uint32_t max)
+{
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; i < core->n_entry && n < max; i++) {
+        struct bp_plugin_entry *e = core->entry[i];
+        uint32_t at = n;
+        if (!e->manifest.kind || strcmp(e->manifest.kind, kind)) continue;
+        for (; at > 0 && list[at - 1]->manifest.priority < e->manifest.priority; at--) list[at] = list[at - 1];
+        list[at] = e;
+        n++;
+    }
+    pthread_mutex_unlock(&core->lock);
+    return n;
+}
+
+static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
+{
+    char kinds[512] = "";
+    size_t used = 0;
+
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; i < core->n_entry && used < sizeof kinds - 64; i++)
+        if (core->entry[i]->manifest.kind)
+            used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.48s", core->entry[i]->manifest.kind);
+    pthread_mutex_unlock(&core->lock);
+    return bp_error(BP_ERR_NOT_FOUND, "device kind '%s': no plugin serves it; there are:%s (`bp list` shows them)",
+                    kind, *kinds ? kinds : " none");
+}
+
+enum bp_status bp_device_create(struct bp_core *core, const char *name, struct bp_device **out_device)
+{
+    enum { MAX = 32 };
+    struct bp_plugin_entry *list[MAX];
+    char kind[49];
+    uint32_t index, n;
+    enum bp_status status = BP_OK, first = BP_OK;
+    char why[1024] = "";
+
+    if (!bp_core_is(core)) return bp_not_a("core");
+    if (!name || !out_device) return bp_error(BP_ERR_INVALID, "bp_device_create: name or out_device is NULL");
+    TRY(parse_name(name, kind, sizeof kind, &index));
+    n = entries_of_kind(core, kind, list, MAX);
+    if (!n) return no_such_kind(core, kind);
+    for (uint32_t i = 0; i < n; i++) {
+        status = bp_plugin_load(list[i]);
+        if (status == BP_OK && index >= list[i]->n_device)
+            status = bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u", kind, index,
+                              list[i]->plugin.name, list[i]->n_device);
+        if (status == BP_OK) return open_device(list[i], index, out_device);
+        if (i == 0) {
+            first = status;
+            snprintf(why, sizeof why, "%s", bp_error_message());
+        }
+    }
+    return bp_error(first, "%s", why);
+}
+
+const char *bp_device_name(struct bp_device *device)
+{
+    return bp_device_is(device) ? device->name : "";
+}
+
+uint32_t bp_device_emulated(struct bp_device *device)
+{
+    return bp_device_is(device) ? device->emulated : 0;
+}
+
+enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_properties *out)
+{
+    if (!bp_device_is(device)) return bp_not_a("device");
+    return bp_answer(out, &device->properties, sizeof device->properties);
+}
+
+enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out)
+{
+    struct bp_memory_stats s = {sizeof s, 0, 0, 0, 0, 0};
+    struct bp_plugin_entry *entry;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    entry = device->entry;
+    pthread_mutex_lock(&device->memory_lock);
+    s.allocated = device->allocated;
+    s.peak = device->peak;
+    s.allocations = device->allocations;
+    pthread_mutex_unlock(&device->memory_lock);
+    if (entry->runtime.memory_info) {
+        bp_error_enter();
+        TRY(bp_error_leave(entry->runtime.memory_info(entry->self, device->index, &s.free, &s.total),
+                           entry->plugin.name, "memory_info"));
+    } else {
+        s.total = device->properties.memory;
+        s.free = s.total > s.allocated ? s.total - s.allocated : 0;
+    }
+    return bp_answer(out, &s, sizeof s);
+}
+
+uint32_t bp_device_kernels(struct bp_device *device)
+{
+    return bp_device_is(device) ? device->entry->n_kernel : 0;
+}
+
+enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index, struct bp_kernel_info *out)
+{
+    struct bp_kernel_info info = {.size = sizeof info};
+    const struct bp_kernel *k;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (index >= device->entry->n_kernel)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_device_kernel: there is no row %u, only %u", index,
+                        device->entry->n_kernel);
+    k = &device->entry->kernel[index];
+    info.op = k->op;
+    info.name = k->name;
+    memcpy(info.types, k->types, sizeof info.types);
+    info.flags = k->flags;
+    info.priority = k->priority;
+    info.reason = device->entry->kernel_reason[index] ? device->entry->kernel_reason[index] : "";
+    return bp_answer(out, &info, sizeof info);
+}
+
+void bp_device_advance(struct bp_device *device, uint64_t number)
+{
+    uint64_t done = atomic_load_explicit(&device->done, memory_order_relaxed);
+
+    while (done < number)
+        if (atomic_compare_exchange_weak(&device->done, &done, number)) break;
+    bp_memory_collect(device);
+}
+
+enum bp_status bp_device_synchronize(struct bp_device *device)
+{
+    struct bp_plugin_entry *entry;
+    uint64_t submitted;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    entry = device->entry;
+    submitted = atomic_load(&device->submitted);
+    bp_error_enter();
+    TRY(bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL), entry->plugin.name,
+                       "synchronize"));
+    bp_device_advance(device, submitted);
+    return BP_OK;
+}

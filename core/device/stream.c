@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.c: streams: an order of work, a number for each piece of it, and a failure that stays. */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum bp_status bp_stream_create(struct bp_device *device, struct bp_stream **out_stream)
+{
+    struct bp_stream *stream;
+    struct bp_plugin_entry *entry;
+    enum bp_status status = BP_OK;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (!out_stream) return bp_error(BP_ERR_INVALID, "bp_stream_create: out_stream is NULL");
+    stream = calloc(1, sizeof *stream);
+    if (!stream) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
+    entry = device->entry;
+    if (entry->runtime.stream_create) {
+        bp_error_enter();
+        status = bp_error_leave(entry->runtime.stream_create(entry->self, device->index, &stream->handle),
+                                entry->plugin.name, "stream_create");
+    }
+    if (status) {
+        free(stream);
+        return status;
+    }
+    stream->scope.magic = BP_MAGIC_STREAM;
+    atomic_init(&stream->refs, 1);
+    stream->device = device;
+    bp_device_retain(device);
+    pthread_mutex_init(&stream->lock, NULL);
+    *out_stream = stream;
+    return BP_OK;
+}
+
+void bp_stream_release(struct bp_stream *stream)
+{
+    struct bp_device *device = stream->device;
+
+    if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) != 1) return;
+    bp_stream_drain(stream); /* a failure was for synchronize to tell */
+    if (device->entry->runtime.stream_create)
+        device->entry->runtime.stream_destroy(device->entry->self, device->index, stream->handle);
+    pthread_mutex_destroy(&stream->lock);
+    stream->scope.magic = 0;
+    free(stream->why);
+    free(stream);
+    bp_device_release(device);
+}
+
+void bp_stream_destroy(struct bp_stream *stream)
+{
+    if (!bp_stream_is(stream)) return;
+    bp_stream_drain(stream);
+    bp_stream_release(stream);
+}
+
+enum bp_status bp_stream_check(struct bp_stream *stream)
+{
+    uint32_t failed = atomic_load_explicit(&stream->failed, memory_order_acquire);
+
+    if (!failed) return BP_OK;
+    return bp_error((enum bp_status)failed, "%s: the stream has failed before: %s", stream->device->name,
+                    stream->why ? stream->why : "");
+}
+
+/* The first failure stays; its message is on this thread. */
+static void fail(struct bp_stream *stream, enum bp_status status)
+{
+    pthread_mutex_lock(&stream->lock);
+    if (!atomic_load_explicit(&stream->failed, memory_order_relaxed)) {
+        stream->why = strdup(bp_error_message());
+        atomic_store_explicit(&stream->failed, status, memory_order_release);
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+enum bp_status bp_stream_drain(struct bp_stream *stream)
+{
+    struct bp_device *device = stream->device;
+    struct bp_plugin_entry *entry = device->entry;
+    uint64_t submitted = atomic_load(&device->submitted);
+    enum bp_status status;
+
+    if (device->is_inline) return bp_stream_check(stream);
+    bp_error_enter();
+    status = bp_error_leave(entry->runtime.synchronize(entry->self, device->index, stream->handle),
+                            entry->plugin.name, "synchronize");
+    if (status) fail(stream, status);
+    else if (device->emulated & BP_EMULATED_STREAMS) bp_device_advance(device, submitted);
+    return status ? status : bp_stream_check(stream);
+}
+
+enum bp_status bp_stream_synchronize(struct bp_stream *stream)
+{
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    return bp_stream_drain(stream);
+}
+
+uint64_t bp_stream_last(struct bp_stream *stream)
+{
+    return bp_stream_is(stream) ? atomic_load(&stream->last) : 0;
+}
+
+struct bp_scope *bp_stream_scope(struct bp_stream *stream)
+{
+    return bp_stream_is(stream) ? &stream->scope : NULL;
+}
+
+struct bp_device *bp_stream_device(struct bp_stream *stream)
+{
+    return bp_stream_is(stream) ? stream->device : NULL;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* error.c: the message of a failed call, kept for each thread, and the names of statuses. */
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[2048];
+static _Thread_local bool written; /* since bp_error_enter */
+
+const char *bp_error_message(void)
+{
+    return message;
+}
+
+/* The arguments may point into the old message. */
+void bp_error_write(const char *format, ...)
+{
+    char text[sizeof message];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(message, text, strlen(text) + 1);
+    written = true;
+}
+
+enum bp_status bp_not_a(const char *what)
+{
+    return bp_error(BP_ERR_INVALID, "expected a %s, got NULL or something else", what);
+}
+
+void bp_error_enter(void)
+{
+    written = false;
+}
+
+enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback)
+{
+    if (status == BP_OK) return BP_OK;
+    if (!written)
+        bp_error_write("plugin %s: %s failed and gave no reason: %s", plugin, callback,
+                       bp_status_text(status));
+    return status;
+}
+
+enum bp_status bp_answer(void *out, const void *full, size_t full_size)
+{
+    size_t size = out ? *(size_t *)out : 0;
+
+    if (size < sizeof(size_t) || size > 65536)
+        return bp_error(BP_ERR_INVALID, "out is NULL, or its size field is not set to its sizeof");
+    memcpy(out, full, size < full_size ? size : full_size);
+    *(size_t *)out = size;
+    return BP_OK;
+}
+
+const char *bp_status_name(enum bp_status status)
+{
+    switch (status) {
+#define X(name, number, text) \
+    case BP_##name: return "BP_" #name;
+        BP_STATUSES(X)
+#undef X
+    }
+    return "BP_ERR_?";
+}
+
+const char *bp_status_text(enum bp_status status)
+{
+    switch (status) {
+#define X(name, number, text) \
+    case BP_##name: return text;
+        BP_STATUSES(X)
+#undef X
+    }
+    return "a status that this version does not know";
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* call.h: operators by name. The typed calls of ops.h (bp_op_add, bp_op_conv, ...) are made of these. */
+#ifndef BP_CALL_H
+#define BP_CALL_H
+
+#include <backplane/api.h>
+#include <backplane/op.h>
+#include <backplane/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The operator of a name or an alias; NULL if there is none. Constant data. */
+BP_API const struct bp_opinfo *bp_opinfo_find(const char *name);
+
+/* All operators, 0 to bp_opinfo_count() - 1, in the order of ops.def. NULL past the end. */
+BP_API uint32_t bp_opinfo_count(void);
+BP_API const struct bp_opinfo *bp_opinfo_at(uint32_t index);
+
+/* One declared input: n tensors; n is 1 unless the port is variadic or optional (0, or one NULL: absent). */
+struct bp_arg {
+    struct bp_tensor *const *at;
+    size_t n;
+};
+
+/* A call of an operator. */
+struct bp_call { /* parameters */
+    size_t size;
+    const char *op;
+    const struct bp_arg *in; /* one for each declared input; optional ones at the end may be left out */
+    size_t n_in;
+    const void *attrs;       /* the operator's attribute struct; NULL: all defaults */
+    const char *kernel;      /* only this kernel row will do; NULL: the best */
+};
+
+/* Runs the operator. out: n_out entries, one for each declared output (optional ones at the end may be
+ * left out). On entry an entry is NULL, and a new tensor is made, or a tensor of the right device, dtype
+ * and shape, which is written; want: 0 for an optional output that is not wanted (NULL: all are).
+ *
+ * BP_ERR_INVALID: something about the arguments, the message says what was expected.
+ * BP_ERR_UNSUPPORTED: the device has no kernel for it, the message says why each row was passed over. */
+BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call, struct bp_tensor **out,
+                                  size_t n_out, const uint8_t *want);
+
+/* The gradients of one call. in and attrs as they were; out: its results; dy: their gradients (NULL:
+ * zero). dx: one entry for each tensor of in, in order; an entry for which want is 1 is set to a new
+ * tensor, or to NULL if the gradient is zero. BP_ERR_UNSUPPORTED: the operator has no gradient. */
+BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
+                                       struct bp_tensor *const *out, struct bp_tensor *const *dy, size_t n_out,
+                                       const uint8_t *want, struct bp_tensor **out_dx, size_t n_dx);
+
+/* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. */
+struct bp_prepared;
+
+/* Prepares call for tensors of the types of those given; the tensors are not kept. */
+BP_API enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
+                                         struct bp_prepared **out_prepared);
+BP_API void bp_prepared_destroy(struct bp_prepared *prepared);
+
+/* The kernel row that it runs. */
+BP_API const char *bp_prepared_kernel(struct bp_prepared *prepared);
+
+/* What output index is to be: dtype, rank, shape (info of a tensor without data). */
+BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index, struct bp_tensor_info *out);
+
+/* Runs it on stream. in, out: tensors of the types it was prepared for, flat, in declared order; absent
+ * ones NULL. attrs: NULL, or a struct that differs from the prepared one in RUN attributes only. */
+BP_API enum bp_status bp_prepared_run(struct bp_prepared *prepared, struct bp_stream *stream,
+                                      struct bp_tensor *const *in, size_t n_in, struct bp_tensor *const *out,
+                                      size_t n_out, const void *attrs);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.h: a core finds plugins and loads them when a device of theirs is first asked for. */
+#ifndef BP_CORE_H
+#define BP_CORE_H
+
+#include <backplane/api.h>
+#include <backplane/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bp_core;
+
+/* Host memory of tensors on host-visible devices, of plans and of staging. Any thread may call both.
+ * allocate: NULL when there is none left; alignment is a power of two. */
+struct bp_allocator {
+    void *ctx;
+    void *(*allocate)(void *ctx, size_t size, size_t alignment);
+    void (*release)(void *ctx, void *memory, size_t size);
+};
+
+/* All fields may be zero. */
+struct bp_core_options { /* parameters */
+    size_t size;
+
+    /* Takes each message at or above log_level instead of standard error. level: enum bp_log_level.
+     * Called on the thread that has something to say, one message at a time. */
+    void (*log)(void *ctx, uint32_t level, const char *text);
+    void *log_ctx;
+
+    const struct bp_allocator *allocator; /* copied; NULL: malloc */
+
+    const char *plugin_path; /* directories, ':' between, searched before all others */
+    const char *plugins;     /* which plugins may be loaded, as BP_PLUGINS: "cuda,!hip*" */
+};
+
+/* Makes a core and reads the manifests of plugins; opens no plugin. NULL options: all defaults.
+ *
+ * Search order: options, BP_PLUGIN_PATH, the directory `backplane` beside this library, the system
+ * directory; each with its immediate sub-directories. BP_PLUGINS or options select by glob on the name.
+ * BP_LOG=error|warn|info|debug sets what is logged (default warn). In a set-uid process the
+ * environment is ignored. */
+BP_API enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_core **out_core);
+BP_API void bp_core_destroy(struct bp_core *core);
+
+/* "0.1.0", the version of this library. */
+BP_API const char *bp_version(void);
+
+/* What is known of a plugin. */
+enum bp_plugin_state {
+    BP_PLUGIN_UNPROBED = 0, /* its manifest was read, no more */
+    BP_PLUGIN_READY = 1,    /* loaded, and has devices */
+    BP_PLUGIN_ABSENT = 2,   /* sound, but its hardware or driver is not on this machine */
+    BP_PLUGIN_BROKEN = 3,   /* could not be used; reason says why */
+};
+
+/* The steps from a manifest to a device, in order. X(NAME, word, what is done). */
+#define BP_PLUGIN_STEPS(X) \
+    X(FILE, file, "the manifest and the library are there and can be read") \
+    X(MANIFEST, manifest, "the manifest is well formed and complete, and this machine is what it asks for") \
+    X(TRUST, trust, "nobody but root and the user can change the files, the hash is right") \
+    X(OPEN, open, "the library is mapped with all that it needs, its constructors run") \
+    X(ENTRY, entry, "it has the function bp_plugin_get, which answers with a table") \
+    X(VERSION, version, "ABI, build, names and tables are what the core and the manifest expect") \
+    X(CREATE, create, "the plugin makes an instance: finds its driver, starts it") \
+    X(DEVICES, devices, "it says how many devices there are")
+
+enum bp_plugin_step {
+#define X(NAME, word, text) BP_STEP_##NAME,
+    BP_PLUGIN_STEPS(X)
+#undef X
+    BP_STEP_COUNT,
+};
+
+struct bp_plugin_info { /* answer: set size before the call */
+    size_t size;
+    const char *name, *kind, *version;
+    const char *manifest; /* path, or "" for a plugin loaded by its path */
+    const char *library;  /* path */
+    const char *reason;   /* why it is absent or broken: "file: what is wrong; expected ..., got ...; advice"; else "" */
+    int64_t priority;     /* among plugins of one kind the highest is taken */
+    uint32_t state;       /* enum bp_plugin_state */
+    uint32_t devices;     /* how many; 0 unless ready */
+    uint32_t step;        /* enum bp_plugin_step: the one that failed, or the last one that was begun */
+    uint32_t zero;        /* 0 */
+};
+
+/* Plugins found, in search order; a broken manifest counts too. */
+BP_API uint32_t bp_core_plugins(struct bp_core *core);
+
+/* Fills out for plugin index. Strings live as long as the core. */
+BP_API enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_plugin_info *out);
+
+/* Loads plugin index, if it is not loaded yet: afterwards its state is not unprobed.
+ * BP_ERR_ABSENT, BP_ERR_PLUGIN: as its state says, with its reason as the message. */
+BP_API enum bp_status bp_core_load(struct bp_core *core, uint32_t index);
+
+/* Loads a plugin by the absolute path of its library, without a manifest; answers as bp_core_load.
+ * Its index is the last one; a path loaded before keeps its index. */
+BP_API enum bp_status bp_core_load_path(struct bp_core *core, const char *path, uint32_t *out_index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

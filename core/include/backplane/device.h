@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.h: a device, opened by name. */
+#ifndef BP_DEVICE_H
+#define BP_DEVICE_H
+
+#include <backplane/api.h>
+#include <backplane/core.h>
+#include <backplane/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bp_device;
+
+/* Opens a device: "cpu:0", or "cpu" for its index 0. Loads the plugin of that kind: the one of highest
+ * priority that has devices. A device opened twice is one device.
+ *
+ * BP_ERR_NOT_FOUND: no plugin of this kind, or no such index; the message lists the kinds there are.
+ * BP_ERR_ABSENT, BP_ERR_PLUGIN: there is one, and the message says why it cannot be used. */
+BP_API enum bp_status bp_device_create(struct bp_core *core, const char *name, struct bp_device **out_device);
+
+/* Opens device number device of plugin index: for tools that test one plugin. */
+BP_API enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32_t device,
+                                          struct bp_device **out_device);
+BP_API void bp_device_destroy(struct bp_device *device);
+
+/* "cpu:0". "" for no device. */
+BP_API const char *bp_device_name(struct bp_device *device);
+
+/* Set out->size before the call. */
+BP_API enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_properties *out);
+
+/* Waits for all work on all streams of the device. A failure of that work is returned. */
+BP_API enum bp_status bp_device_synchronize(struct bp_device *device);
+
+/* What the plugin leaves out and the core supplies. Bits of enum bp_emulated. */
+enum bp_emulated {
+    BP_EMULATED_STREAMS = 1,     /* streams share the device's one order */
+    BP_EMULATED_EVENTS = 2,      /* waiting for an event waits for its stream */
+    BP_EMULATED_STREAM_WAIT = 4, /* the host waits */
+    BP_EMULATED_MEMORY_INFO = 8, /* own count */
+};
+BP_API uint32_t bp_device_emulated(struct bp_device *device);
+
+/* Bytes, at this moment. */
+struct bp_memory_stats { /* answer: set size before the call */
+    size_t size;
+    uint64_t allocated;      /* by live tensors, plans and workspaces, rounding included */
+    uint64_t peak;           /* the largest value of allocated so far */
+    uint64_t allocations;    /* made since the device was opened */
+    uint64_t total, free;    /* of the device, as its driver says; 0: unknown */
+};
+BP_API enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out);
+
+/* The kernel rows of the device's plugin, for reports and conformance. */
+struct bp_kernel_info { /* answer: set size before the call */
+    size_t size;
+    const char *op, *name;
+    uint64_t types[4];
+    uint32_t flags;     /* enum bp_kernel_flags */
+    int32_t priority;
+    const char *reason; /* why this machine cannot run it, or "" */
+};
+BP_API uint32_t bp_device_kernels(struct bp_device *device);
+BP_API enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index, struct bp_kernel_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c: the checked front of every operator call: whatever is wrong with the arguments is said here,
+ * from the row alone, so that kernels need not look. */
+#include "op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of)
+{
+    tv->view = *of;
+    tv->view.data = NULL;
+    tv->view.memory = NULL;
+    memcpy(tv->shape, of->shape, of->rank * sizeof *of->shape);
+    memcpy(tv->stride, of->stride, of->rank * sizeof *of->stride);
+    tv->view.shape = tv->shape;
+    tv->view.stride = tv->stride;
+}
+
+void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type)
+{
+    int64_t count = 1;
+
+    memcpy(tv->shape, type->shape, type->rank * sizeof *type->shape);
+    bp_type_strides(type->rank, tv->shape, tv->stride);
+    for (uint32_t i = 0; i < type->rank; i++) count *= type->shape[i];
+    tv->view = (struct bp_view){.shape = tv->shape, .stride = tv->stride, .count = count,
+                                .dtype = (uint8_t)type->dtype, .rank = (uint8_t)type->rank};
+}
+
+/* The dtypes of a mask: "f32, f64". */
+static const char *mask_text(uint64_t mask, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (uint32_t d = 0; d < 64 && used < size; d++)
+        if (mask >> d & 1) used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", bp_dtype_name(d));
+    return text;
+}
+
+/* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
+static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *port, const struct bp_tensor *t)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    uint32_t dtype = t->view.dtype;
+    char text[160];
+
+    if (site->device != t->device)
+        return bp_error(BP_ERR_INVALID, "%s: input %s is on %s, but the call goes to %s; copy it there "
+                        "(bp_tensor_copy)", op->name, port->name, t->device->name, site->device->name);
+    if (!(op->types[port->var] >> dtype & 1))
+        return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected one of %s", op->name, port->name,
+                        bp_dtype_name(dtype), mask_text(op->types[port->var], text, sizeof text));
+    if (site->bound >> port->var & 1 && site->dtype[port->var] != dtype)
+        return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s as the inputs before it (bp_op_cast converts)",
+                        op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(site->dtype[port->var]));
+    site->bound |= 1u << port->var;
+    site->dtype[port->var] = dtype;
+    return BP_OK;
+}
+
+/* The tensors given for one port. */
+static enum bp_status take_port(struct bp_site *site, const struct bp_port *port, const struct bp_arg *arg)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    size_t n = arg ? arg->n : 0;
+
+    if (n && !arg->at) return bp_error(BP_ERR_INVALID, "%s: input %s has %zu tensors at NULL", op->name, port->name, n);
+    if (port->kind != BP_PORT_VAR) {
+        if (n > 1) return bp_error(BP_ERR_INVALID, "%s: input %s takes one tensor, got %zu", op->name, port->name, n);
+        if (n == 1 && !arg->at[0]) n = 0;
+        if (!n && port->kind == BP_PORT_IN)
+            return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional", op->name, port->name);
+    }
+    if (n > BP_FLAT_MAX - site->n_in)
+        return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
+    if (!n && port->kind == BP_PORT_OPT) {
+        site->in[site->n_in++] = NULL;
+        return BP_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!bp_tensor_is(arg->at[i]))
+            return bp_error(BP_ERR_INVALID, "%s: input %s: expected a tensor, got NULL or something else", op->name,
+                            port->name);
+        TRY(check_tensor(site, port, arg->at[i]));
+        site->in[site->n_in++] = &arg->at[i]->view;
+    }
+    return BP_OK;
+}
+
+static enum bp_status take_inputs(struct bp_site *site, const struct bp_call *call)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    if (call->n_in > op->n_in)
+        return bp_error(BP_ERR_INVALID, "%s: %zu inputs given, %u declared", op->name, call->n_in, op->n_in);
+    if (call->n_in && !call->in) return bp_error(BP_ERR_INVALID, "%s: call->in is NULL", op->name);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        site->in_at[i] = (uint16_t)site->n_in;
+        TRY(take_port(site, &op->in[i], i < call->n_in ? &call->in[i] : NULL));
+    }
+    site->in_at[op->n_in] = (uint16_t)site->n_in;
+    return BP_OK;
+}
+
+static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size_t n_want)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    if (n_want > op->n_out)
+        return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u declared", op->name, n_want, op->n_out);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        bool wanted = i < n_want && (!want || want[i]);
+        if (!wanted && op->out[i].kind != BP_PORT_OPTOUT)
+            return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name, op->out[i].name);
+        if (wanted) site->want |= 1u << i;
+        site->out_at[i] = (uint16_t)i;
+    }
+    site->out_at[op->n_out] = op->n_out;
+    site->n_out = op->n_out;
+    return BP_OK;
+}
+
+/* Inference may leave the dtype to the port's variable. Its shapes are checked as an app's are. */
+static enum bp_status infer(struct bp_site *site)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    int64_t count;
+    uint64_t bytes;
+
+    for (uint32_t i = 0; i < op->n_out; i++) site->out[i].dtype = site->dtype[op->out[i].var];
+    TRY(site->row->infer(site));
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        char what[96];
+        snprintf(what, sizeof what, "%s: output %s", op->name, op->out[i].name);
+        TRY(bp_type_check(what, &site->out[i], &count, &bytes));
+        site->bound |= 1u << op->out[i].var;
+        site->dtype[op->out[i].var] = site->out[i].dtype;
+    }
+    return BP_OK;
+}
+
+static enum bp_status check_call(const struct bp_call *call)
+{
+    if (!call) return bp_error(BP_ERR_INVALID, "call is NULL");
+    if (call->size < offsetof(struct bp_call, kernel) || call->size > 4096)
+        return bp_error(BP_ERR_INVALID, "call->size is %zu: set it to sizeof(struct bp_call)", call->size);
+    if (!call->op) return bp_error(BP_ERR_INVALID, "call->op is NULL: expected an operator's name");
+    return BP_OK;
+}
+
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, const struct bp_call *call,
+                            const uint8_t *want, size_t n_want)
+{
+    enum bp_status status;
+
+    TRY(check_call(call));
+    site->row = bp_row_find(call->op);
+    if (!site->row)
+        return bp_error(BP_ERR_NOT_FOUND, "operator '%.64s': there is none of this name (`bp ops` lists them)", call->op);
+    site->device = device;
+    site->attrs = NULL;
+    site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
+    site->in_place = false;
+    site->n_in = site->n_out = site->bound = site->want = 0;
+    memset(site->dtype, 0, sizeof site->dtype);
+    memset(site->given, 0, sizeof site->given);
+    memset(site->out, 0, sizeof site->out);
+    TRY(take_inputs(site, call));
+    TRY(take_wants(site, want, n_want));
+    TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
+    status = infer(site);
+    if (status) bp_site_finish(site);
+    return status;
+}
+
+void bp_site_flatten(const struct bp_site *site, const struct bp_call *call, struct bp_tensor **out_flat)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t port = 0; port < op->n_in; port++)
+        for (uint32_t i = site->in_at[port]; i < site->in_at[port + 1]; i++)
+            out_flat[i] = site->in[i] ? call->in[port].at[i - site->in_at[port]] : NULL;
+}
+
+void bp_site_finish(struct bp_site *site)
+{
+    free(site->attrs);
+    site->attrs = NULL;
+}

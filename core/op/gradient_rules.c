@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gradient_rules.c: one rule for each GRAD word, written in the typed calls. A rule gets the gradient dy of
+ * the result and makes the gradients of the inputs that are wanted. */
+#include "op.h"
+
+#include <backplane/ops.h>
+#include <string.h>
+
+/* A new reference to what exists. */
+static struct bp_tensor *again(struct bp_tensor *t)
+{
+    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, const int64_t *axes, int64_t n,
+                               int64_t keep, struct bp_tensor **out)
+{
+    struct bp_sum_attrs attrs = bp_sum_defaults();
+
+    attrs.axes = (struct bp_dims){axes, n};
+    attrs.keep = keep;
+    if (!n) {
+        *out = again(t);
+        return BP_OK;
+    }
+    return bp_op_sum(scope, t, &attrs, out);
+}
+
+/* Sums a gradient over the axes that broadcasting repeated: to the shape of like. Takes the reference d. */
+static enum bp_status sum_to(struct bp_scope *scope, struct bp_tensor *d, const struct bp_tensor *like,
+                             struct bp_tensor **out)
+{
+    int64_t lead[BP_RANK_MAX], inner[BP_RANK_MAX], n_lead = 0, n_inner = 0;
+    uint32_t extra = d->view.rank - like->view.rank;
+    struct bp_tensor *kept;
+    enum bp_status status;
+
+    for (uint32_t i = 0; i < d->view.rank; i++) {
+        if (i < extra) lead[n_lead++] = i;
+        else if (like->shape[i - extra] != d->shape[i]) inner[n_inner++] = i;
+    }
+    status = sum_axes(scope, d, inner, n_inner, 1, &kept);
+    bp_tensor_destroy(d);
+    TRY(status);
+    status = sum_axes(scope, kept, lead, n_lead, 0, out);
+    bp_tensor_destroy(kept);
+    return status;
+}
+
+enum bp_status bp_grad_add(struct bp_grad *g)
+{
+    for (int i = 0; i < 2; i++)
+        if (g->want[i]) TRY(sum_to(g->scope, again(g->dy[0]), g->in[i], &g->dx[i]));
+    return BP_OK;
+}
+
+/* The real line to an integer is a staircase: zero almost everywhere. */
+enum bp_status bp_grad_cast(struct bp_grad *g)
+{
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+    uint64_t floats = BP_MASK_FLOAT;
+
+    attrs.to = g->in[0]->view.dtype;
+    if (!g->want[0] || !(floats >> attrs.to & 1) || !(floats >> g->dy[0]->view.dtype & 1)) return BP_OK;
+    return bp_op_cast(g->scope, g->dy[0], &attrs, &g->dx[0]);
+}
+
+enum bp_status bp_grad_sum(struct bp_grad *g)
+{
+    const struct bp_sum_attrs *a = g->attrs;
+    struct bp_sum_grad_attrs attrs = bp_sum_grad_defaults();
+
+    attrs.axes = a->axes;
+    attrs.keep = a->keep;
+    return g->want[0] ? bp_op_sum_grad(g->scope, g->dy[0], g->in[0], &attrs, &g->dx[0]) : BP_OK;
+}
+
+/* Linear in dy; x gives its shape only. */
+enum bp_status bp_grad_sum_grad(struct bp_grad *g)
+{
+    const struct bp_sum_grad_attrs *a = g->attrs;
+    struct bp_sum_attrs attrs = bp_sum_defaults();
+
+    attrs.axes = a->axes;
+    attrs.keep = a->keep;
+    return g->want[0] ? bp_op_sum(g->scope, g->dy[0], &attrs, &g->dx[0]) : BP_OK;
+}
+
+enum bp_status bp_grad_softmax(struct bp_grad *g)
+{
+    const struct bp_softmax_attrs *a = g->attrs;
+    struct bp_softmax_grad_attrs attrs = bp_softmax_grad_defaults();
+
+    attrs.axis = a->axis;
+    return g->want[0] ? bp_op_softmax_grad(g->scope, g->out[0], g->dy[0], &attrs, &g->dx[0]) : BP_OK;
+}
+
+/* Its matrix is symmetric, so in dy it is its own gradient. In y it needs products: not before mul is a row. */
+enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
+{
+    const struct bp_softmax_grad_attrs *attrs = g->attrs;
+
+    if (g->want[0])
+        return bp_error(BP_ERR_UNSUPPORTED, "softmax_grad: its gradient in y (the second order of softmax) is not "
+                        "defined yet; ask for that in dy only");
+    return g->want[1] ? bp_op_softmax_grad(g->scope, g->in[0], g->dy[0], attrs, &g->dx[1]) : BP_OK;
+}
+
+/* A view of t with an axis of extent 1 before axis at. */
+static enum bp_status unsqueeze(struct bp_tensor *t, uint32_t at, struct bp_tensor **out)
+{
+    int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
+    uint32_t rank = t->view.rank;
+
+    if (rank == BP_RANK_MAX) return bp_error(BP_ERR_UNSUPPORTED, "a gradient needs more than %d axes", BP_RANK_MAX);
+    for (uint32_t i = 0; i <= rank; i++) {
+        shape[i] = i < at ? t->shape[i] : i == at ? 1 : t->shape[i - 1];
+        stride[i] = i < at ? t->stride[i] : i == at ? 1 : t->stride[i - 1];
+    }
+    return bp_tensor_view(t, 0, rank + 1, shape, stride, out);
+}
+
+/* t without its axes of extent 1 that its like has not: a side of one axis was a matrix on the way. */
+static enum bp_status reshape_as(struct bp_tensor *t, const struct bp_tensor *like, struct bp_tensor **out)
+{
+    int64_t stride[BP_RANK_MAX];
+
+    bp_type_strides(like->view.rank, like->shape, stride);
+    return bp_tensor_view(t, 0, like->view.rank, like->shape, stride, out);
+}
+
+struct matrices {
+    struct bp_tensor *a, *b, *dc; /* of two axes or more each */
+};
+
+static void release(struct matrices *m)
+{
+    bp_tensor_destroy(m->a);
+    bp_tensor_destroy(m->b);
+    bp_tensor_destroy(m->dc);
+}
+
+/* Gives the sides of one axis the second that the product works with, and dc the axes that it then has. */
+static enum bp_status to_matrices(struct bp_grad *g, struct matrices *m)
+{
+    bool row = g->in[0]->view.rank == 1, column = g->in[1]->view.rank == 1;
+    struct bp_tensor *dc = again(g->dy[0]), *with;
+    enum bp_status status = BP_OK;
+
+    *m = (struct matrices){NULL, NULL, NULL};
+    if (column) {
+        status = unsqueeze(dc, dc->view.rank, &with);
+        bp_tensor_destroy(dc);
+        dc = status ? NULL : with;
+    }
+    if (status == BP_OK && row) {
+        status = unsqueeze(dc, dc->view.rank - 1u, &with);
+        bp_tensor_destroy(dc);
+        dc = status ? NULL : with;
+    }
+    m->dc = dc;
+    if (status == BP_OK) status = row ? unsqueeze(g->in[0], 0, &m->a) : (m->a = again(g->in[0]), BP_OK);
+    if (status == BP_OK) status = column ? unsqueeze(g->in[1], 1, &m->b) : (m->b = again(g->in[1]), BP_OK);
+    if (status) release(m);
+    return status;
+}
+
+static enum bp_status product(struct bp_scope *scope, struct bp_tensor *a, bool ta, struct bp_tensor *b, bool tb,
+                              const struct bp_tensor *side, struct bp_tensor *like, struct bp_tensor **out)
+{
+    struct bp_matmul_attrs attrs = bp_matmul_defaults();
+    struct bp_tensor *full, *summed;
+    enum bp_status status;
+
+    attrs.transpose_a = ta;
+    attrs.transpose_b = tb;
+    TRY(bp_op_matmul(scope, a, b, &attrs, &full));
+    TRY(sum_to(scope, full, side, &summed));
+    if (summed->view.rank == like->view.rank) {
+        *out = summed;
+        return BP_OK;
+    }
+    status = reshape_as(summed, like, out);
+    bp_tensor_destroy(summed);
+    return status;
+}
+
+/* For C = A B: dA = dC B', dB = A' dC; a transposed side takes the transpose of that. */
+enum bp_status bp_grad_matmul(struct bp_grad *g)
+{
+    const struct bp_matmul_attrs *t = g->attrs;
+    bool ta = t->transpose_a, tb = t->transpose_b;
+    struct matrices m;
+    enum bp_status status = BP_OK;
+
+    TRY(to_matrices(g, &m));
+    if (g->want[0])
+        status = ta ? product(g->scope, m.b, tb, m.dc, true, m.a, g->in[0], &g->dx[0])
+                    : product(g->scope, m.dc, false, m.b, !tb, m.a, g->in[0], &g->dx[0]);
+    if (status == BP_OK && g->want[1])
+        status = tb ? product(g->scope, m.dc, true, m.a, ta, m.b, g->in[1], &g->dx[1])
+                    : product(g->scope, m.a, !ta, m.dc, false, m.b, g->in[1], &g->dx[1]);
+    release(&m);
+    return status;
+}
+
+/* The three attribute structs of convolution are one layout (infer_conv.c asserts it). */
+static struct bp_conv_attrs as_conv(const void *attrs)
+{
+    struct bp_conv_attrs a;
+    memcpy(&a, attrs, sizeof a);
+    return a;
+}
+static struct bp_conv_grad_input_attrs as_input(const void *attrs)
+{
+    struct bp_conv_grad_input_attrs a;
+    memcpy(&a, attrs, sizeof a);
+    return a;
+}
+static struct bp_conv_grad_weight_attrs as_weight(const void *attrs)
+{
+    struct bp_conv_grad_weight_attrs a;
+    memcpy(&a, attrs, sizeof a);
+    return a;
+}
+
+enum bp_status bp_grad_conv(struct bp_grad *g)
+{
+    struct bp_conv_grad_input_attrs ai = as_input(g->attrs);
+    struct bp_conv_grad_weight_attrs aw = as_weight(g->attrs);
+    static const int64_t all_but_channels[] = {0, 2, 3, 4};
+    struct bp_tensor *dy = g->dy[0];
+
+    if (g->want[0]) TRY(bp_op_conv_grad_input(g->scope, dy, g->in[1], g->in[0], &ai, &g->dx[0]));
+    if (g->want[1]) TRY(bp_op_conv_grad_weight(g->scope, dy, g->in[0], g->in[1], &aw, &g->dx[1]));
+    if (g->want[2]) TRY(sum_axes(g->scope, dy, all_but_channels, dy->view.rank - 1, 0, &g->dx[2]));
+    return BP_OK;
+}
+
+/* dx is linear in dy and in w, and its adjoints are the other two: the set is closed. */
+enum bp_status bp_grad_conv_grad_input(struct bp_grad *g)
+{
+    struct bp_conv_attrs ac = as_conv(g->attrs);
+    struct bp_conv_grad_weight_attrs aw = as_weight(g->attrs);
+
+    if (g->want[0]) TRY(bp_op_conv(g->scope, g->dy[0], g->in[1], NULL, &ac, &g->dx[0]));
+    if (g->want[1]) TRY(bp_op_conv_grad_weight(g->scope, g->in[0], g->dy[0], g->in[1], &aw, &g->dx[1]));
+    return BP_OK;
+}
+
+enum bp_status bp_grad_conv_grad_weight(struct bp_grad *g)
+{
+    struct bp_conv_attrs ac = as_conv(g->attrs);
+    struct bp_conv_grad_input_attrs ai = as_input(g->attrs);
+
+    if (g->want[0]) TRY(bp_op_conv(g->scope, g->in[1], g->dy[0], NULL, &ac, &g->dx[0]));
+    if (g->want[1]) TRY(bp_op_conv_grad_input(g->scope, g->in[0], g->dy[0], g->in[1], &ai, &g->dx[1]));
+    return BP_OK;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op.h: operators inside the core: the rows, a call under way, inference and gradient rules. */
+#ifndef BP_OP_PRIVATE_H
+#define BP_OP_PRIVATE_H
+
+#include "../tensor/tensor.h"
+
+enum bp_row_number {
+#define OP(op, ins, outs, facts) BP_ROW_##op,
+#define OPA(op, ins, outs, attrs, facts) BP_ROW_##op,
+#include <backplane/ops/ops.def>
+    BP_ROW_COUNT
+};
+
+/* The most tensors of one call, and the most declared ports of a row. */
+enum { BP_FLAT_MAX = 256, BP_PORT_MAX = 16 };
+
+struct bp_site;
+struct bp_grad;
+
+struct bp_op_row {
+    struct bp_opinfo info;
+    enum bp_status (*infer)(struct bp_site *site); /* fills site->out from the inputs and attributes */
+    enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable */
+};
+extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
+
+/* The row of a name or an alias; NULL. Makes the table ready on first use. */
+const struct bp_op_row *bp_row_find(const char *name);
+void bp_rows_init(void);
+
+/* A type with the view that stands for it in prepare: shape and stride lie beside it. */
+struct bp_typed_view {
+    struct bp_view view;
+    int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
+};
+void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);
+void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type);
+
+/* A call whose arguments have been checked: what inference, selection and preparation work on. */
+struct bp_site {
+    const struct bp_op_row *row;
+    struct bp_device *device;       /* of the inputs */
+    void *attrs;                    /* own copy, full length, or NULL */
+    const char *kernel;             /* the only row that will do, or NULL */
+    bool in_place;                  /* an output is given that shares memory with its input */
+    const struct bp_view *in[BP_FLAT_MAX];
+    uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
+    uint32_t n_in, n_out;
+    uint32_t dtype[BP_VAR_COUNT];   /* of each variable that is bound */
+    uint32_t bound;                 /* bit of each variable that is */
+    struct bp_type out[BP_PORT_MAX];
+    uint32_t want;                  /* bit of each output that is wanted */
+    const struct bp_view *given[BP_PORT_MAX]; /* outputs that the caller gave, or NULL */
+};
+
+/* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. */
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, const struct bp_call *call,
+                            const uint8_t *want, size_t n_want);
+void bp_site_finish(struct bp_site *site);
+
+/* The input tensors as one list, in the order of site->in; absent ones NULL. */
+void bp_site_flatten(const struct bp_site *site, const struct bp_call *call, struct bp_tensor **out_flat);
+
+/* The view of a declared input; NULL if it is absent. */
+static inline const struct bp_view *bp_site_in(const struct bp_site *site, uint32_t port)
+{
+    return site->in_at[port] < site->in_at[port + 1] ? site->in[site->in_at[port]] : NULL;
+}
+
+/* attrs.c: an own copy of attributes in full length, lists included, in one block for free(). */
+enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs);
+
+/* Refuses a struct that differs from the prepared one in a KEY attribute. */
+enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared, const void *given);
+
+/* Whether the attributes past size bytes are all zero: a row that knows no more may take them. */
+bool bp_attrs_tail_zero(const struct bp_opinfo *op, const void *attrs, size_t size);
+
+/* select.c: the kernel row and the plan for a site. */
+struct bp_choice {
+    const struct bp_kernel *kernel;
+    struct bp_plan plan;
+};
+enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out, struct bp_choice *out_choice);
+
+/* prepared.c */
+enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
+struct bp_device *bp_prepared_device(const struct bp_prepared *prepared);
+const struct bp_type *bp_prepared_type(const struct bp_prepared *prepared, uint32_t output);
+
+/* run.c: the body of every typed call: results are new tensors; out entries are NULL where not wanted. */
+enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row, const struct bp_arg *in, size_t n_in,
+                             const void *attrs, struct bp_tensor **const *out, size_t n_out);
+enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream);
+
+/* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL for
+ * zero. Rules are written in the typed calls, so that they work wherever calls go. */
+struct bp_grad {
+    struct bp_scope *scope;
+    const struct bp_op_row *row;
+    const void *attrs;
+    struct bp_tensor *const *in, *const *out, *const *dy; /* NULL where absent, or zero */
+    const uint8_t *want;
+    struct bp_tensor **dx;
+};
+
+/* What rows name exists: one declaration for each. */
+#define OP(op, ins, outs, facts) facts
+#define OPA(op, ins, outs, attrs, facts) facts
+#define INFER(rule) enum bp_status bp_infer_##rule(struct bp_site *site);
+#define GRAD(rule) enum bp_status bp_grad_##rule(struct bp_grad *grad);
+#include <backplane/ops/ops.def>
+
+#endif

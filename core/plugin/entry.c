@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry.c: makes, publishes and destroys entries, and writes down what became of them. */
+#include "loader.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct bp_plugin_entry *bp_plugin_entry_create(struct bp_core *core, const char *manifest_path)
+{
+    struct bp_plugin_entry *entry = calloc(1, sizeof *entry);
+
+    if (!entry) return NULL;
+    entry->core = core;
+    entry->reason = "";
+    entry->manifest_path = strdup(manifest_path);
+    if (!entry->manifest_path) {
+        free(entry);
+        return NULL;
+    }
+    pthread_mutex_init(&entry->lock, NULL);
+    return entry;
+}
+
+enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_entry *entry, uint32_t *out_index)
+{
+    struct bp_plugin_entry **more = realloc(core->entry, (core->n_entry + 1) * sizeof *more);
+
+    if (!more) return bp_error(BP_ERR_MEMORY, "no memory for another plugin");
+    core->entry = more;
+    *out_index = core->n_entry;
+    more[core->n_entry++] = entry;
+    return BP_OK;
+}
+
+void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why)
+{
+    static const char no_memory[] = "out of memory while the plugin was loaded";
+    uint32_t state = why->state ? why->state : BP_PLUGIN_READY;
+    const char *reason = state == BP_PLUGIN_READY ? "" : why->text ? why->text : strdup(no_memory);
+
+    pthread_mutex_lock(&entry->core->lock);
+    entry->state = state;
+    entry->reason = reason ? reason : "";
+    if (state == BP_PLUGIN_READY) entry->step = BP_STEP_COUNT;
+    entry->status = state == BP_PLUGIN_READY ? BP_OK : state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT : BP_ERR_PLUGIN;
+    pthread_mutex_unlock(&entry->core->lock);
+    atomic_store(&entry->settled, true);
+
+    *why = (struct bp_refusal){0};
+    if (state == BP_PLUGIN_BROKEN) bp_core_log(entry->core, BP_LOG_ERROR, "%s", entry->reason);
+    if (state == BP_PLUGIN_ABSENT) bp_core_log(entry->core, BP_LOG_INFO, "%s", entry->reason);
+}
+
+void bp_plugin_forget(struct bp_plugin_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->n_kernel; i++) free(entry->kernel_reason[i]);
+    free(entry->kernel_reason);
+    free(entry->kernel_row);
+    free(entry->kernel);
+    entry->kernel = NULL;
+    entry->kernel_row = NULL;
+    entry->kernel_reason = NULL;
+    entry->n_kernel = 0;
+    entry->plugin = (struct bp_plugin){0};
+    entry->runtime = (struct bp_runtime){0};
+}
+
+void bp_plugin_entry_destroy(struct bp_plugin_entry *entry)
+{
+    if (!entry) return;
+    if (entry->plugin.destroy) entry->plugin.destroy(entry->self);
+    bp_plugin_forget(entry);
+    bp_manifest_finish(&entry->manifest);
+    bp_manifest_finish(&entry->before);
+    if (*entry->reason) free((char *)entry->reason);
+    free(entry->manifest_path);
+    pthread_mutex_destroy(&entry->lock);
+    free(entry);
+}

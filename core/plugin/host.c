@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.c: the services that a plugin gets; ctx is its entry. */
+#include "loader.h"
+
+static void host_log(void *ctx, uint32_t level, const char *text)
+{
+    struct bp_plugin_entry *entry = ctx;
+
+    if (level > BP_LOG_DEBUG) level = BP_LOG_DEBUG;
+    /* A plugin that fails to load gets one message at error level, which is the core's: it has the
+     * plugin's own reason in it. */
+    if (level == BP_LOG_ERROR && !atomic_load(&entry->settled)) level = BP_LOG_WARN;
+    bp_core_log(entry->core, (enum bp_log_level)level, "%s: %s", entry->plugin.name, text ? text : "");
+}
+
+static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
+{
+    (void)ctx;
+    /* "I failed with success" is a defect of the plugin, and must not look like success. */
+    if (status == BP_OK) status = BP_ERR_PLUGIN;
+    return bp_error((enum bp_status)status, "%s", text ? text : "");
+}
+
+static void *host_allocate(void *ctx, size_t size, size_t alignment)
+{
+    struct bp_plugin_entry *entry = ctx;
+
+    if (!alignment || alignment & (alignment - 1)) return NULL;
+    return bp_core_allocate(entry->core, size ? size : 1, alignment);
+}
+
+static void host_release(void *ctx, void *memory, size_t size)
+{
+    struct bp_plugin_entry *entry = ctx;
+
+    if (memory) bp_core_release(entry->core, memory, size ? size : 1);
+}
+
+void bp_host_init(struct bp_plugin_entry *entry)
+{
+    entry->host = (struct bp_host){
+        .size = sizeof entry->host,
+        .abi_major = BP_ABI_MAJOR,
+        .abi_minor = BP_ABI_MINOR,
+        .ctx = entry,
+        .log = host_log,
+        .fail = host_fail,
+        .allocate = host_allocate,
+        .release = host_release,
+    };
+}

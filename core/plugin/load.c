@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c: the way of a plugin from a name in a manifest to devices, step by step. The first step that
+ * fails writes the one message that there is; all before it are undone but for the library, which is
+ * never unmapped: its threads or its vendor's may still run in it. */
+#include "loader.h"
+#include <backplane/call.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEVICES = 65535 }; /* struct bp_view has 16 bits for it */
+
+static const char *library(const struct bp_load *load)
+{
+    return load->entry->manifest.library;
+}
+
+static bool check_there(struct bp_load *load)
+{
+    struct stat file;
+
+    if (!stat(library(load), &file)) return true;
+    return bp_broken(&load->why, "%s: there is no such library: expected a shared object, got \"%s\"; %s%s", library(load), strerror(errno),
+                     *load->entry->manifest_path ? "install it, or correct \"library\" in " : "correct the path",
+                     load->entry->manifest_path);
+}
+
+/* The manifest says it without the library being opened. */
+static bool check_abi(struct bp_load *load)
+{
+    const struct bp_plugin_entry *entry = load->entry;
+
+    if (!*entry->manifest_path || entry->manifest.abi_major == BP_ABI_MAJOR) return true;
+    return bp_broken(&load->why, "%s: of another plugin ABI, says its manifest: expected major %d, got %u; install the build for this version",
+                     entry->manifest_path, BP_ABI_MAJOR, entry->manifest.abi_major);
+}
+
+static bool check_trust(struct bp_load *load)
+{
+    const char *sha256 = load->entry->manifest.sha256;
+
+    return bp_trust_check(library(load), &load->file, &load->why) &&
+           (!sha256 || bp_file_hash(library(load), &load->file, sha256, &load->why));
+}
+
+static bool check_features(struct bp_load *load)
+{
+    const char *missing = bp_features_missing(&load->entry->manifest);
+
+    if (!missing) return true;
+    return bp_absent(&load->why, "%s: the processor lacks what it needs: expected %s in /proc/cpuinfo, got a processor without it; use a build for this processor",
+                     library(load), missing);
+}
+
+static bool not_opened(struct bp_load *load, const char *text)
+{
+    const char *advice = "build it again for this system";
+
+    if (strstr(text, "undefined symbol")) advice = "link it with -Wl,-z,defs, which finds what is missing";
+    else if (strstr(text, "cannot open shared object file")) advice = "install that library, or link with an rpath to it";
+    return bp_broken(&load->why, "%s: cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s", library(load),
+                     text, advice);
+}
+
+/* Whether bp_plugin_get is of the file that was checked, not of a library that it depends on, nor of one
+ * that was opened before under this name. */
+static bool is_checked(struct bp_load *load)
+{
+    Dl_info info;
+    struct stat file;
+    const char *got = "a file that is unknown";
+
+    if (dladdr(load->symbol, &info) && info.dli_fname) {
+        got = info.dli_fname;
+        if (!stat(got, &file) && file.st_dev == load->file.st_dev && file.st_ino == load->file.st_ino) return true;
+    }
+    return bp_broken(&load->why, "%s: its bp_plugin_get is not in the file that was checked: expected %s, got %s; export it from the plugin itself",
+                     library(load), library(load), got);
+}
+
+static bool open_library(struct bp_load *load)
+{
+    char *text = NULL;
+    bool opened;
+
+    if (!bp_file_elf(library(load), &load->file, &load->why)) return false;
+    load->symbol = bp_library_symbol(library(load), "bp_plugin_get", &opened, &text);
+    if (!opened) not_opened(load, text ? text : "out of memory");
+    free(text);
+    return opened;
+}
+
+static bool get_table(struct bp_load *load)
+{
+    const struct bp_plugin *(*get)(void);
+
+    if (!load->symbol)
+        return bp_broken(&load->why, "%s: not a plugin: expected the exported symbol bp_plugin_get, got a library without it; export it with BP_EXPORT",
+                         library(load));
+    if (!is_checked(load)) return false;
+    memcpy(&get, &load->symbol, sizeof get);
+    load->table = get();
+    if (load->table) return true;
+    return bp_broken(&load->why, "%s: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; return a constant table",
+                     library(load));
+}
+
+/* A callback of the plugin failed with status: its own reason, or that it gave none, goes into the one
+ * message. */
+static bool callback_failed(struct bp_load *load, const char *callback, enum bp_status status)
+{
+    const char *name = load->entry->plugin.name;
+
+    bp_error_leave(status, name, callback);
+    if (status == BP_ERR_ABSENT)
+        return bp_absent(&load->why, "%s: %s finds nothing to drive: expected a device and its driver, got \"%s\"; install the driver if there is such hardware",
+                         library(load), callback, bp_error_message());
+    return bp_broken(&load->why, "%s: %s failed: expected BP_OK, got %s, \"%s\"; see the manual of the plugin", library(load), callback,
+                     bp_status_name(status), bp_error_message());
+}
+
+static bool create(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+    enum bp_status status;
+
+    bp_host_init(entry);
+    bp_error_enter();
+    status = entry->plugin.create(&entry->host, &entry->self);
+    if (status) return callback_failed(load, "create", status);
+    return load->created = true;
+}
+
+static bool count_devices(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+    enum bp_status status;
+    uint32_t count = 0;
+
+    bp_error_enter();
+    status = entry->runtime.device_count(entry->self, &count);
+    if (status) return callback_failed(load, "device_count", status);
+    if (!count)
+        return bp_absent(&load->why, "%s: no device: expected at least one, got 0; nothing is wrong if there is no such hardware",
+                         library(load));
+    if (count > MAX_DEVICES)
+        return bp_broken(&load->why, "%s: device_count cannot be right: expected at most %d, got %u; correct the plugin", library(load),
+                         MAX_DEVICES, count);
+    entry->n_device = count;
+    return true;
+}
+
+/* Why this core cannot use a row, or NULL; out_memory: not even a reason could be made. */
+static char *row_reason(const struct bp_kernel *row, bool *out_memory)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(row->op);
+    struct bp_quote quote;
+    char *reason = NULL;
+    int made = 0;
+
+    if (!op)
+        made = asprintf(&reason, "this version (%s) has no operator %s", bp_version(), bp_quote(&quote, row->op));
+    else if (strcmp(op->name, row->op))
+        made = asprintf(&reason, "%s is another name of the operator: rows say \"%s\"", bp_quote(&quote, row->op), op->name);
+    else if (row->attrs_size > op->attrs_size || row->in_known > op->n_in || row->out_known > op->n_out)
+        made = asprintf(&reason, "made for a newer form of %s than this version (%s) has", op->name, bp_version());
+    *out_memory = made < 0;
+    return made < 0 ? NULL : reason;
+}
+
+/* Asks the plugin which of its rows this machine can run. */
+static bool ask_rows(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+
+    for (uint32_t i = 0; i < entry->n_kernel; i++) {
+        bool memory = false;
+        enum bp_status status;
+        char *reason = row_reason(&entry->kernel[i], &memory);
+
+        if (!reason && !memory && load->kernels.usable) {
+            bp_error_enter();
+            status = load->kernels.usable(entry->self, entry->kernel_row[i]);
+            bp_error_leave(status, entry->plugin.name, "usable");
+            if (status) memory = !(reason = strdup(bp_error_message()));
+        }
+        if (memory) return bp_broken(&load->why, "%s: out of memory", library(load));
+        entry->kernel_reason[i] = reason;
+    }
+    return true;
+}
+
+void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
+{
+    static const char *const words[] = {
+#define X(NAME, word, text) #word,
+        BP_PLUGIN_STEPS(X)
+#undef X
+    };
+
+    pthread_mutex_lock(&entry->core->lock);
+    entry->step = step;
+    pthread_mutex_unlock(&entry->core->lock);
+    if (step < BP_STEP_COUNT) bp_core_log(entry->core, BP_LOG_DEBUG, "%s: step %s", entry->manifest.library, words[step]);
+}
+
+static void load_entry(struct bp_plugin_entry *entry)
+{
+    static const struct {
+        enum bp_plugin_step step;
+        bool (*check)(struct bp_load *);
+    } checks[] = {
+        {BP_STEP_FILE, check_there},         {BP_STEP_MANIFEST, check_abi},         {BP_STEP_MANIFEST, check_features},
+        {BP_STEP_TRUST, check_trust},        {BP_STEP_OPEN, open_library},          {BP_STEP_ENTRY, get_table},
+        {BP_STEP_VERSION, bp_table_check},   {BP_STEP_VERSION, bp_table_manifest},  {BP_STEP_VERSION, bp_table_runtime},
+        {BP_STEP_VERSION, bp_table_kernels}, {BP_STEP_CREATE, create},              {BP_STEP_DEVICES, count_devices},
+        {BP_STEP_DEVICES, ask_rows},
+    };
+    struct bp_load load = {.entry = entry};
+    bool good = true;
+
+    for (size_t i = 0; good && i < sizeof checks / sizeof *checks; i++) {
+        if (!i || checks[i].step != checks[i - 1].step) bp_plugin_step(entry, checks[i].step);
+        good = checks[i].check(&load);
+    }
+    if (!good) {
+        if (load.created) entry->plugin.destroy(entry->self);
+        bp_plugin_forget(entry);
+    }
+    bp_plugin_settle(entry, &load.why);
+}
+
+enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
+{
+    enum bp_status status;
+    char *message;
+
+    pthread_mutex_lock(&entry->lock);
+    if (entry->state == BP_PLUGIN_UNPROBED) {
+        /* What plugins say on the way to success is no failure of this call: the message stays. */
+        message = strdup(bp_error_message());
+        load_entry(entry);
+        if (entry->status == BP_OK && message) bp_error_write("%s", message);
+        free(message);
+    }
+    status = entry->status;
+    pthread_mutex_unlock(&entry->lock);
+    return status ? bp_error(status, "%s", entry->reason) : BP_OK;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ltdl.c: opens plugins through libltdl, in the one form that is sound.
+ *
+ * libltdl by itself binds lazily, says "file not found" whatever was wrong, and may open another file
+ * than the one that was checked. So it gets a loader of ours, in front of its own, which
+ *   - declines every file but the one that is being opened now: other users of libltdl in the process
+ *     do not notice it;
+ *   - never answers NULL for that one, or libltdl would go on to its own loaders: a failure is a module
+ *     without a library that holds the true reason.
+ * libltdl knows no locks: one of ours stands around every call. (It cannot hold back another library
+ * that calls libltdl in another thread at the same moment.) */
+#include "loader.h"
+#include <dlfcn.h>
+#include <libltdl/lt_dlloader.h>
+#include <ltdl.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct module {
+    void *library; /* NULL: why says why */
+    char *why;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    bool ready;
+    const char *path;    /* the file that is being opened now, or NULL */
+    struct module *last; /* what became of it */
+} loader;
+
+static lt_module module_open(lt_user_data data, const char *file, lt_dladvise advise)
+{
+    struct module *module;
+    const char *text;
+
+    (void)data;
+    (void)advise;
+    if (!file || !loader.path || strcmp(file, loader.path)) return NULL;
+    module = calloc(1, sizeof *module);
+    if (!module) return NULL;
+    module->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!module->library) {
+        text = dlerror();
+        module->why = strdup(text ? text : "no reason given");
+    }
+    return loader.last = module;
+}
+
+static int module_close(lt_user_data data, lt_module handle)
+{
+    struct module *module = handle;
+
+    (void)data;
+    if (module->library) dlclose(module->library);
+    free(module->why);
+    free(module);
+    return 0;
+}
+
+static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
+{
+    struct module *module = handle;
+
+    (void)data;
+    return module->library ? dlsym(module->library, name) : NULL;
+}
+
+/* The table is never freed: libltdl holds it, and would call free() on it in lt_dlexit, which nobody of
+ * us calls. */
+static bool add_loader(void)
+{
+    lt_dlvtable *table;
+
+    if (loader.ready) return true;
+    if (lt_dlinit()) return false;
+    table = calloc(1, sizeof *table);
+    if (!table) return false;
+    *table = (lt_dlvtable){.name = "backplane", .module_open = module_open, .module_close = module_close,
+                           .find_sym = find_symbol, .priority = LT_DLLOADER_PREPEND};
+    if (lt_dlloader_add(table)) {
+        free(table);
+        return false;
+    }
+    return loader.ready = true;
+}
+
+/* An open handle, for good, or NULL and the reason. Never lt_dlopenext, never a name without a
+ * directory: both look for other files than the one that was checked. */
+static lt_dlhandle open_library(const char *path, char **out_why)
+{
+    lt_dlhandle handle;
+    const char *text;
+
+    loader.path = path;
+    loader.last = NULL;
+    handle = lt_dlopen(path); /* a file that is open already gives its handle without asking the loader */
+    loader.path = NULL;
+    if (!handle) {
+        text = lt_dlerror();
+        *out_why = strdup(text ? text : "no reason given");
+        return NULL;
+    }
+    if (loader.last && !loader.last->library) {
+        *out_why = loader.last->why;
+        loader.last->why = NULL;
+        lt_dlclose(handle);
+        return NULL;
+    }
+    lt_dlmakeresident(handle);
+    return handle;
+}
+
+void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why)
+{
+    void *address = NULL;
+    lt_dlhandle handle = NULL;
+    char *why = NULL;
+
+    pthread_mutex_lock(&lock);
+    if (add_loader()) handle = open_library(path, &why);
+    else why = strdup("libltdl does not take the loader");
+    if (handle) address = lt_dlsym(handle, symbol);
+    pthread_mutex_unlock(&lock);
+
+    *out_opened = handle != NULL;
+    if (handle) free(why);
+    else *out_why = why;
+    return address;
+}

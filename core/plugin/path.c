@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* path.c: paths as strings, and where this library lies. */
+#include "loader.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *bp_path_clean(const char *path)
+{
+    char *clean = malloc(strlen(path) + 2), *to = clean;
+    bool rooted = path[0] == '/';
+
+    if (!clean) return NULL;
+    while (*path) {
+        size_t length = strcspn(path, "/");
+        if (length && !(length == 1 && path[0] == '.')) {
+            if (to != clean || rooted) *to++ = '/';
+            memcpy(to, path, length);
+            to += length;
+        }
+        path += length;
+        path += *path == '/';
+    }
+    if (to == clean) *to++ = rooted ? '/' : '.';
+    *to = 0;
+    return clean;
+}
+
+char *bp_path_join(const char *directory, const char *name)
+{
+    char *path;
+
+    if (asprintf(&path, "%s%s%s", directory, bp_path_ends(directory, "/") ? "" : "/", name) < 0) return NULL;
+    return path;
+}
+
+char *bp_path_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (!slash) return strdup(".");
+    return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
+const char *bp_path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool bp_path_ends(const char *path, const char *end)
+{
+    size_t length = strlen(path), n = strlen(end);
+    return length >= n && !strcmp(path + length - n, end);
+}
+
+bool bp_path_climbs(const char *path)
+{
+    while (*path) {
+        size_t length = strcspn(path, "/");
+        if (length == 2 && !strncmp(path, "..", 2)) return true;
+        path += length;
+        path += *path == '/';
+    }
+    return false;
+}
+
+char *bp_path_guess(const char *path)
+{
+    const char *base = bp_path_base(path);
+    size_t length;
+
+    if (!strncmp(base, "bp_", 3)) base += 3;
+    length = strcspn(base, ".");
+    return strndup(base, length);
+}
+
+char *bp_path_own(void)
+{
+    Dl_info info;
+    char *directory, *own;
+
+    /* A relative name was good where the process started; by now it may name anything. */
+    if (!dladdr((void *)(uintptr_t)bp_path_own, &info) || !info.dli_fname || info.dli_fname[0] != '/') return NULL;
+    directory = bp_path_directory(info.dli_fname);
+    if (!directory) return NULL;
+    own = realpath(directory, NULL);
+    free(directory);
+    return own;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* search.c: where plugins are announced. Reads manifests; opens no library. The order is that of
+ * bp_core_create in backplane/core.h; of two plugins of one name the first counts. */
+#include "loader.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct search {
+    struct bp_core *core;
+    const char *globs;      /* which names are wanted; NULL: all */
+    const char *globs_from; /* for a message */
+    enum bp_status status;  /* out of memory */
+};
+
+/* The system's own directories. */
+static const char *const system_directories[] = {"/usr/lib/backplane", "/usr/local/lib/backplane"};
+
+/* Whether a sound manifest of that name was found before. (Nothing is loaded while the search goes on.) */
+static const struct bp_plugin_entry *find_entry(const struct bp_core *core, const char *name)
+{
+    for (uint32_t i = 0; i < core->n_entry; i++)
+        if (core->entry[i]->state == BP_PLUGIN_UNPROBED && !strcmp(core->entry[i]->manifest.name, name))
+            return core->entry[i];
+    return NULL;
+}
+
+/* What can be said of a plugin whose manifest cannot be used. */
+static bool guess_manifest(struct bp_plugin_entry *entry)
+{
+    entry->manifest = (struct bp_manifest){.name = bp_path_guess(entry->manifest_path), .kind = strdup(""),
+                                           .version = strdup(""), .library = strdup("")};
+    return entry->manifest.name && entry->manifest.kind && entry->manifest.version && entry->manifest.library;
+}
+
+/* Whether the entry is to be listed. */
+static bool is_wanted(struct search *s, const struct bp_plugin_entry *entry)
+{
+    const struct bp_plugin_entry *before;
+    const char *name = entry->manifest.name;
+
+    if (!bp_select_match(s->globs, name)) {
+        bp_core_log(s->core, BP_LOG_INFO, "%s: not selected by %s=%s", entry->manifest_path, s->globs_from, s->globs);
+        return false;
+    }
+    before = find_entry(s->core, name);
+    if (!before) return true;
+    bp_core_log(s->core, BP_LOG_INFO, "%s: plugin %s was found before, in %s, which counts", entry->manifest_path, name,
+                before->manifest_path);
+    return false;
+}
+
+static void found_manifest(struct search *s, const char *path)
+{
+    struct bp_plugin_entry *entry = bp_plugin_entry_create(s->core, path);
+    struct bp_refusal why = {0};
+    struct stat file;
+    bool good, listed;
+    uint32_t index;
+
+    if (!entry) {
+        s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
+        return;
+    }
+    entry->step = BP_STEP_TRUST;
+    good = bp_trust_check(path, &file, &why);
+    if (good) entry->step = BP_STEP_MANIFEST;
+    good = good && bp_manifest_read(path, &entry->manifest, &why);
+    if (good) entry->step = BP_STEP_FILE; /* loading begins there */
+    if (!good && !guess_manifest(entry)) s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
+
+    if (good) listed = is_wanted(s, entry);
+    else listed = !s->status && bp_select_match(s->globs, entry->manifest.name);
+    if (listed && !good) bp_plugin_settle(entry, &why);
+    if (listed && entry->manifest.ignored)
+        bp_core_log(s->core, BP_LOG_WARN, "%s: the key %s is not known and has no effect; correct its spelling or remove it", path,
+                    entry->manifest.ignored);
+    if (listed) {
+        pthread_mutex_lock(&s->core->lock);
+        s->status = bp_plugin_entry_append(s->core, entry, &index);
+        pthread_mutex_unlock(&s->core->lock);
+        if (!s->status) return;
+    }
+    free(why.text);
+    bp_plugin_entry_destroy(entry);
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names in a directory that do not begin with '.', in byte order. false: errno says why. */
+static bool list_directory(const char *path, char ***out_names, size_t *out_count)
+{
+    DIR *directory = opendir(path);
+    struct dirent *item;
+    char **names = NULL;
+    size_t count = 0;
+    bool good = directory != NULL;
+
+    while (good && (item = readdir(directory))) {
+        char **more;
+        if (item->d_name[0] == '.') continue;
+        more = realloc(names, (count + 1) * sizeof *more);
+        if (more) names = more;
+        good = more && (names[count] = strdup(item->d_name));
+        count += good;
+    }
+    if (directory) closedir(directory);
+    if (!good) {
+        while (count) free(names[--count]);
+        free(names);
+        if (directory) errno = ENOMEM;
+        return false;
+    }
+    if (count) qsort(names, count, sizeof *names, compare_strings);
+    *out_names = names;
+    *out_count = count;
+    return true;
+}
+
+/* The manifests in a directory, then, if deep, those in its own directories. own: the directory is ours,
+ * and so are links in it: they are followed before anything is checked. */
+static void search_directory(struct search *s, const char *path, bool own, bool deep)
+{
+    char *resolved = own ? realpath(path, NULL) : NULL;
+    char **names;
+    size_t count;
+
+    if (resolved) path = resolved;
+    if (!list_directory(path, &names, &count)) {
+        if (errno != ENOENT)
+            bp_core_log(s->core, BP_LOG_WARN, "%s: cannot be searched for plugins: expected a directory, got \"%s\"; correct it or leave it out",
+                        path, strerror(errno));
+        free(resolved);
+        return;
+    }
+    for (size_t pass = 0; pass < (deep ? 2 : 1); pass++) {
+        for (size_t i = 0; i < count && !s->status; i++) {
+            bool manifest = !strncmp(names[i], "bp_", 3) && bp_path_ends(names[i], ".json");
+            char *full = manifest == (pass == 0) ? bp_path_join(path, names[i]) : NULL;
+            struct stat file;
+
+            if (full && manifest) found_manifest(s, full);
+            else if (full && !(own ? stat : lstat)(full, &file) && S_ISDIR(file.st_mode)) search_directory(s, full, own, false);
+            free(full);
+        }
+    }
+    for (size_t i = 0; i < count; i++) free(names[i]);
+    free(names);
+    free(resolved);
+}
+
+/* Directories with ':' between. Relative ones would mean the current directory: they get one warning. */
+static void search_list(struct search *s, const char *list, const char *from)
+{
+    bool warned = false;
+
+    while (list && *list && !s->status) {
+        size_t length = strcspn(list, ":");
+        char *word = strndup(list, length), *clean = word ? bp_path_clean(word) : NULL;
+
+        if (!clean) s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
+        else if (word[0] == '/' && !bp_path_climbs(clean)) search_directory(s, clean, false, true);
+        else if (!warned) {
+            bp_core_log(s->core, BP_LOG_WARN, "%s: an entry is passed over: expected absolute directories without \"..\", got \"%s\"; write it out",
+                        from, word);
+            warned = true;
+        }
+        free(clean);
+        free(word);
+        list += length;
+        if (*list == ':' && !list[1] && !warned)
+            bp_core_log(s->core, BP_LOG_WARN, "%s: an entry is passed over: expected absolute directories without \"..\", got \"\"; write it out", from);
+        list += *list == ':';
+    }
+}
+
+static void search_own(struct search *s)
+{
+    char *own = bp_path_own(), *path = own ? bp_path_join(own, "backplane") : NULL;
+
+    if (path) search_directory(s, path, true, true);
+    else if (!own)
+        bp_core_log(s->core, BP_LOG_WARN, "libbackplane was loaded by a relative path: expected an absolute one, to search the directory beside it; make LD_LIBRARY_PATH absolute");
+    free(path);
+    free(own);
+}
+
+/* A misspelt name in the selection would leave the app without a device and without a reason. */
+static void warn_unmatched(struct search *s)
+{
+    char glob[64];
+
+    for (size_t i = 0; bp_select_at(s->globs, i, glob); i++) {
+        bool match = false;
+        for (uint32_t e = 0; e < s->core->n_entry && !match; e++)
+            match = bp_select_match(glob, s->core->entry[e]->manifest.name);
+        if (!match)
+            bp_core_log(s->core, BP_LOG_WARN, "%s: \"%s\" selects no plugin: expected the name of one that is installed, got none that matches; bp list shows all, with %s unset",
+                        s->globs_from, glob, s->globs_from);
+    }
+}
+
+enum bp_status bp_plugin_search(struct bp_core *core)
+{
+    struct search s = {.core = core, .globs = core->plugins, .globs_from = "plugins of the options"};
+
+    if (!s.globs) {
+        s.globs = bp_env("BP_PLUGINS");
+        s.globs_from = "BP_PLUGINS";
+    }
+    search_list(&s, core->plugin_path, "plugin_path of the options");
+    search_list(&s, bp_env("BP_PLUGIN_PATH"), "BP_PLUGIN_PATH");
+    if (!s.status) search_own(&s);
+    for (size_t i = 0; i < sizeof system_directories / sizeof *system_directories; i++)
+        if (!s.status) search_directory(&s, system_directories[i], true, true);
+    warn_unmatched(&s);
+    return s.status;
+}

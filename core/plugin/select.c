@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* select.c: which plugins are wanted. "a*,b,!c": those that match one of the globs without '!' (any, if
+ * there is none of these) and none of those with it, in whatever order they stand. */
+#include "loader.h"
+#include <fnmatch.h>
+#include <string.h>
+
+/* The next word of a list, without spaces around it; false at its end. An empty word is passed over. */
+static bool next(const char **list, char out[64])
+{
+    while (*list && **list) {
+        size_t length;
+        const char *word;
+
+        *list += strspn(*list, ", \t");
+        word = *list;
+        length = strcspn(word, ",");
+        *list += length;
+        while (length && strchr(" \t", word[length - 1])) length--;
+        if (!length) continue;
+        if (length > 63) length = 63; /* longer than any name: matches none, as it would in full */
+        memcpy(out, word, length);
+        out[length] = 0;
+        return true;
+    }
+    return false;
+}
+
+bool bp_select_match(const char *globs, const char *name)
+{
+    char word[64];
+    bool any = true, match = false;
+
+    while (next(&globs, word)) {
+        if (word[0] == '!') {
+            if (!fnmatch(word + 1, name, 0)) return false;
+            continue;
+        }
+        any = false;
+        if (!fnmatch(word, name, 0)) match = true;
+    }
+    return any || match;
+}
+
+bool bp_select_at(const char *globs, size_t index, char out[64])
+{
+    while (next(&globs, out))
+        if (out[0] != '!' && !index--) return true;
+    return false;
+}

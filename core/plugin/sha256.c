@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sha256.c: SHA-256 by FIPS 180-4, for the hash that a manifest may give of its library. */
+#include "loader.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+static const uint32_t k[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t turn(uint32_t x, unsigned n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static void block(uint32_t state[8], const uint8_t *at)
+{
+    uint32_t w[64], s[8];
+
+    for (int i = 0; i < 16; i++)
+        w[i] = (uint32_t)at[4 * i] << 24 | (uint32_t)at[4 * i + 1] << 16 | (uint32_t)at[4 * i + 2] << 8 | at[4 * i + 3];
+    for (int i = 16; i < 64; i++)
+        w[i] = w[i - 16] + w[i - 7] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+
+    memcpy(s, state, sizeof s);
+    for (int i = 0; i < 64; i++) {
+        uint32_t choose = (s[4] & s[5]) ^ (~s[4] & s[6]);
+        uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
+        uint32_t t1 = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choose + k[i] + w[i];
+        uint32_t t2 = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + majority;
+
+        memmove(s + 1, s, 7 * sizeof *s);
+        s[4] += t1;
+        s[0] = t1 + t2;
+    }
+    for (int i = 0; i < 8; i++) state[i] += s[i];
+}
+
+/* As many bytes as there are, up to size; -1: errno says why. */
+static ssize_t read_all(int fd, uint8_t *to, size_t size)
+{
+    size_t have = 0;
+
+    while (have < size) {
+        ssize_t n = read(fd, to + have, size - have);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        have += (size_t)n;
+    }
+    return (ssize_t)have;
+}
+
+bool bp_sha256_fd(int fd, char out[65])
+{
+    enum { CHUNK = 1 << 16 };
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint8_t *data = malloc(CHUNK + 128); /* room for the padding */
+    uint64_t size = 0;
+    ssize_t n;
+
+    if (!data) return false;
+    while ((n = read_all(fd, data, CHUNK)) == CHUNK) {
+        for (size_t at = 0; at < CHUNK; at += 64) block(state, data + at);
+        size += CHUNK;
+    }
+    if (n >= 0) {
+        size_t end = ((size_t)n + 8) / 64 * 64 + 64;
+        size += (uint64_t)n;
+        memset(data + n, 0, end - (size_t)n);
+        data[n] = 0x80;
+        for (int i = 0; i < 8; i++) data[end - 1 - (size_t)i] = (uint8_t)(size * 8 >> 8 * i);
+        for (size_t at = 0; at < end; at += 64) block(state, data + at);
+        for (int i = 0; i < 8; i++) snprintf(out + 8 * i, 9, "%08x", (unsigned)state[i]);
+    }
+    free(data);
+    return n >= 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* type.c: dtypes by name and number, and whether a shape can be. */
+#include "tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct dtype {
+    uint32_t number, bits;
+    const char *name;
+};
+
+static const struct dtype dtypes[] = {
+#define X(NAME, name, number, bits, class) {number, bits, #name},
+    BP_DTYPES(X)
+#undef X
+};
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* The numbers are dense from 0: see BP_DTYPES. */
+const char *bp_dtype_name(uint32_t dtype)
+{
+    return dtype < DTYPES ? dtypes[dtype].name : "?";
+}
+
+uint32_t bp_dtype_bits(uint32_t dtype)
+{
+    return dtype < DTYPES ? dtypes[dtype].bits : 0;
+}
+
+enum bp_status bp_dtype_find(const char *name, uint32_t *out_dtype)
+{
+    if (!name || !out_dtype) return bp_error(BP_ERR_INVALID, "bp_dtype_find: name or out_dtype is NULL");
+    for (uint32_t i = 0; i < DTYPES; i++)
+        if (!strcmp(dtypes[i].name, name)) {
+            *out_dtype = dtypes[i].number;
+            return BP_OK;
+        }
+    return bp_error(BP_ERR_INVALID, "dtype '%.32s': expected a name such as f32, bf16, i64 or bool", name);
+}
+
+const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text, size_t size)
+{
+    int n = snprintf(text, size, "%s [", bp_dtype_name(dtype));
+
+    for (uint32_t i = 0; i < rank && n > 0 && (size_t)n < size; i++)
+        n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", shape[i]);
+    if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, "]");
+    return text;
+}
+
+/* Extents are multiplied with 0 taken as 1: the strides of an empty tensor must fit too. */
+enum bp_status bp_type_check(const char *what, const struct bp_type *type, int64_t *out_count,
+                             uint64_t *out_bytes)
+{
+    int64_t cover = 1, bytes;
+    bool empty = false;
+
+    if (!bp_dtype_bits(type->dtype))
+        return bp_error(BP_ERR_INVALID, "%s: %u is no dtype (enum bp_dtype)", what, type->dtype);
+    if (type->rank > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected at most %d", what, type->rank, BP_RANK_MAX);
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->shape[i] < 0)
+            return bp_error(BP_ERR_INVALID, "%s: extent %u is %" PRId64 ", expected 0 or more", what, i,
+                            type->shape[i]);
+        empty |= type->shape[i] == 0;
+        if (type->shape[i] && __builtin_mul_overflow(cover, type->shape[i], &cover)) cover = INT64_MAX;
+    }
+    if (__builtin_mul_overflow(cover, (int64_t)bp_dtype_bits(type->dtype) / 8, &bytes) || cover == INT64_MAX) {
+        char text[BP_TYPE_TEXT];
+        return bp_error(BP_ERR_INVALID, "%s: %s has more bytes than 63 bits count", what,
+                        bp_type_text(type->dtype, type->rank, type->shape, text, sizeof text));
+    }
+    *out_count = empty ? 0 : cover;
+    *out_bytes = empty ? 0 : (uint64_t)bytes;
+    return BP_OK;
+}
+
+void bp_type_strides(uint32_t rank, const int64_t *shape, int64_t *out_stride)
+{
+    int64_t stride = 1;
+
+    for (uint32_t i = rank; i-- > 0;) {
+        out_stride[i] = stride;
+        if (shape[i]) stride *= shape[i];
+    }
+}
+
+bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride)
+{
+    int64_t expected = 1;
+
+    for (uint32_t i = 0; i < rank; i++)
+        if (shape[i] == 0) return true;
+    for (uint32_t i = rank; i-- > 0;) {
+        if (shape[i] != 1 && stride[i] != expected) return false;
+        expected *= shape[i];
+    }
+    return true;
+}
+
+/* Axes by stride, finest first; extents of 1 take no part. */
+bool bp_view_overlaps_itself(const struct bp_view *view)
+{
+    uint32_t axis[BP_RANK_MAX], n = 0;
+    int64_t reach = 0; /* the last element that the finer axes reach */
+
+    if (view->count == 0) return false;
+    for (uint32_t i = 0; i < view->rank; i++) {
+        uint32_t at = n;
+        if (view->shape[i] == 1) continue;
+        for (; at > 0 && view->stride[axis[at - 1]] > view->stride[i]; at--) axis[at] = axis[at - 1];
+        axis[at] = i;
+        n++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (view->stride[axis[i]] <= reach) return true;
+        reach += (view->shape[axis[i]] - 1) * view->stride[axis[i]];
+    }
+    return false;
+}

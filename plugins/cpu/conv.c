@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv.c: convolution and its gradients, for one float dtype (elem.h), tile by tile (gemm.h) of the products
+ * that conv.h describes: the image is gathered as it is packed. */
+#include "conv.h"
+#include "cpu.h"
+#include "gemm.h"
+#include "kernels.h"
+
+struct tile {
+    const struct conv_product *p;
+    const elem *a;     /* row 0 of the tile */
+    const elem *image; /* of the group */
+    int64_t m, n, column; /* column: the first */
+};
+
+/* to[j] = the image along the last axis: n values at t, t + step, ... of axis 2. */
+static void gather_line(const struct conv_image *image, const elem *line, int64_t t, int64_t n, acc *to)
+{
+    int64_t step = image->step[2], every = image->every[2], extent = image->extent[2], s = image->stride[2];
+    int64_t j = 0;
+
+    if (every == 1) {
+        for (; j < n && t < 0; j++, t += step) to[j] = 0;
+        if (step == 1 && s == 1)
+            for (; j < n && t < extent; j++, t++) to[j] = elem_get(line[t]);
+        else
+            for (; j < n && t < extent; j++, t += step) to[j] = elem_get(line[t * s]);
+        for (; j < n; j++) to[j] = 0;
+        return;
+    }
+    for (; j < n; j++, t += step) {
+        bool hit = t >= 0 && t % every == 0 && t / every < extent;
+        to[j] = hit ? elem_get(line[t / every * s]) : 0;
+    }
+}
+
+/* to[j] = the image at positions first to first + n - 1, for one tap. */
+static void gather(const struct conv_image *image, const elem *data, const int64_t tap[4], int64_t first,
+                   int64_t n, acc *to)
+{
+    int64_t at[4], run;
+
+    data += tap[0] * image->channel;
+    grid_locate(image->position, first, at);
+    for (int64_t done = 0; done < n; done += run) {
+        const elem *line = data + at[0] * image->batch;
+        bool inside = true;
+
+        run = image->position[3] - at[3];
+        if (run > n - done) run = n - done;
+        for (int d = 0; d < 2; d++) {
+            int64_t t = at[d + 1] * image->step[d] + image->origin[d] + tap[d + 1] * image->tap_step[d];
+            inside = inside && t >= 0 && t % image->every[d] == 0 && t / image->every[d] < image->extent[d];
+            if (inside) line += t / image->every[d] * image->stride[d];
+        }
+        int64_t t = at[3] * image->step[2] + image->origin[2] + tap[3] * image->tap_step[2];
+        if (inside) gather_line(image, line, t, run, to + done);
+        else for (int64_t j = 0; j < run; j++) to[done + j] = 0;
+        at[3] += run - 1;
+        grid_next(image->position, at);
+    }
+}
+
+static void pack_a(const void *ctx, int64_t begin, int64_t depth, acc *to)
+{
+    const struct tile *tile = ctx;
+    const struct conv_grid *grid = &tile->p->a_k;
+    int64_t at[4], row = tile->p->a_row;
+
+    grid_locate(grid->extent, begin, at);
+    for (int64_t k = 0; k < depth; k++) {
+        const elem *from = tile->a + grid_offset(grid->stride, at);
+        for (int64_t i = 0; i < tile->m; i++) panel_row(to, i, depth)[k * MR] = elem_get(from[i * row]);
+        grid_next(grid->extent, at);
+    }
+}
+
+/* k counts taps, columns are positions. */
+static void pack_positions(const void *ctx, int64_t begin, int64_t depth, acc *to)
+{
+    const struct tile *tile = ctx;
+    const struct conv_image *image = &tile->p->image;
+    int64_t tap[4];
+    acc line[TILE_N];
+
+    grid_locate(image->tap, begin, tap);
+    for (int64_t k = 0; k < depth; k++) {
+        gather(image, tile->image, tap, tile->column, tile->n, line);
+        for (int64_t j = 0; j < tile->n; j += NR) {
+            int64_t n = tile->n - j < NR ? tile->n - j : NR;
+            memcpy(panel_column(to, j, depth) + k * NR, line + j, sizeof *line * (size_t)n);
+        }
+        grid_next(image->tap, tap);
+    }
+}
+
+/* k counts positions, columns are taps. */
+static void pack_taps(const void *ctx, int64_t begin, int64_t depth, acc *to)
+{
+    const struct tile *tile = ctx;
+    const struct conv_image *image = &tile->p->image;
+    int64_t tap[4];
+    acc line[TILE_K];
+
+    grid_locate(image->tap, tile->column, tap);
+    for (int64_t j = 0; j < tile->n; j++) {
+        acc *column = panel_column(to, j, depth);
+        gather(image, tile->image, tap, begin, depth, line);
+        for (int64_t k = 0; k < depth; k++) column[k * NR] = line[k];
+        grid_next(image->tap, tap);
+    }
+}
+
+static void conv_tile(void *arg, int64_t task)
+{
+    const struct conv_product *p = arg;
+    int64_t tiles_m = (p->m + TILE_M - 1) / TILE_M, tiles_n = (p->n + TILE_N - 1) / TILE_N;
+    int64_t group = task / tiles_m / tiles_n, j = task / tiles_m % tiles_n * TILE_N;
+    int64_t i = task % tiles_m * TILE_M, at[4];
+    struct tile tile = {
+        .p = p,
+        .a = p->k ? (const elem *)p->a + group * p->a_group + i * p->a_row : NULL,
+        .image = p->k ? (const elem *)p->image.data + group * p->image_group : NULL,
+        .m = p->m - i < TILE_M ? p->m - i : TILE_M,
+        .n = p->n - j < TILE_N ? p->n - j : TILE_N,
+        .column = j,
+    };
+    const elem *bias = p->bias ? (const elem *)p->bias + (group * p->m + i) * p->bias_step : NULL;
+    elem *c = (elem *)p->c + group * p->c_group + i * p->c_row;
+    _Alignas(64) acc sum[TILE_M * TILE_N];
+
+    gemm_tile(&(struct gemm){&tile, tile.m, tile.n, p->k, pack_a,
+                             p->taps_are_columns ? pack_taps : pack_positions}, sum);
+    grid_locate(p->c_column.extent, j, at);
+    for (int64_t q = 0; q < tile.n; q++) {
+        elem *to = c + grid_offset(p->c_column.stride, at);
+        for (int64_t r = 0; r < tile.m; r++) {
+            acc value = sum[r * TILE_N + q];
+            to[r * p->c_row] = elem_put(bias ? value + elem_get(bias[r * p->bias_step]) : value);
+        }
+        grid_next(p->c_column.extent, at);
+    }
+}
+
+static enum bp_status conv_run(const struct bp_launch *launch, enum conv_kind kind)
+{
+    struct conv_product p;
+
+    if (!launch->out[0]->count) return BP_OK;
+    conv_product_init(&p, kind, launch);
+    if (!launch->in[0]->count || !launch->in[1]->count) p.k = 0; /* there is padding only, or nothing */
+    int64_t tasks = (p.m + TILE_M - 1) / TILE_M * ((p.n + TILE_N - 1) / TILE_N) * p.groups;
+    cpu_team_run(conv_tile, &p, tasks,
+                 cpu_team_width(launch, (double)launch->out[0]->count * (double)p.k));
+    return BP_OK;
+}
+
+enum bp_status NAME(conv)(const struct bp_launch *launch)
+{
+    return conv_run(launch, CONV_FORWARD);
+}
+
+enum bp_status NAME(conv_grad_input)(const struct bp_launch *launch)
+{
+    return conv_run(launch, CONV_GRAD_INPUT);
+}
+
+enum bp_status NAME(conv_grad_weight)(const struct bp_launch *launch)
+{
+    return conv_run(launch, CONV_GRAD_WEIGHT);
+}

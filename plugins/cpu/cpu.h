@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu.h: what the files of the cpu plugin share: the instance, the callbacks, the team of threads. */
+#ifndef CPU_H
+#define CPU_H
+
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
+#include <backplane/runtime.h>
+
+/* Instruction sets that kernels are compiled for. Each level includes those before it. */
+enum cpu_isa {
+    CPU_ISA_PORTABLE = 0,
+    CPU_ISA_AVX2 = 1,   /* with FMA and F16C */
+    CPU_ISA_AVX512 = 2, /* F, BW, DQ, VL */
+};
+
+/* An instance. Constant after create. */
+struct cpu {
+    const struct bp_host *host;
+    uint32_t isa; /* enum cpu_isa: what this machine has, capped by BP_CPU_ISA */
+};
+
+/* device.c, memory.c, stream.c: the callbacks of runtime.h. */
+enum bp_status cpu_device_count(void *self, uint32_t *out_count);
+enum bp_status cpu_device_properties(void *self, uint32_t device, struct bp_device_properties *out);
+enum bp_status cpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                   struct bp_memory *out);
+void cpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
+enum bp_status cpu_memory_info(void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total);
+enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
+
+/* isa.c: what this machine has, capped by the environment variable BP_CPU_ISA=portable|avx2|avx512. */
+enum cpu_isa cpu_isa_detect(const struct bp_host *host);
+
+/* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most width threads, the caller's among
+ * them, and returns when all have. Which thread runs which i is not defined: for equal results at any
+ * width, what task(arg, i) computes depends on arg and i only. */
+void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint32_t width);
+
+/* The width for elements of work that costs about as much as an addition each: launch->width, or 1 where
+ * waking a team would take longer than the work. */
+uint32_t cpu_team_width(const struct bp_launch *launch, double work);
+
+/* Sets how many threads OpenMP regions of libraries called from this thread get; returns what it was. */
+int cpu_team_libraries(int width);
+
+#endif

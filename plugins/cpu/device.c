@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c: the one device "cpu:0", all processors of this machine that the process may use. */
+#include "cpu.h"
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+enum bp_status cpu_device_count(void *self, uint32_t *out_count)
+{
+    (void)self;
+    *out_count = 1;
+    return BP_OK;
+}
+
+/* The model as the kernel names it; architectures whose /proc/cpuinfo has no such line get "CPU". */
+static void device_name(char *name, size_t size)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char line[256];
+
+    snprintf(name, size, "CPU");
+    if (!file) return;
+    while (fgets(line, sizeof line, file)) {
+        char *value = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !value) continue;
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = 0;
+        snprintf(name, size, "%.*s", (int)size - 1, value);
+        break;
+    }
+    fclose(file);
+}
+
+static uint32_t device_units(void)
+{
+    cpu_set_t set;
+
+    if (!sched_getaffinity(0, sizeof set, &set)) return (uint32_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t has bits */
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+enum bp_status cpu_device_properties(void *p, uint32_t device, struct bp_device_properties *out)
+{
+    static const char *const isa[] = {"portable", "avx2", "avx512"};
+    struct cpu *self = p;
+    uint64_t unused, total;
+
+    cpu_memory_info(self, device, &unused, &total);
+    device_name(out->name, sizeof out->name);
+    snprintf(out->driver, sizeof out->driver, "%s, kernels %s", CPU_VERSION, isa[self->isa]);
+    BP_SET(out, memory, total);
+    BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
+    BP_SET(out, alignment, 64);
+    BP_SET(out, units, device_units());
+    BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
+    return BP_OK;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* library.c: finds and opens the files of libraries; see library.h. */
+#include "library.h"
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The file of a library, or NULL. */
+static const char *library_file(const struct cpu_library *library)
+{
+    const char *given = secure_getenv(library->variable);
+
+    if (given && !strcmp(given, "off")) return NULL;
+    if (given && *given) return given[0] == '/' && !access(given, R_OK) ? given : NULL;
+    for (const char *const *place = library->places; *place; place++)
+        if (!access(*place, R_OK)) return *place;
+    return NULL;
+}
+
+enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library, const char *row)
+{
+    const char *given = secure_getenv(library->variable);
+
+    if (library_file(library)) return BP_OK;
+    if (given && *given)
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED, "%s: %s=%s names no file that can be read by its "
+                       "absolute path; unset it to search the usual places", row, library->variable, given);
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "%s: %s is not installed (looked for %s and others); install %s, or set %s to its path", row,
+                   library->name, library->places[0], library->package, library->variable);
+}
+
+bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names, int n,
+                      void **to)
+{
+    const char *file = library_file(library);
+    void *handle = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+
+    if (!handle) {
+        bp_log(self->host, BP_LOG_WARN, "cpu: %s cannot be opened, its kernels are passed over: %s", library->name,
+               file ? dlerror() : "there is no file of it any more");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        void *symbol = dlsym(handle, names[i]);
+        if (!symbol) {
+            bp_log(self->host, BP_LOG_WARN, "cpu: %s has no function %s, its kernels are passed over; expected %s",
+                   file, names[i], library->package);
+            return false;
+        }
+        to[i] = symbol;
+    }
+    return true;
+}

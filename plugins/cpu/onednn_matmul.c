@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onednn_matmul.c: matmul by oneDNN. */
+#include "onednn.h"
+#include "kernels.h"
+#include "matmul.h"
+
+/* One matrix of each step of the batch; a view that the batch repeats has extent 1 there. */
+static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype, const struct walk *batch,
+                        int view, int64_t rows, int64_t columns, int64_t row, int64_t column)
+{
+    int64_t shape[WALK_RANK + 2], stride[WALK_RANK + 2];
+    int rank = 0;
+
+    for (int a = 0; a < batch->rank && batch->count > 1; a++, rank++) {
+        stride[rank] = batch->stride[view][a];
+        shape[rank] = stride[rank] ? batch->shape[a] : 1;
+        if (!stride[rank]) stride[rank] = 1;
+    }
+    shape[rank] = rows;
+    stride[rank++] = rows == 1 ? columns : row; /* of one row or column the stride may be anything */
+    shape[rank] = columns;
+    stride[rank++] = columns == 1 ? 1 : column;
+    return onednn_desc_strided(dnnl, desc, dtype, rank, shape, stride);
+}
+
+enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
+{
+    uint8_t dtype = prep->in[0]->dtype;
+    dnnl_memory_desc_t a, b, c;
+    dnnl_matmul_desc_t op;
+    struct matmul s;
+
+    if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return BP_ERR_UNSUPPORTED;
+    matmul_init(&s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
+    if (!s.batch.count || (double)s.m * (double)s.n * (double)s.k < 32768) return BP_ERR_UNSUPPORTED;
+    const struct onednn *dnnl = onednn_open(p);
+    if (!dnnl || !matrix_desc(dnnl, &a, dtype, &s.batch, 1, s.m, s.k, s.a_row, s.a_column) ||
+        !matrix_desc(dnnl, &b, dtype, &s.batch, 2, s.k, s.n, s.b_row, s.b_column) ||
+        !matrix_desc(dnnl, &c, dtype, &s.batch, 0, s.m, s.n, s.c_row, s.c_column) ||
+        dnnl->dnnl_matmul_desc_init(&op, &a, &b, NULL, &c))
+        return BP_ERR_UNSUPPORTED;
+    return onednn_plan_create(p, prep,
+                            &(struct onednn_recipe){.op = &op, .slots = 3, .packed = -1,
+                                                  .slot = {{.arg = DNNL_ARG_SRC, .desc = a},
+                                                           {.arg = DNNL_ARG_WEIGHTS, .desc = b},
+                                                           {.arg = DNNL_ARG_DST, .desc = c}}},
+                            out);
+}
+
+enum bp_status cpu_matmul_f32_dnnl(const struct bp_launch *launch)
+{
+    return onednn_plan_run(launch);
+}
+
+enum bp_status cpu_matmul_bf16_dnnl(const struct bp_launch *launch)
+{
+    return onednn_plan_run(launch);
+}

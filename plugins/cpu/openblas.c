@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* openblas.c: matmul of f32 and f64 by OpenBLAS, the build whose threads are OpenMP's: they are the team
+ * that own kernels and oneDNN use too. The build with threads of its own is refused: taking turns with
+ * another team it is many times slower.
+ *
+ * Which kernels OpenBLAS takes it decides when it is opened, by OPENBLAS_CORETYPE if that is set, else by the
+ * processor's model; AMD models with AVX-512 get AVX2 kernels of half the speed in versions to 0.3.29 at
+ * least. There is no call to choose, so for those create sets the variable, unless it is set. Changing the
+ * environment while another thread reads it is a race: hence in create and not later, once a process,
+ * only on such processors, and never if OPENBLAS_CORETYPE or BP_CPU_OPENBLAS=off is set. Who opens devices
+ * while other threads call getenv or setenv can set the variable before starting the program. */
+#include "kernels.h"
+#include "library.h"
+#include "matmul.h"
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define TRIPLET "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define TRIPLET "aarch64-linux-gnu"
+#else
+#define TRIPLET "none"
+#endif
+
+static const struct cpu_library library = {
+    .name = "OpenBLAS for OpenMP",
+    .variable = "BP_CPU_OPENBLAS",
+    .package = "libopenblas0-openmp",
+    .places = (const char *const[]){
+        "/usr/lib/" TRIPLET "/openblas-openmp/libopenblas.so.0", /* Debian, Ubuntu */
+        "/usr/lib64/libopenblaso.so.0",                          /* Fedora */
+        NULL},
+};
+
+enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, PARALLEL_OPENMP = 2 };
+
+struct openblas {
+    int (*get_parallel)(void);
+    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
+                  int lda, const double *b, int ldb, double beta, double *c, int ldc);
+};
+
+/* Opened once a process; constant once tried is set. */
+static struct {
+    pthread_mutex_t lock;
+    int tried, opened;
+    struct openblas call;
+} blas = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum bp_status cpu_openblas_usable(struct cpu *self, const char *row)
+{
+    return cpu_library_usable(self, &library, row);
+}
+
+void cpu_openblas_choose_core(struct cpu *self)
+{
+#if defined(__x86_64__)
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const char *off = getenv(library.variable);
+
+    if (self->isa < CPU_ISA_AVX512 || !__builtin_cpu_is("amd") || (off && !strcmp(off, "off"))) return;
+    pthread_mutex_lock(&lock);
+    if (!getenv("OPENBLAS_CORETYPE")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    pthread_mutex_unlock(&lock);
+#else
+    (void)self;
+#endif
+}
+
+static bool blas_open(struct cpu *self)
+{
+    static const char *const names[] = {"openblas_get_parallel", "cblas_sgemm", "cblas_dgemm"};
+    void *symbol[3];
+
+    pthread_mutex_lock(&blas.lock);
+    if (!blas.tried) {
+        blas.tried = 1;
+        if (cpu_library_open(self, &library, names, 3, symbol)) {
+            memcpy(&blas.call.get_parallel, &symbol[0], sizeof symbol[0]);
+            memcpy(&blas.call.sgemm, &symbol[1], sizeof symbol[1]);
+            memcpy(&blas.call.dgemm, &symbol[2], sizeof symbol[2]);
+            blas.opened = blas.call.get_parallel() == PARALLEL_OPENMP;
+            if (!blas.opened)
+                bp_log(self->host, BP_LOG_WARN, "cpu: the OpenBLAS found has threads of its own, its kernels are "
+                       "passed over; install %s, or set %s to an OpenMP build", library.package, library.variable);
+        }
+    }
+    bool opened = blas.opened;
+    pthread_mutex_unlock(&blas.lock);
+    return opened;
+}
+
+/* A matrix as BLAS takes it, row after row: whether transposed, and the distance of rows. */
+struct side {
+    int trans, ld;
+};
+
+struct plan {
+    struct matmul shape;
+    struct side a, b;
+    int ldc, swapped; /* swapped: c' = b' a' is computed, for c lies column after column */
+};
+
+/* Whether rows of a matrix follow each other at some distance *ld of at least their length. */
+static bool rows_dense(int64_t rows, int64_t columns, int64_t row, int64_t column, int *ld)
+{
+    int64_t distance = rows == 1 ? columns : row;
+
+    if ((columns != 1 && column != 1) || distance < columns || distance > INT_MAX) return false;
+    *ld = (int)distance;
+    return true;
+}
+
+static bool side_init(struct side *side, int64_t rows, int64_t columns, int64_t row, int64_t column)
+{
+    side->trans = PLAIN;
+    if (rows_dense(rows, columns, row, column, &side->ld)) return true;
+    side->trans = TRANSPOSED;
+    return rows_dense(columns, rows, column, row, &side->ld);
+}
+
+static struct matmul transposed(const struct matmul *s)
+{
+    struct matmul out = *s;
+
+    out.m = s->n, out.n = s->m;
+    out.a_row = s->b_column, out.a_column = s->b_row;
+    out.b_row = s->a_column, out.b_column = s->a_row;
+    out.c_row = s->c_column, out.c_column = s->c_row;
+    for (int a = 0; a < s->batch.rank; a++) {
+        out.batch.stride[1][a] = s->batch.stride[2][a];
+        out.batch.stride[2][a] = s->batch.stride[1][a];
+    }
+    return out;
+}
+
+static bool plan_init(struct plan *plan, const struct bp_prep *prep)
+{
+    struct matmul *s = &plan->shape;
+
+    if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return false;
+    matmul_init(s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
+    if (!s->batch.count || s->m > INT_MAX || s->n > INT_MAX || s->k > INT_MAX) return false;
+    if ((double)s->m * (double)s->n * (double)s->k < 32768) return false; /* own kernels are as fast */
+    plan->swapped = !rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc);
+    if (plan->swapped) *s = transposed(s);
+    return rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc) &&
+           side_init(&plan->a, s->m, s->k, s->a_row, s->a_column) &&
+           side_init(&plan->b, s->k, s->n, s->b_row, s->b_column);
+}
+
+enum bp_status cpu_matmul_openblas_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
+{
+    struct cpu *self = p;
+    struct plan made = {.ldc = 0};
+
+    if (!plan_init(&made, prep) || !blas_open(self)) return BP_ERR_UNSUPPORTED;
+    struct plan *plan = self->host->allocate(self->host->ctx, sizeof *plan, _Alignof(struct plan));
+    if (!plan) return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of matmul");
+    *plan = made;
+    out->plan = plan;
+    return BP_OK;
+}
+
+void cpu_openblas_plan_destroy(void *p, const struct bp_kernel *kernel, void *plan)
+{
+    struct cpu *self = p;
+
+    (void)kernel;
+    self->host->release(self->host->ctx, plan, sizeof(struct plan));
+}
+
+struct run {
+    const struct plan *plan;
+    const void *a, *b;
+    void *c;
+    int width; /* of one product */
+};
+
+static void run_f32(void *arg, int64_t step)
+{
+    const struct run *run = arg;
+    const struct plan *plan = run->plan;
+    const struct matmul *s = &plan->shape;
+    int64_t at[WALK_VIEWS];
+    int before = cpu_team_libraries(run->width);
+
+    walk_offset(&s->batch, step, at);
+    blas.call.sgemm(ROW_MAJOR, plan->a.trans, plan->b.trans, (int)s->m, (int)s->n, (int)s->k, 1,
+                    (const float *)run->a + at[1], plan->a.ld, (const float *)run->b + at[2], plan->b.ld, 0,
+                    (float *)run->c + at[0], plan->ldc);
+    cpu_team_libraries(before);
+}
+
+static void run_f64(void *arg, int64_t step)
+{
+    const struct run *run = arg;
+    const struct plan *plan = run->plan;
+    const struct matmul *s = &plan->shape;
+    int64_t at[WALK_VIEWS];
+    int before = cpu_team_libraries(run->width);
+
+    walk_offset(&s->batch, step, at);
+    blas.call.dgemm(ROW_MAJOR, plan->a.trans, plan->b.trans, (int)s->m, (int)s->n, (int)s->k, 1,
+                    (const double *)run->a + at[1], plan->a.ld, (const double *)run->b + at[2], plan->b.ld, 0,
+                    (double *)run->c + at[0], plan->ldc);
+    cpu_team_libraries(before);
+}
+
+/* Many products: one on each thread at a time. Few: each on all threads. */
+static enum bp_status run_all(const struct bp_launch *launch, void (*task)(void *arg, int64_t step))
+{
+    const struct plan *plan = launch->plan;
+    int64_t steps = plan->shape.batch.count;
+    bool across = steps >= 2 * (int64_t)launch->width;
+    struct run run = {.plan = plan, .a = launch->in[plan->swapped]->data,
+                      .b = launch->in[!plan->swapped]->data, .c = launch->out[0]->data,
+                      .width = across ? 1 : (int)launch->width};
+
+    cpu_team_run(task, &run, steps, across ? launch->width : 1);
+    return BP_OK;
+}
+
+enum bp_status cpu_matmul_f32_openblas(const struct bp_launch *launch)
+{
+    return run_all(launch, run_f32);
+}
+
+enum bp_status cpu_matmul_f64_openblas(const struct bp_launch *launch)
+{
+    return run_all(launch, run_f64);
+}

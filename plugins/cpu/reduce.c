@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce.c: sum over any axes, for one dtype (elem.h).
+ *
+ * Terms are added pairwise: a range of terms is halved until it is short, so that rounding errors grow with
+ * the logarithm of their number. How the terms are split depends on shapes and strides only, never on
+ * the width: results have the same bits at any width. */
+#include "axes.h"
+#include "cpu.h"
+#include "elem.h"
+#include "kernels.h"
+#include "walk.h"
+
+enum {
+    COLUMNS = 64,        /* sums that are made side by side */
+    LANES = 32,          /* partial sums of one contiguous row */
+    LEAF_ROW = 1024,     /* terms that are added without halving: along a contiguous row, in LANES */
+    LEAF = 64,           /* otherwise, one after another */
+    PART = 65536,        /* terms that one task adds, where there are few sums and many terms */
+    PARTS = 64,          /* at most */
+};
+
+struct sum {
+    struct walk kept;  /* y, x: over the axes of y */
+    struct walk terms; /* x: over the summed axes */
+    const elem *x;
+    elem *y;
+    int64_t chunks;    /* tasks along the last axis of kept */
+    int64_t parts, part; /* the terms as tasks: how many, terms in each */
+    acc *partial;      /* parts * COLUMNS, where parts > 1 */
+};
+
+/* Sums of some terms for w neighbouring sums. */
+struct columns {
+    const struct sum *sum;
+    const elem *x; /* first term of the first sum */
+    int64_t w, step; /* how many, distance in x */
+    acc *to;
+};
+
+static acc row_sum(const elem *x, int64_t n)
+{
+    acc lane[LANES];
+    int64_t i = 0;
+
+    for (int j = 0; j < LANES; j++) lane[j] = acc_zero();
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) lane[j] = acc_add(lane[j], elem_get(x[i + j]));
+    for (int j = 0; i < n; i++, j++) lane[j] = acc_add(lane[j], elem_get(x[i]));
+    for (int half = LANES / 2; half; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] = acc_add(lane[j], lane[j + half]);
+    return lane[0];
+}
+
+static acc strided_sum(const elem *x, int64_t n, int64_t step)
+{
+    acc total = acc_zero();
+
+    for (int64_t i = 0; i < n; i++) total = acc_add(total, elem_get(x[i * step]));
+    return total;
+}
+
+/* Adds n terms, a run along the innermost summed axis, to each of the columns. */
+static void columns_span(void *ctx, int64_t n, const int64_t *at)
+{
+    const struct columns *c = ctx;
+    const struct walk *terms = &c->sum->terms;
+    int64_t step = terms->stride[0][terms->rank - 1];
+    const elem *x = c->x + at[0];
+    acc *to = c->to;
+
+    if (step == 1) {
+        for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], row_sum(x + j * c->step, n));
+    } else if (c->step == 1 && c->w > 1) {
+        for (int64_t i = 0; i < n; i++, x += step)
+            for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], elem_get(x[j]));
+    } else {
+        for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], strided_sum(x + j * c->step, n, step));
+    }
+}
+
+/* to[j] = the sum of terms begin to end - 1 of column j. */
+static void columns_sum(const struct columns *c, int64_t begin, int64_t end)
+{
+    const struct walk *terms = &c->sum->terms;
+    int64_t leaf = terms->stride[0][terms->rank - 1] == 1 ? LEAF_ROW : LEAF;
+
+    if (end - begin <= leaf) {
+        for (int64_t j = 0; j < c->w; j++) c->to[j] = acc_zero();
+        walk_spans(terms, begin, end, columns_span, (void *)c);
+        return;
+    }
+    int64_t half = (end - begin) / 2;
+    int64_t middle = begin + (half + leaf - 1) / leaf * leaf;
+    acc right[COLUMNS];
+    struct columns other = *c;
+
+    other.to = right;
+    columns_sum(c, begin, middle);
+    columns_sum(&other, middle, end);
+    for (int64_t j = 0; j < c->w; j++) c->to[j] = acc_add(c->to[j], right[j]);
+}
+
+/* The columns of one chunk: where they lie in x and y. */
+static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *to, elem **y, int64_t *y_step)
+{
+    const struct walk *kept = &sum->kept;
+    int last = kept->rank - 1;
+    int64_t row = chunk / sum->chunks, first = chunk % sum->chunks * COLUMNS;
+    int64_t w = kept->shape[last] - first, at[WALK_VIEWS];
+
+    walk_offset(kept, row * kept->shape[last] + first, at);
+    *y = sum->y + at[0];
+    *y_step = kept->stride[0][last];
+    return (struct columns){.sum = sum, .x = sum->terms.count ? sum->x + at[1] : NULL, .w = w < COLUMNS ? w : COLUMNS,
+                            .step = kept->stride[1][last], .to = to};
+}
+
+static void sum_chunk(void *arg, int64_t chunk)
+{
+    const struct sum *sum = arg;
+    acc total[COLUMNS];
+    elem *y;
+    int64_t y_step;
+    struct columns c = chunk_columns(sum, chunk, total, &y, &y_step);
+
+    columns_sum(&c, 0, sum->terms.count);
+    for (int64_t j = 0; j < c.w; j++) y[j * y_step] = elem_put(total[j]);
+}
+
+static void sum_part(void *arg, int64_t part)
+{
+    const struct sum *sum = arg;
+    elem *y;
+    int64_t y_step, begin = part * sum->part, end = begin + sum->part;
+    struct columns c = chunk_columns(sum, 0, sum->partial + part * COLUMNS, &y, &y_step);
+
+    columns_sum(&c, begin, end < sum->terms.count ? end : sum->terms.count);
+}
+
+/* One chunk of sums with many terms: the terms are split among tasks, and their sums added in order. */
+static void sum_in_parts(struct sum *sum, uint32_t width)
+{
+    acc partial[PARTS * COLUMNS];
+    elem *y;
+    int64_t y_step;
+    struct columns c = chunk_columns(sum, 0, partial, &y, &y_step);
+
+    sum->partial = partial;
+    cpu_team_run(sum_part, sum, sum->parts, width);
+    for (int64_t j = 0; j < c.w; j++) {
+        acc total = partial[j];
+        for (int64_t p = 1; p < sum->parts; p++) total = acc_add(total, partial[p * COLUMNS + j]);
+        y[j * y_step] = elem_put(total);
+    }
+}
+
+static void sum_walks(struct sum *sum, const struct bp_view *x, const struct bp_view *y, uint64_t summed,
+                      int keep)
+{
+    walk_init(&sum->kept, 0, NULL);
+    walk_init(&sum->terms, 0, NULL);
+    for (int a = 0, to = 0; a < x->rank; a++) {
+        if (summed >> a & 1) {
+            walk_append(&sum->terms, x->shape[a], &x->stride[a], 1);
+            to += keep;
+        } else {
+            walk_append(&sum->kept, x->shape[a], (int64_t[]){y->stride[to], x->stride[a]}, 2);
+            to++;
+        }
+    }
+    walk_sort(&sum->kept, 1);
+    walk_collapse(&sum->kept);
+    walk_sort(&sum->terms, 0);
+    walk_collapse(&sum->terms);
+}
+
+enum bp_status NAME(sum)(const struct bp_launch *launch)
+{
+    const struct bp_sum_attrs *attrs = launch->attrs;
+    const struct bp_view *x = launch->in[0], *y = launch->out[0];
+    struct sum sum = {.x = x->data, .y = y->data};
+    uint32_t width = cpu_team_width(launch, (double)x->count);
+
+    if (!y->count) return BP_OK;
+    sum_walks(&sum, x, y, axes_mask(&attrs->axes, x->rank), attrs->keep != 0);
+    int64_t columns = sum.kept.shape[sum.kept.rank - 1];
+    sum.chunks = (columns + COLUMNS - 1) / COLUMNS;
+    int64_t tasks = sum.kept.count / columns * sum.chunks;
+
+    sum.parts = (sum.terms.count + PART - 1) / PART;
+    if (tasks == 1 && sum.parts > 1) {
+        if (sum.parts > PARTS) sum.parts = PARTS;
+        sum.part = (sum.terms.count + sum.parts - 1) / sum.parts;
+        sum_in_parts(&sum, width);
+    } else {
+        cpu_team_run(sum_chunk, &sum, tasks, width);
+    }
+    return BP_OK;
+}

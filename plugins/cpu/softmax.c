@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* softmax.c: softmax and its gradient along any axis, for one float dtype (elem.h).
+ *
+ * A row is n elements along the axis. Where they lie side by side each row is a loop; else up to COLUMNS
+ * neighbouring rows go together, so that inner loops run over what is contiguous. Sums are made in double. */
+#include "axes.h"
+#include "cpu.h"
+#include "elem.h"
+#include "exp.h"
+#include "kernels.h"
+#include "walk.h"
+#include <math.h>
+
+enum {
+    COLUMNS = 32, /* rows of one task at most */
+    RUN = 1024,   /* terms that are added before the sum goes to a double */
+};
+
+struct softmax {
+    struct walk rows; /* of y, x; or dx, y, dy */
+    int64_t n;        /* elements in a row */
+    int64_t step[3];  /* between them */
+    int64_t chunks;   /* tasks along the last axis of rows */
+    elem *out;
+    const elem *in[2];
+};
+
+static inline acc acc_exp(acc x)
+{
+    return sizeof x == sizeof(float) ? (acc)exp_f32((float)x) : (acc)exp_f64((double)x);
+}
+
+static inline acc row_max(const elem *x, int64_t sx, int64_t n)
+{
+    acc max = (acc)-INFINITY;
+
+#pragma omp simd reduction(max : max)
+    for (int64_t i = 0; i < n; i++) {
+        acc value = elem_get(x[i * sx]);
+        max = value > max ? value : max;
+    }
+    return max;
+}
+
+/* y may be x. Half types keep too few bits to hold what is divided later: they make exp a second time. */
+static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n)
+{
+    acc max = row_max(x, sx, n);
+    double total = 0;
+
+    for (int64_t begin = 0; begin < n; begin += RUN) {
+        int64_t end = n - begin < RUN ? n : begin + RUN;
+        acc part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = begin; i < end; i++) {
+            acc e = acc_exp(elem_get(x[i * sx]) - max);
+            if (sizeof(elem) == sizeof(acc)) y[i * sy] = (elem)e;
+            part += e;
+        }
+        total += (double)part;
+    }
+    acc sum = (acc)total;
+    if (sizeof(elem) == sizeof(acc)) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(elem_get(y[i * sy]) / sum);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(acc_exp(elem_get(x[i * sx]) - max) / sum);
+    }
+}
+
+/* w neighbouring rows; sy and sx lead from one to the next. */
+static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy, const elem *x, int64_t sx,
+                                   int64_t w)
+{
+    acc max[COLUMNS];
+    double total[COLUMNS];
+
+    for (int64_t j = 0; j < w; j++) {
+        max[j] = (acc)-INFINITY;
+        total[j] = 0;
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const elem *row = x + i * s->step[1];
+        for (int64_t j = 0; j < w; j++) {
+            acc value = elem_get(row[j * sx]);
+            max[j] = value > max[j] ? value : max[j];
+        }
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const elem *row = x + i * s->step[1];
+        for (int64_t j = 0; j < w; j++) total[j] += (double)acc_exp(elem_get(row[j * sx]) - max[j]);
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const elem *row = x + i * s->step[1];
+        elem *to = y + i * s->step[0];
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++)
+            to[j * sy] = elem_put(acc_exp(elem_get(row[j * sx]) - max[j]) / (acc)total[j]);
+    }
+}
+
+static inline void grad_row(elem *dx, int64_t sd, const elem *y, int64_t sy, const elem *dy, int64_t sdy,
+                            int64_t n)
+{
+    double total = 0;
+
+    for (int64_t begin = 0; begin < n; begin += RUN) {
+        int64_t end = n - begin < RUN ? n : begin + RUN;
+        acc part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = begin; i < end; i++) part += elem_get(y[i * sy]) * elem_get(dy[i * sdy]);
+        total += (double)part;
+    }
+    acc dot = (acc)total;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i * sd] = elem_put(elem_get(y[i * sy]) * (elem_get(dy[i * sdy]) - dot));
+}
+
+static inline void grad_columns(const struct softmax *s, elem *dx, int64_t sd, const elem *y, int64_t sy,
+                                const elem *dy, int64_t sdy, int64_t w)
+{
+    double total[COLUMNS];
+
+    for (int64_t j = 0; j < w; j++) total[j] = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t j = 0; j < w; j++)
+            total[j] += (double)elem_get(y[i * s->step[1] + j * sy]) *
+                        (double)elem_get(dy[i * s->step[2] + j * sdy]);
+    for (int64_t i = 0; i < s->n; i++) {
+        elem *to = dx + i * s->step[0];
+        const elem *a = y + i * s->step[1], *b = dy + i * s->step[2];
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++)
+            to[j * sd] = elem_put(elem_get(a[j * sy]) * (elem_get(b[j * sdy]) - (acc)total[j]));
+    }
+}
+
+/* The rows of a chunk: how many; where the first begins in each view. */
+static int64_t chunk_rows(const struct softmax *s, int64_t chunk, int64_t *at)
+{
+    const struct walk *rows = &s->rows;
+    int64_t side = rows->shape[rows->rank - 1], first = chunk % s->chunks * COLUMNS;
+
+    walk_offset(rows, chunk / s->chunks * side + first, at);
+    return side - first < COLUMNS ? side - first : COLUMNS;
+}
+
+static void softmax_chunk(void *arg, int64_t chunk)
+{
+    const struct softmax *s = arg;
+    int last = s->rows.rank - 1;
+    int64_t at[WALK_VIEWS], w = chunk_rows(s, chunk, at);
+    int64_t sy = s->rows.stride[0][last], sx = s->rows.stride[1][last];
+    elem *y = s->out + at[0];
+    const elem *x = s->in[0] + at[1];
+
+    if (s->step[0] == 1 && s->step[1] == 1)
+        for (int64_t j = 0; j < w; j++) softmax_row(y + j * sy, 1, x + j * sx, 1, s->n);
+    else if (sy == 1 && sx == 1)
+        softmax_columns(s, y, 1, x, 1, w);
+    else
+        softmax_columns(s, y, sy, x, sx, w);
+}
+
+static void grad_chunk(void *arg, int64_t chunk)
+{
+    const struct softmax *s = arg;
+    int last = s->rows.rank - 1;
+    int64_t at[WALK_VIEWS], w = chunk_rows(s, chunk, at);
+    int64_t sd = s->rows.stride[0][last], sy = s->rows.stride[1][last], sdy = s->rows.stride[2][last];
+    elem *dx = s->out + at[0];
+    const elem *y = s->in[0] + at[1], *dy = s->in[1] + at[2];
+
+    if (s->step[0] == 1 && s->step[1] == 1 && s->step[2] == 1)
+        for (int64_t j = 0; j < w; j++) grad_row(dx + j * sd, 1, y + j * sy, 1, dy + j * sdy, 1, s->n);
+    else if (sd == 1 && sy == 1 && sdy == 1)
+        grad_columns(s, dx, 1, y, 1, dy, 1, w);
+    else
+        grad_columns(s, dx, sd, y, sy, dy, sdy, w);
+}
+
+/* All views have the shape of the output. A rank of 0 has one row of one element. */
+static void rows_run(const struct bp_launch *launch, int64_t axis, void (*task)(void *arg, int64_t chunk),
+                     double cost)
+{
+    const struct bp_view *out = launch->out[0];
+    struct softmax s = {.n = 1, .out = out->data};
+    int along = out->rank ? axis_index(axis, out->rank) : -1;
+
+    if (!out->count) return;
+    for (uint32_t i = 0; i < launch->n_in; i++) s.in[i] = launch->in[i]->data;
+    walk_init(&s.rows, 0, NULL);
+    for (int a = 0; a < out->rank; a++) {
+        int64_t stride[WALK_VIEWS] = {out->stride[a]};
+        for (uint32_t i = 0; i < launch->n_in; i++) stride[i + 1] = launch->in[i]->stride[a];
+        if (a != along) {
+            walk_append(&s.rows, out->shape[a], stride, WALK_VIEWS);
+            continue;
+        }
+        s.n = out->shape[a];
+        for (int i = 0; i < WALK_VIEWS; i++) s.step[i] = stride[i];
+    }
+    walk_sort(&s.rows, 0);
+    walk_collapse(&s.rows);
+    int64_t side = s.rows.shape[s.rows.rank - 1];
+    s.chunks = (side + COLUMNS - 1) / COLUMNS;
+    cpu_team_run(task, &s, s.rows.count / side * s.chunks, cpu_team_width(launch, (double)out->count * cost));
+}
+
+enum bp_status NAME(softmax)(const struct bp_launch *launch)
+{
+    const struct bp_softmax_attrs *attrs = launch->attrs;
+
+    rows_run(launch, attrs->axis, softmax_chunk, 8);
+    return BP_OK;
+}
+
+enum bp_status NAME(softmax_grad)(const struct bp_launch *launch)
+{
+    const struct bp_softmax_grad_attrs *attrs = launch->attrs;
+
+    rows_run(launch, attrs->axis, grad_chunk, 3);
+    return BP_OK;
+}

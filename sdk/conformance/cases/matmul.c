@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matmul.c: cases of products of matrices. */
+#include "../kernel_case.h"
+
+cases_fn cases_matmul;
+
+static const struct {
+    const char *variant, *shapes;
+    int transpose_a, transpose_b;
+    bool quick;
+} products[] = {
+    {"empty-rows", "0x4+4x5", 0, 0, false},
+    {"empty-columns", "3x4+4x0", 0, 0, false},
+    {"empty-sum", "3x0+0x5", 0, 0, true},
+    {"empty-batch", "0x3x4+0x4x5", 0, 0, false},
+    {"one", "1x1+1x1", 0, 0, true},
+    {"dot", "17+17", 0, 0, true},
+    {"row", "17+17x5", 0, 0, true},
+    {"column", "5x17+17", 0, 0, true},
+    {"batched-row", "17+3x17x5", 0, 0, false},
+    {"batched-column", "3x5x17+17", 0, 0, false},
+    {"outer", "17x1+1x13", 0, 0, false},
+    {"small", "3x4+4x5", 0, 0, true},
+    {"prime", "13x31+31x7", 0, 0, true},
+    {"width", "15x16+16x17", 0, 0, false},
+    {"width", "16x16+16x16", 0, 0, false},
+    {"width", "17x33+33x31", 0, 0, false},
+    {"width", "63x64+64x65", 0, 0, false},
+    {"width", "1x65+65x64", 0, 0, false},
+    {"width", "64x65+65x1", 0, 0, false},
+    {"transpose-a", "31x13+31x7", 1, 0, true},
+    {"transpose-b", "13x31+7x31", 0, 1, true},
+    {"transpose-ab", "31x13+7x31", 1, 1, true},
+    {"transpose-a", "2x5x4+2x5x3", 1, 0, false},
+    {"transpose-b", "2x4x5+2x3x5", 0, 1, false},
+    {"transpose-ab", "2x5x4+1x3x5", 1, 1, false},
+    {"batched", "2x3x4+2x4x5", 0, 0, true},
+    {"batched", "7x17x9+7x9x11", 0, 0, false},
+    {"broadcast-left", "3x4+2x4x5", 0, 0, true},
+    {"broadcast-right", "2x3x4+4x5", 0, 0, true},
+    {"broadcast-both", "2x1x3x4+3x4x5", 0, 0, true},
+    {"broadcast-both", "3x1x3x4+1x2x4x5", 0, 0, false},
+    {"rank5", "2x1x2x3x4+1x3x1x4x5", 0, 0, true},
+    {"rank8", "1x2x1x2x1x2x3x4+2x1x2x1x2x1x4x3", 0, 0, false},
+    {"tall", "301x17+17x3", 0, 0, false},
+    {"wide", "3x17+17x301", 0, 0, false},
+    {"deep", "5x1031+1031x3", 0, 0, false},
+    {"blocks", "129x130+130x131", 0, 0, false},
+};
+
+static void product_data(const struct case_maker *maker, const char *shapes, enum data data, const char *what)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+
+    case_data(made, data);
+    made->quick = true;
+    case_end(maker, made, "%s", what);
+}
+
+void cases_matmul(struct case_maker *maker)
+{
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        struct kernel_case *made = case_begin(maker, products[i].shapes);
+        made->attrs.matmul.transpose_a = products[i].transpose_a;
+        made->attrs.matmul.transpose_b = products[i].transpose_b;
+        made->quick = products[i].quick;
+        case_end(maker, made, "%s", products[i].variant);
+    }
+    for (int t = 0; t < 4; t++) {
+        static const char *const name[] = {"nn", "nt", "tn", "tt"};
+        static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5", "3x17x9+3x5x17"};
+        struct kernel_case *made = case_begin(maker, shapes[t]);
+        made->attrs.matmul.transpose_a = t >> 1;
+        made->attrs.matmul.transpose_b = t & 1;
+        case_layouts(maker, made, name[t], false);
+    }
+    product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
+    product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
+    if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");
+    /* What a product of complex infinities is, is left open by the languages that define it. */
+    else if (!case_is_complex(maker)) product_data(maker, "17x19+19x5", DATA_NONFINITE, "nonfinite");
+}

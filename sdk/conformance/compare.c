@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compare.c: results against the reference. */
+#include "compare.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The element's numbers are of the format part. */
+static const struct num_type *part_type(const struct num_type *type)
+{
+    if (type->dtype == BP_C64) return num_type(BP_F32);
+    return type->dtype == BP_C128 ? num_type(BP_F64) : type;
+}
+
+/* The largest error that is allowed in number i: docs/accuracy.md, "The rule". */
+static long double allowance(const struct conform_op *op, const struct ref_array *expected, int64_t i)
+{
+    const struct num_type *type = part_type(expected->type), *sum = num_accumulate(expected->type);
+    long double value = expected->v[i], allowed;
+
+    if (!op->terms) return op->ulp * num_ulp(type, value);
+    allowed = op->ulp * num_ulp(sum, value) + num_unit(sum) * expected->bound[i];
+    if (num_is_half(type)) allowed += num_ulp(type, value) / 2;
+    if (expected->flush && fabsl(value) < num_min_normal(sum)) allowed += fabsl(value);
+    return allowed;
+}
+
+/* An exact tie goes to the even neighbour, whose significand divides by two ulps. */
+static bool tie_is_even(const struct num_type *type, long double got)
+{
+    return fmodl(got, 2 * num_ulp(type, got)) == 0;
+}
+
+/* The error of got as a part of what is allowed. */
+static long double error_part(const struct conform_op *op, const struct ref_array *expected, int64_t i,
+                              long double got, long double *out_allowed)
+{
+    const struct num_type *type = part_type(expected->type);
+    long double value = expected->v[i], allowed, error, overflow;
+
+    *out_allowed = 0;
+    if (isnan(value)) return isnan(got) ? 0 : INFINITY;
+    if (isnan(got)) return INFINITY;
+    if (isinf(value)) return got == value ? 0 : INFINITY;
+    *out_allowed = allowed = allowance(op, expected, i);
+    /* From half an ulp past the largest value on, rounding gives infinity. */
+    overflow = num_max(type) + num_ulp(type, num_max(type)) / 2;
+    if (isinf(got)) return (got > 0) == (value > 0) && fabsl(value) + allowed * !!op->terms >= overflow ? 0 : INFINITY;
+    error = fabsl(got - value);
+    if (!op->terms && fabsl(value) >= overflow) return INFINITY;
+    if (error == 0) return 0;
+    if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 && !tie_is_even(type, got))
+        return INFINITY;
+    return allowed > 0 ? error / allowed : INFINITY;
+}
+
+static void compare_floats(const struct conform_op *op, const struct ref_array *expected, const char *data,
+                           struct comparison *c)
+{
+    const struct num_type *type = expected->type;
+    uint32_t size = type->size / (uint32_t)type->parts;
+    long double worst = -1;
+
+    for (int64_t i = 0; i < expected->count * type->parts; i++) {
+        long double got = num_get_float(part_type(type), data + i * size), allowed;
+        long double part = error_part(op, expected, i, got, &allowed);
+        c->wrong += part > 1;
+        if (part <= worst) continue;
+        worst = part;
+        c->at = i / type->parts;
+        c->ulp = (double)(fabsl(got - expected->v[i]) / num_ulp(part_type(type), expected->v[i]));
+        c->allowed = (double)(allowed / num_ulp(part_type(type), expected->v[i]));
+    }
+    c->worst = (double)worst;
+}
+
+struct comparison compare(const struct conform_op *op, const struct ref_array *expected, const void *data)
+{
+    struct comparison c = {.worst = -1};
+    const struct num_type *type = expected->type;
+    const char *at = data;
+    char want[8];
+
+    if (expected->v) {
+        compare_floats(op, expected, data, &c);
+        return c;
+    }
+    for (int64_t i = expected->count - 1; i >= 0; i--) {
+        num_set_int(type, want, expected->u[i]);
+        if (!memcmp(want, at + i * type->size, type->size)) continue;
+        c.wrong++;
+        c.at = i;
+    }
+    return c;
+}
+
+static void print_number(const struct num_type *type, const char *at, char *text, size_t size)
+{
+    uint32_t part = type->size / (uint32_t)type->parts;
+
+    if (type->parts == 2)
+        snprintf(text, size, "%.17Lg%+.17Lgi", num_get_float(type, at), num_get_float(type, at + part));
+    else if (type->class == NUM_FLOAT)
+        snprintf(text, size, "%.*Lg", type->digits > 24 ? 17 : 9, num_get_float(type, at));
+    else if (type->class == NUM_SIGNED) snprintf(text, size, "%lld", (long long)num_get_int(type, at));
+    else snprintf(text, size, "%llu", (unsigned long long)num_get_int(type, at));
+}
+
+static void print_index(const struct ref_array *array, int64_t element, char *text, size_t size)
+{
+    int64_t at[REF_RANK];
+    size_t used = 1;
+
+    for (int i = array->rank - 1; i >= 0; i--) {
+        at[i] = element % array->shape[i];
+        element /= array->shape[i];
+    }
+    snprintf(text, size, "[");
+    for (int i = 0; i < array->rank; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "", (long long)at[i]);
+    snprintf(text + used, size - used, "]");
+}
+
+void compare_describe(const struct comparison *c, const struct ref_array *expected, const void *data, char *text,
+                      size_t size)
+{
+    const struct num_type *type = expected->type;
+    char got[96], want[96], index[160], measure[96] = "";
+
+    print_number(type, (const char *)data + c->at * type->size, got, sizeof got);
+    if (expected->u) {
+        char bytes[8];
+        num_set_int(type, bytes, expected->u[c->at]);
+        print_number(type, bytes, want, sizeof want);
+    } else if (type->parts == 2) {
+        snprintf(want, sizeof want, "%.17Lg%+.17Lgi", expected->v[2 * c->at], expected->v[2 * c->at + 1]);
+    } else {
+        snprintf(want, sizeof want, "%.*Lg", type->digits > 24 ? 19 : 11, expected->v[c->at]);
+    }
+    if (expected->v && isfinite(c->ulp) )
+        snprintf(measure, sizeof measure, ", %.4g ulp where %.4g are allowed", c->ulp, c->allowed);
+    print_index(expected, c->at, index, sizeof index);
+    snprintf(text, size, "worst at %s (element %lld of %lld): got %s, expected %s%s; %lld of %lld elements are wrong",
+             index, (long long)c->at, (long long)expected->count, got, want, measure, (long long)c->wrong,
+             (long long)expected->count * type->parts);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list.h: all cases of a device, in an order that is the same in every process. */
+#ifndef BP_CONFORM_LIST_H
+#define BP_CONFORM_LIST_H
+
+#include "check.h"
+#include "kernel_case.h"
+
+/* X(NAME, name) in the order in which they run. */
+#define CONFORM_SUITES(X) X(PLUGIN, plugin) X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel)
+enum suite {
+#define X(NAME, name) SUITE_##NAME,
+    CONFORM_SUITES(X)
+#undef X
+    SUITE_COUNT,
+};
+const char *suite_name(enum suite suite);
+
+struct listed {
+    char id[CASE_ID];
+    enum suite suite;
+    int row;                    /* of a kernel case: number in rows; else -1 */
+    bool quick;
+    check_fn *run;              /* of all suites but kernel */
+    int64_t arg[2];
+    struct kernel_case *kernel; /* NULL: there is nothing to run, outcome and message say why */
+    enum outcome outcome;
+    const char *message;
+};
+
+struct list_row {
+    const char *name, *op;
+    bool usable;
+};
+
+struct list {
+    struct listed *at;
+    size_t n, room;
+    struct list_row *row;
+    size_t n_row;
+};
+
+/* With device NULL only the suite `plugin`, which comes first in both. */
+void list_init(struct list *list, struct bp_device *device);
+void list_finish(struct list *list);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* number.c: element types. f32 and f64 are the compiler's own; half types are taken apart by hand. */
+#include "number.h"
+#include <math.h>
+#include <string.h>
+
+static const struct num_type types[] = {
+#define X(NAME, name, number, bits, cls) [BP_##NAME] = {#name, BP_##NAME, (bits) / 8, NUM_##cls, 1, 0, 0, 0},
+    BP_DTYPES(X)
+#undef X
+};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+/* The same with what X() cannot know. */
+static const struct num_type floats[] = {
+    {"f16", BP_F16, 2, NUM_FLOAT, 1, 11, -14, 15},
+    {"bf16", BP_BF16, 2, NUM_FLOAT, 1, 8, -126, 127},
+    {"f32", BP_F32, 4, NUM_FLOAT, 1, 24, -126, 127},
+    {"f64", BP_F64, 8, NUM_FLOAT, 1, 53, -1022, 1023},
+    {"c64", BP_C64, 8, NUM_COMPLEX, 2, 24, -126, 127},
+    {"c128", BP_C128, 16, NUM_COMPLEX, 2, 53, -1022, 1023},
+};
+
+const struct num_type *num_type(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+        if (floats[i].dtype == dtype) return &floats[i];
+    return dtype < N_TYPES && types[dtype].name ? &types[dtype] : NULL;
+}
+
+const struct num_type *num_accumulate(const struct num_type *type)
+{
+    if (num_is_half(type) || type->dtype == BP_C64) return num_type(BP_F32);
+    return type->dtype == BP_C128 ? num_type(BP_F64) : type;
+}
+
+uint64_t num_get_int(const struct num_type *type, const void *at)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, at, type->size); /* little-endian, as every machine of this suite */
+    if (type->class == NUM_SIGNED && type->size < 8 && value >> (8 * type->size - 1))
+        value |= UINT64_MAX << 8 * type->size;
+    return value;
+}
+
+void num_set_int(const struct num_type *type, void *at, uint64_t value)
+{
+    if (type->class == NUM_BOOL) value = value != 0;
+    memcpy(at, &value, type->size);
+}
+
+static bool is_f32(const struct num_type *type)
+{
+    return type->digits == 24;
+}
+
+static long double half_decode(const struct num_type *type, uint16_t bits)
+{
+    int fraction_bits = type->digits - 1;
+    int exponent = (bits & 0x7fff) >> fraction_bits;
+    int fraction = bits & ((1 << fraction_bits) - 1);
+    long double value;
+
+    if (exponent == type->emax - type->emin + 2) value = fraction ? NAN : INFINITY;
+    else if (exponent == 0) value = ldexpl(fraction, type->emin - fraction_bits);
+    else value = ldexpl(fraction + (1 << fraction_bits), type->emin + exponent - 1 - fraction_bits);
+    return bits & 0x8000 ? -value : value;
+}
+
+static uint16_t half_encode(const struct num_type *type, long double value)
+{
+    int fraction_bits = type->digits - 1;
+    uint32_t infinity = (uint32_t)(type->emax - type->emin + 2) << fraction_bits, bits;
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+
+    if (isnan(value)) return (uint16_t)(sign | infinity | 1u << (fraction_bits - 1));
+    value = fabsl(value);
+    if (isinf(value)) return (uint16_t)(sign | infinity);
+    if (value == 0) return sign;
+
+    int exponent = ilogbl(value);
+    if (exponent < type->emin) exponent = type->emin;
+    if (exponent > type->emax) return (uint16_t)(sign | infinity);
+    /* The significand as an integer, rounded; a carry out of it moves on to the exponent by itself, and
+     * without the hidden digit the number is subnormal. */
+    bits = (uint32_t)rintl(ldexpl(value, fraction_bits - exponent));
+    bits += (uint32_t)(exponent - type->emin) << fraction_bits;
+    return (uint16_t)(sign | (bits > infinity ? infinity : bits));
+}
+
+long double num_get_float(const struct num_type *type, const void *at)
+{
+    float f;
+    double d;
+    uint16_t h;
+
+    if (num_is_half(type)) return memcpy(&h, at, sizeof h), half_decode(type, h);
+    if (is_f32(type)) return memcpy(&f, at, sizeof f), f;
+    return memcpy(&d, at, sizeof d), d;
+}
+
+void num_set_float(const struct num_type *type, void *at, long double value)
+{
+    float f = (float)value;
+    double d = (double)value;
+    uint16_t h;
+
+    if (num_is_half(type)) h = half_encode(type, value), memcpy(at, &h, sizeof h);
+    else if (is_f32(type)) memcpy(at, &f, sizeof f);
+    else memcpy(at, &d, sizeof d);
+}
+
+long double num_ulp(const struct num_type *type, long double value)
+{
+    int exponent = type->emin;
+
+    value = fabsl(value);
+    if (isfinite(value) && value >= num_min_normal(type)) exponent = ilogbl(value);
+    if (exponent > type->emax) exponent = type->emax;
+    return ldexpl(1, exponent - type->digits + 1);
+}
+
+long double num_unit(const struct num_type *type)
+{
+    return ldexpl(1, -type->digits);
+}
+
+long double num_max(const struct num_type *type)
+{
+    return ldexpl(2 - ldexpl(1, 1 - type->digits), type->emax);
+}
+
+long double num_min_normal(const struct num_type *type)
+{
+    return ldexpl(1, type->emin);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operand.c: tensors of kernel cases. */
+#include "operand.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD_BYTES = 256, GUARD = 0xc3 };
+
+static void *allocate(int64_t bytes)
+{
+    void *memory = malloc(bytes > 0 ? (size_t)bytes : 1);
+
+    if (!memory) abort();
+    return memory;
+}
+
+/* NaN for floats, a number that hardly occurs for integers, no value at all for bool. */
+static int poison(const struct num_type *type)
+{
+    return num_is_int(type) ? 0xa5 : 0xff;
+}
+
+/* Finds strides and offset, and how many elements the allocation needs. */
+static void lay_out(struct operand *o, enum layout layout)
+{
+    const struct ref_array *v = &o->values;
+    int64_t step = 1, last = 0, guard = GUARD_BYTES / v->type->size;
+
+    for (int i = 0; i < v->rank; i++) {
+        int axis = layout == LAYOUT_PERMUTED ? i : v->rank - 1 - i;
+        if (layout == LAYOUT_GAPS) step = i == 0 ? 2 : i == 1 ? step + 3 : step;
+        o->stride[axis] = layout == LAYOUT_REPEAT && axis == 0 ? 0 : step;
+        if (v->count) last += (v->shape[axis] - 1) * o->stride[axis];
+        if (o->stride[axis]) step *= v->shape[axis];
+    }
+    o->offset = guard + (layout == LAYOUT_OFFSET);
+    o->elements = o->offset + (v->count ? last + 1 : 0) + guard;
+}
+
+/* Where element at coordinates lies in the image. */
+static unsigned char *element(const struct operand *o, unsigned char *image, const int64_t *at)
+{
+    int64_t index = o->offset;
+
+    for (int i = 0; i < o->values.rank; i++) index += at[i] * o->stride[i];
+    return image + index * o->values.type->size;
+}
+
+/* Copies between a dense array and the tensor's elements in an image. */
+static void spread(const struct operand *o, unsigned char *image, unsigned char *dense, bool to_image)
+{
+    int64_t at[REF_RANK] = {0};
+    size_t size = o->values.type->size;
+
+    for (int64_t i = 0; i < o->values.count; i++, ref_next(o->values.rank, o->values.shape, at))
+        if (to_image) memcpy(element(o, image, at), dense + i * (int64_t)size, size);
+        else memcpy(dense + i * (int64_t)size, element(o, image, at), size);
+}
+
+/* Makes the allocation and the view, and writes the image. */
+static bool place(struct check *c, struct operand *o, const char *what)
+{
+    const struct ref_array *v = &o->values;
+    struct place *place = c->place;
+    char call[64];
+
+    snprintf(call, sizeof call, "bp_tensor_create of %s", what);
+    if (!check_ok(c, bp_tensor_create(place->device, v->type->dtype, 1, &o->elements, &o->base), call)) return false;
+    snprintf(call, sizeof call, "bp_tensor_write of %s", what);
+    if (!check_ok(c, bp_tensor_write(place->stream, o->base, o->image, (uint64_t)o->elements * v->type->size), call))
+        return false;
+    snprintf(call, sizeof call, "bp_tensor_view of %s", what);
+    return check_ok(c, bp_tensor_view(o->base, o->offset, (uint32_t)v->rank, v->shape, o->stride, &o->tensor), call);
+}
+
+bool operand_input(struct check *c, const struct kernel_input *in, int index, struct random *random,
+                   struct operand *o)
+{
+    int64_t plane = 1;
+    unsigned char *dense;
+    char what[32];
+
+    *o = (struct operand){0};
+    ref_array_init(&o->values, in->dtype, in->rank, in->shape);
+    data_fill(&o->values, in->data, index, random);
+    for (int i = 1; i < in->rank; i++) plane *= in->shape[i];
+    plane *= o->values.type->parts;
+    for (int64_t i = plane; in->layout == LAYOUT_REPEAT && i < o->values.count * o->values.type->parts; i++)
+        if (o->values.u) o->values.u[i] = o->values.u[i % plane];
+        else o->values.v[i] = o->values.v[i % plane];
+
+    lay_out(o, in->layout);
+    o->image = allocate(o->elements * o->values.type->size);
+    memset(o->image, poison(o->values.type), (size_t)o->elements * o->values.type->size);
+    dense = allocate(o->values.count * o->values.type->size);
+    ref_array_encode(&o->values, dense);
+    spread(o, o->image, dense, true);
+    free(dense);
+    snprintf(what, sizeof what, "input %d", index);
+    return place(c, o, what);
+}
+
+bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape, struct operand *o)
+{
+    const struct num_type *type = num_type(dtype);
+    size_t size = type->size;
+
+    *o = (struct operand){0};
+    ref_array_init(&o->values, dtype, rank, shape);
+    lay_out(o, LAYOUT_DENSE);
+    o->image = allocate(o->elements * (int64_t)size);
+    memset(o->image, GUARD, (size_t)o->elements * size);
+    memset(o->image + o->offset * (int64_t)size, poison(type), (size_t)o->values.count * size);
+    return place(c, o, "the output");
+}
+
+/* The number of the first byte that differs, -1 if none does. */
+static int64_t first_difference(const unsigned char *a, const unsigned char *b, int64_t size)
+{
+    for (int64_t i = 0; i < size; i++)
+        if (a[i] != b[i]) return i;
+    return -1;
+}
+
+bool operand_verify(struct check *c, const struct operand *o, const char *what, bool all, void *out_data)
+{
+    int64_t size = o->values.type->size, bytes = o->elements * size, at;
+    unsigned char *now = allocate(bytes), *want = allocate(bytes), *dense = allocate(o->values.count * size);
+    bool ok = check_ok(c, bp_tensor_read(c->place->stream, o->base, now, (uint64_t)bytes), "bp_tensor_read");
+
+    if (ok) {
+        spread(o, now, dense, false);
+        memcpy(want, o->image, (size_t)bytes);
+        if (!all) spread(o, want, dense, true);
+        at = first_difference(now, want, bytes);
+        int64_t byte = at - o->offset * size;
+        ok = check_that(c, at < 0,
+                        byte < 0 || byte >= o->values.count * size || !all
+                            ? "%s: the kernel wrote outside the tensor: byte %lld from its first (its elements "
+                              "are %lld bytes) was 0x%02x, is 0x%02x"
+                            : "%s: the kernel changed an input: byte %lld of %lld was 0x%02x, is 0x%02x",
+                        what, (long long)byte, (long long)(o->values.count * size), at < 0 ? 0 : want[at],
+                        at < 0 ? 0 : now[at]);
+        if (out_data) memcpy(out_data, dense, (size_t)(o->values.count * size));
+    }
+    free(now);
+    free(want);
+    free(dense);
+    return ok;
+}
+
+void operand_finish(struct operand *o)
+{
+    bp_tensor_destroy(o->tensor);
+    bp_tensor_destroy(o->base);
+    ref_array_finish(&o->values);
+    free(o->image);
+    *o = (struct operand){0};
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random.h: the numbers of cases, the same on every machine for one seed and one id. */
+#ifndef BP_CONFORM_RANDOM_H
+#define BP_CONFORM_RANDOM_H
+
+#include <stdint.h>
+
+struct random {
+    uint64_t state;
+};
+
+/* From the id of a case as far as '@', so that all rows of an operator see the same inputs. */
+static inline struct random random_of(const char *id, uint64_t seed)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ seed * UINT64_C(0x9e3779b97f4a7c15);
+
+    for (; *id && *id != '@'; id++) hash = (hash ^ (unsigned char)*id) * UINT64_C(0x100000001b3);
+    return (struct random){hash};
+}
+
+/* 64 random bits: a counter through a mixer of two multiplications and three shifts. */
+static inline uint64_t random_bits(struct random *r)
+{
+    uint64_t x = r->state += UINT64_C(0x9e3779b97f4a7c15);
+
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* From 0 to n - 1. */
+static inline uint64_t random_below(struct random *r, uint64_t n)
+{
+    return random_bits(r) % n;
+}
+
+/* From 0 to below 1, 53 digits. */
+static inline double random_unit(struct random *r)
+{
+    return (double)(random_bits(r) >> 11) * 0x1p-53;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reference.h: what each operator means, computed slowly, exactly where that is possible, and apart from
+ * core, plugins and kernels. A reference finds the shape of its result too.
+ *
+ * Integers are exact, modulo 2 to the width. Floats are computed in long double (64 digits or more),
+ * and each result comes with a bound of what a sound computation may miss it by: docs/accuracy.md. */
+#ifndef BP_CONFORM_REFERENCE_H
+#define BP_CONFORM_REFERENCE_H
+
+#include "../number.h"
+#include <backplane/attrs.h>
+
+enum { REF_RANK = 8 };
+
+/* Dense, row-major. Integers and bools are in u, floats in v: parts of them an element. */
+struct ref_array {
+    const struct num_type *type;
+    int rank;
+    int64_t shape[REF_RANK];
+    int64_t count;
+    uint64_t *u;
+    long double *v;
+
+    /* Of results that are floats, for each number of v, in units of the unit roundoff of the type in
+     * which sums are made: the error of a computation besides that of its last roundings. */
+    long double *bound;
+    bool exact; /* v has not been rounded, so that a tie is a tie */
+    bool flush; /* results below the smallest normal number of the computing type may be 0 */
+};
+
+/* Makes an array of zeros. Memory that is missing ends the process. */
+void ref_array_init(struct ref_array *array, uint32_t dtype, int rank, const int64_t *shape);
+void ref_array_finish(struct ref_array *array);
+
+/* Elements from and to memory in the array's dtype, dense. */
+void ref_array_decode(struct ref_array *array, const void *data);
+void ref_array_encode(const struct ref_array *array, void *data);
+
+/* The next coordinates in row-major order; false after the last, when they are zero again. */
+bool ref_next(int rank, const int64_t *shape, int64_t *at);
+
+/* The index in array of the element at coordinates of rank axes, to which array broadcasts. */
+int64_t ref_index(const struct ref_array *array, int rank, const int64_t *at);
+
+/* An axis that may count from the last. */
+static inline int ref_axis(int64_t axis, int rank)
+{
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+/* By how many unit roundoffs a sum of n terms may be off, relative to the sum of their magnitudes. */
+long double ref_growth(int64_t n);
+
+/* out: made by the reference, one for each output of the operator. in: absent ones have type NULL. */
+typedef void ref_fn(const struct ref_array *in, const void *attrs, struct ref_array *out);
+
+/* ref_add, ref_cast, ...: a row without one does not link. */
+#define OP(op, ins, outs, facts) ref_fn ref_##op;
+#define OPA(op, ins, outs, attrs, facts) ref_fn ref_##op;
+#include <backplane/ops/ops.def>
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory_use.c: copies between tensors and devices, statistics, exhaustion, many blocks at once. */
+#include "suites.h"
+#include "../random.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t some_type(struct check *c)
+{
+    return c->place->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
+}
+
+static bool make(struct check *c, struct bp_device *device, uint32_t dtype, int64_t n, struct bp_tensor **out)
+{
+    return check_ok(c, bp_tensor_create(device, dtype, 1, &n, out), "bp_tensor_create");
+}
+
+static void fill(unsigned char *bytes, uint64_t size, uint64_t seed)
+{
+    struct random r = {seed * 77 + 5};
+
+    for (uint64_t i = 0; i < size; i++) bytes[i] = (unsigned char)(random_bits(&r) >> 20);
+}
+
+static bool put(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size, uint64_t seed)
+{
+    unsigned char *bytes = malloc(size + 1);
+    bool ok;
+
+    if (!bytes) abort();
+    fill(bytes, size, seed);
+    ok = check_ok(c, bp_tensor_write(stream, t, bytes, size), "bp_tensor_write");
+    free(bytes);
+    return ok;
+}
+
+static bool holds(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size, uint64_t seed,
+                  const char *what)
+{
+    unsigned char *got = malloc(size + 1), *want = malloc(size + 1);
+    bool ok;
+
+    if (!got || !want) abort();
+    fill(want, size, seed);
+    memset(got, 0, size);
+    ok = check_ok(c, bp_tensor_read(stream, t, got, size), "bp_tensor_read");
+    for (uint64_t i = 0; ok && i < size; i++)
+        ok = check_that(c, got[i] == want[i], "%s: byte %" PRIu64 " of %" PRIu64 " is 0x%02x, expected 0x%02x", what, i,
+                        size, got[i], want[i]);
+    free(got);
+    free(want);
+    return ok;
+}
+
+static void copy_sizes(struct check *c, const int64_t *arg)
+{
+    static const int64_t sizes[] = {0, 1, 3, 17, 64, 257, 4096, 65537, 1 << 20};
+    uint32_t dtype = some_type(c), width = num_type(dtype)->size;
+
+    (void)arg;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct bp_tensor *a = NULL, *b = NULL;
+        struct bp_stream *s = c->place->stream;
+        uint64_t size = (uint64_t)sizes[i] * width;
+        if (make(c, c->place->device, dtype, sizes[i], &a) && make(c, c->place->device, dtype, sizes[i], &b) &&
+            put(c, s, a, size, i) && put(c, s, b, size, i + 100) &&
+            check_ok(c, bp_tensor_copy(s, b, a), "bp_tensor_copy") && holds(c, s, b, size, i, "the copy"))
+            holds(c, s, a, size, i, "the source");
+        bp_tensor_destroy(a);
+        bp_tensor_destroy(b);
+    }
+}
+
+/* A copy between parts of one allocation changes nothing beside its target. */
+static void copy_views(struct check *c, const int64_t *arg)
+{
+    uint32_t dtype = some_type(c), width = num_type(dtype)->size;
+    struct bp_tensor *base = NULL, *low = NULL, *high = NULL;
+    struct bp_stream *s = c->place->stream;
+    int64_t n = 31, one = 1;
+    unsigned char *want = malloc(100 * width), *got = malloc(100 * width);
+
+    (void)arg;
+    if (!want || !got) abort();
+    fill(want, 100 * width, 8);
+    if (make(c, c->place->device, dtype, 100, &base) && put(c, s, base, 100 * width, 8) &&
+        check_ok(c, bp_tensor_view(base, 3, 1, &n, &one, &low), "bp_tensor_view") &&
+        check_ok(c, bp_tensor_view(base, 51, 1, &n, &one, &high), "bp_tensor_view") &&
+        check_ok(c, bp_tensor_copy(s, high, low), "bp_tensor_copy between views") &&
+        check_ok(c, bp_tensor_read(s, base, got, 100 * width), "bp_tensor_read")) {
+        memcpy(want + 51 * width, want + 3 * width, 31 * width);
+        check_that(c, !memcmp(got, want, 100 * width), "a copy between two parts of a tensor gave wrong bytes");
+    }
+    bp_tensor_destroy(low);
+    bp_tensor_destroy(high);
+    bp_tensor_destroy(base);
+    free(want);
+    free(got);
+}
+
+static void copy_refused(struct check *c, const int64_t *arg)
+{
+    uint32_t dtype = some_type(c);
+    struct bp_tensor *a = NULL, *b = NULL;
+
+    (void)arg;
+    if (make(c, c->place->device, dtype, 4, &a) && make(c, c->place->device, dtype, 5, &b)) {
+        check_fails(c, bp_tensor_copy(c->place->stream, a, b), BP_ERR_INVALID, "bp_tensor_copy of another shape");
+        check_fails(c, bp_tensor_copy(c->place->stream, a, NULL), BP_ERR_INVALID, "bp_tensor_copy from NULL");
+        check_fails(c, bp_tensor_copy(NULL, a, a), BP_ERR_INVALID, "bp_tensor_copy without a stream");
+    }
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(b);
+}
+
+/* To the host's device and back. */
+static void copy_host(struct check *c, const int64_t *arg)
+{
+    struct bp_device *host = NULL;
+    struct bp_tensor *here = NULL, *there = NULL, *back = NULL;
+    struct bp_stream *stream = NULL, *s = c->place->stream;
+    uint32_t dtype = some_type(c);
+    uint64_t size = 4099 * num_type(dtype)->size;
+
+    (void)arg;
+    if (bp_device_create(c->place->core, "cpu:0", &host)) {
+        check_skip(c, "there is no cpu:0 to copy to: %s", bp_error_message());
+        return;
+    }
+    if (host == c->place->device) check_skip(c, "this is cpu:0 itself");
+    else if (check_ok(c, bp_stream_create(host, &stream), "bp_stream_create on cpu:0") &&
+             make(c, c->place->device, dtype, 4099, &here) && make(c, host, dtype, 4099, &there) &&
+             make(c, c->place->device, dtype, 4099, &back) && put(c, s, here, size, 1) &&
+             check_ok(c, bp_tensor_copy(stream, there, here), "bp_tensor_copy to cpu:0") &&
+             holds(c, stream, there, size, 1, "on cpu:0") &&
+             check_ok(c, bp_tensor_copy(s, back, there), "bp_tensor_copy from cpu:0"))
+        holds(c, s, back, size, 1, "back from cpu:0");
+    bp_tensor_destroy(here);
+    bp_tensor_destroy(there);
+    bp_tensor_destroy(back);
+    bp_stream_destroy(stream);
+    bp_device_destroy(host);
+}
+
+static bool stats(struct check *c, struct bp_memory_stats *out)
+{
+    *out = (struct bp_memory_stats){.size = sizeof *out};
+    return check_ok(c, bp_device_memory(c->place->device, out), "bp_device_memory");
+}
+
+static void statistics(struct check *c, const int64_t *arg)
+{
+    struct bp_memory_stats before, during, after;
+    struct bp_tensor *tensor[8] = {0};
+    uint32_t dtype = some_type(c);
+    uint64_t asked = 0;
+
+    (void)arg;
+    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") || !stats(c, &before)) return;
+    for (int i = 0; i < 8; i++) {
+        if (!make(c, c->place->device, dtype, 100000 * (i + 1), &tensor[i])) return;
+        asked += 100000u * (unsigned)(i + 1) * num_type(dtype)->size;
+    }
+    if (stats(c, &during)) {
+        check_that(c, during.allocated >= before.allocated + asked,
+                   "8 tensors of %" PRIu64 " bytes in all: allocated was %" PRIu64 ", is %" PRIu64, asked,
+                   before.allocated, during.allocated);
+        check_that(c, during.allocations >= before.allocations + 8, "8 tensors: allocations was %" PRIu64 ", is %" PRIu64,
+                   before.allocations, during.allocations);
+        check_that(c, during.peak >= during.allocated, "peak is %" PRIu64 ", below the %" PRIu64 " allocated now",
+                   during.peak, during.allocated);
+        check_that(c, !during.total || during.free <= during.total, "free is %" PRIu64 ", more than the total of %" PRIu64,
+                   during.free, during.total);
+    }
+    for (int i = 0; i < 8; i++) bp_tensor_destroy(tensor[i]);
+    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") || !stats(c, &after)) return;
+    check_that(c, after.allocated == before.allocated,
+               "after all tensors were destroyed: allocated is %" PRIu64 ", expected the %" PRIu64 " of before",
+               after.allocated, before.allocated);
+    check_that(c, after.peak >= during.allocated, "peak is %" PRIu64 ", but %" PRIu64 " were allocated", after.peak,
+               during.allocated);
+}
+
+static bool has_number(const char *text)
+{
+    return strpbrk(text, "123456789") != NULL;
+}
+
+/* More than there is: an error with the numbers, and everything goes on. */
+static void exhaustion(struct check *c, const int64_t *arg)
+{
+    uint64_t bytes = UINT64_C(1) << 50;
+    uint32_t dtype = some_type(c);
+    struct bp_tensor *absurd = NULL, *small = NULL;
+    struct bp_memory_stats before, after;
+    int64_t n = (int64_t)(bytes / num_type(dtype)->size);
+
+    (void)arg;
+    if (!stats(c, &before) || !make(c, c->place->device, dtype, 1000, &small) ||
+        !put(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3))
+        return;
+    for (int i = 0; i < 3; i++)
+        if (!check_fails(c, bp_tensor_create(c->place->device, dtype, 1, &n, &absurd), BP_ERR_MEMORY,
+                         "bp_tensor_create of 2^50 bytes"))
+            break;
+    check_that(c, has_number(bp_error_message()), "the message does not say how much was asked: '%s'", bp_error_message());
+    check_that(c, !absurd, "a failed bp_tensor_create wrote its out parameter");
+    holds(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3, "a tensor made before the failure");
+    bp_tensor_destroy(absurd);
+    bp_tensor_destroy(small);
+    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") && stats(c, &after))
+        check_that(c, after.allocated == before.allocated, "after failures: allocated is %" PRIu64 ", expected %" PRIu64,
+                   after.allocated, before.allocated);
+}
+
+enum { BLOCKS = 500 };
+
+static bool block_make(struct check *c, struct bp_tensor **out, uint64_t *size, uint64_t seed)
+{
+    struct random r = {seed};
+    uint32_t dtype = some_type(c);
+    int64_t n = 1 + (int64_t)random_below(&r, seed % 10 ? 3000 : 40000);
+
+    *size = (uint64_t)n * num_type(dtype)->size;
+    return make(c, c->place->device, dtype, n, out) && put(c, c->place->stream, *out, *size, seed);
+}
+
+static void many_blocks(struct check *c, const int64_t *arg)
+{
+    static struct bp_tensor *block[BLOCKS];
+    static uint64_t size[BLOCKS], seed[BLOCKS];
+    bool ok = true;
+
+    (void)arg;
+    memset(block, 0, sizeof block);
+    for (uint64_t i = 0; ok && i < BLOCKS; i++) ok = block_make(c, &block[i], &size[i], seed[i] = i + 1);
+    for (uint64_t round = 0; ok && round < 3; round++) {
+        for (uint64_t i = round; i < BLOCKS; i += 3) {
+            bp_tensor_destroy(block[i]);
+            block[i] = NULL;
+        }
+        for (uint64_t i = round; ok && i < BLOCKS; i += 3)
+            ok = block_make(c, &block[i], &size[i], seed[i] = i + 1000 * (round + 1));
+        for (int i = 0; ok && i < BLOCKS; i++)
+            ok = holds(c, c->place->stream, block[i], size[i], seed[i], "one of 500 live blocks");
+    }
+    for (int i = 0; i < BLOCKS; i++) bp_tensor_destroy(block[i]);
+}
+
+/* Taking and giving back does not use anything up. */
+static void churn(struct check *c, const int64_t *arg)
+{
+    uint32_t dtype = some_type(c);
+    struct bp_memory_stats before, after;
+
+    (void)arg;
+    if (!stats(c, &before)) return;
+    for (int i = 0; i < 3000; i++) {
+        struct bp_tensor *t = NULL;
+        if (!make(c, c->place->device, dtype, 1 + i * 37 % 5000, &t)) return;
+        bp_tensor_destroy(t);
+    }
+    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") && stats(c, &after))
+        check_that(c, after.allocated == before.allocated,
+                   "after 3000 tensors came and went: allocated is %" PRIu64 ", expected %" PRIu64, after.allocated,
+                   before.allocated);
+}
+
+static void zero_sized(struct check *c, const int64_t *arg)
+{
+    struct bp_memory_stats before, after;
+    struct bp_tensor *t = NULL, *u = NULL;
+    uint32_t dtype = some_type(c);
+
+    (void)arg;
+    if (!stats(c, &before) || !make(c, c->place->device, dtype, 0, &t) || !make(c, c->place->device, dtype, 0, &u)) return;
+    check_ok(c, bp_tensor_write(c->place->stream, t, NULL, 0), "bp_tensor_write of nothing");
+    check_ok(c, bp_tensor_read(c->place->stream, t, NULL, 0), "bp_tensor_read of nothing");
+    check_ok(c, bp_tensor_copy(c->place->stream, t, u), "bp_tensor_copy of nothing");
+    bp_tensor_destroy(t);
+    bp_tensor_destroy(u);
+    if (stats(c, &after)) check_that(c, after.allocated == before.allocated, "tensors of size 0 left memory behind");
+}
+
+const struct check_case suite_memory_use[] = {
+    {"copy/sizes", copy_sizes},
+    {"copy/views", copy_views},
+    {"copy/refused", copy_refused},
+    {"copy/host", copy_host},
+    {"use/statistics", statistics},
+    {"use/exhaustion", exhaustion},
+    {"use/many-blocks", many_blocks},
+    {"use/churn", churn},
+    {"use/zero-sized", zero_sized},
+    {NULL, NULL},
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* suites.h: what each suite gives the list of cases, and how a kernel case runs. */
+#ifndef BP_CONFORM_SUITES_H
+#define BP_CONFORM_SUITES_H
+
+#include "../check.h"
+#include "../kernel_case.h"
+
+/* Tables that end with a NULL id. */
+extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
+    suite_runtime_event[], suite_memory_tensor[], suite_memory_use[];
+
+/* memory/roundtrip/<dtype>/<elements>, one for each: arg is {dtype, elements}. */
+void memory_roundtrip(struct check *c, const int64_t *arg);
+
+/* Runs one kernel case. */
+void kernel_case_run(struct check *c, const struct kernel_case *made);
+
+/* npy.c: writes dense data as DIR/<id with _ for />.<what>.npy; bf16 is written as f32. Failures are
+ * said on standard error: a dump is no part of the verdict. */
+void npy_write(const char *dir, const char *id, const char *what, const struct ref_array *like, const void *data);
+
+#endif

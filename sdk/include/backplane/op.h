@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op.h: what an operator is, as data: ports, type variables, attributes. The rows are in ops/ .def files.
+ *
+ * Operators are known by name. Their numbers never leave the core.
+ *
+ * An operator's attributes are one struct: size, then fields of 8 bytes or multiples of 8, so that it
+ * has no padding. It grows at the end, and an appended field has default zero, which means what the
+ * operator did before: who meets a longer struct than it knows tests that the tail is zero bytes. A
+ * core refuses a tail that is not (BP_ERR_UNSUPPORTED); a kernel row with such a tail is no candidate. */
+#ifndef BP_OP_H
+#define BP_OP_H
+
+#include <backplane/status.h>
+#include <backplane/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a declared input or output is given. */
+enum bp_port_kind {
+    BP_PORT_IN = 0,     /* one tensor */
+    BP_PORT_OPT = 1,    /* one tensor or none */
+    BP_PORT_VAR = 2,    /* any number of tensors */
+    BP_PORT_OUT = 8,    /* one tensor */
+    BP_PORT_OPTOUT = 9, /* one tensor if it is wanted */
+};
+
+/* Ports of one variable have one dtype. */
+enum bp_type_var {
+    BP_VAR_T = 0,
+    BP_VAR_U = 1,
+    BP_VAR_I = 2,
+    BP_VAR_R = 3,
+    BP_VAR_COUNT = 4,
+};
+
+struct bp_port {
+    const char *name;
+    uint8_t kind;  /* enum bp_port_kind */
+    uint8_t var;   /* enum bp_type_var */
+    int8_t share;  /* an output: the input whose memory it may take, or -1 */
+    uint8_t zero;  /* 0 */
+    const char *doc;
+};
+
+enum bp_attr_kind {
+    BP_ATTR_I64 = 0,   /* int64_t */
+    BP_ATTR_F64 = 1,   /* double */
+    BP_ATTR_FLAG = 2,  /* int64_t, 0 or 1 */
+    BP_ATTR_DTYPE = 3, /* int64_t, enum bp_dtype */
+    BP_ATTR_INTS = 4,  /* int64_t[count] */
+    BP_ATTR_DIMS = 5,  /* struct bp_dims */
+};
+
+/* Any number of integers: axes, extents. The core copies what it keeps. */
+struct bp_dims {
+    const int64_t *at; /* n of them; NULL if n is 0 */
+    int64_t n;
+};
+
+enum bp_attr_when {
+    BP_ATTR_KEY = 0, /* part of a call's signature: inference and prepare may read it */
+    BP_ATTR_RUN = 1, /* read at launch only; a change of it needs no new plan */
+};
+
+struct bp_attr {
+    const char *name;
+    uint8_t kind;    /* enum bp_attr_kind */
+    uint8_t when;    /* enum bp_attr_when */
+    uint16_t offset; /* in the struct, bytes */
+    uint16_t count;  /* of BP_ATTR_INTS; else 1 */
+    uint16_t zero;   /* 0 */
+    double value;    /* the default, of each element */
+    const char *doc;
+};
+
+/* One operator. Kept as constant data; a later version may append fields. */
+struct bp_opinfo {
+    const char *name;
+    const char *alias;              /* other names of it, separated by a space, or NULL */
+    const char *doc;
+    const struct bp_port *in, *out; /* n_in, n_out */
+    const struct bp_attr *attr;     /* n_attr */
+    const void *defaults;           /* the attribute struct with its defaults, or NULL */
+    uint16_t n_in, n_out, n_attr;
+    uint16_t attrs_size;            /* of that struct; 0 if there are no attributes */
+    uint64_t types[BP_VAR_COUNT];   /* dtypes that the operator is defined for, by variable */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* words.h: makes every word of a row that the includer did not define empty. The list of the words; see
+ * ops.def for what they mean, and words_end.h, which removes them all. */
+#ifndef FAMILY
+#define FAMILY(title)
+#endif
+#ifndef IN
+#define IN(name, var, doc)
+#endif
+#ifndef OPT
+#define OPT(name, var, doc)
+#endif
+#ifndef VAR
+#define VAR(name, var, doc)
+#endif
+#ifndef OUT
+#define OUT(name, var, doc)
+#endif
+#ifndef OPTOUT
+#define OPTOUT(name, var, doc)
+#endif
+#ifndef MAY_SHARE
+#define MAY_SHARE(name, var, input, doc)
+#endif
+#ifndef I64
+#define I64(name, value, when, doc)
+#endif
+#ifndef F64
+#define F64(name, value, when, doc)
+#endif
+#ifndef FLAG
+#define FLAG(name, value, when, doc)
+#endif
+#ifndef DTYPE
+#define DTYPE(name, value, when, doc)
+#endif
+#ifndef INTS
+#define INTS(name, count, value, when, doc)
+#endif
+#ifndef DIMS
+#define DIMS(name, when, doc)
+#endif
+#ifndef TYPES
+#define TYPES(var, mask)
+#endif
+#ifndef INFER
+#define INFER(rule)
+#endif
+#ifndef GRAD
+#define GRAD(rule)
+#endif
+#ifndef NODIFF
+#define NODIFF(why)
+#endif
+#ifndef CASES
+#define CASES(family)
+#endif
+#ifndef TOL
+#define TOL(ulp, terms)
+#endif
+#ifndef ALIAS
+#define ALIAS(names)
+#endif
+#ifndef DOC
+#define DOC(text)
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runtime.h: interface 1 of a plugin: devices, memory, copies, streams, events.
+ *
+ * Eight callbacks are required; each other one says what NULL means, and the core supplies that
+ * meaning (`bp info` lists what it supplies). device is an index below device_count. stream is what
+ * stream_create returned, or NULL: the device's one stream, where there is no stream_create.
+ *
+ * Order: work given to one stream is done in the order of the calls. With BP_DEVICE_INLINE a call's
+ * work is done when the call returns. */
+#ifndef BP_RUNTIME_H
+#define BP_RUNTIME_H
+
+#include <backplane/status.h>
+#include <backplane/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum bp_device_flags {
+    BP_DEVICE_INLINE = 1,       /* work is done when its call returns: no queue, no events needed */
+    BP_DEVICE_HOST_VISIBLE = 2, /* the host may read and write BP_SPACE_DEVICE by its address */
+    BP_DEVICE_HANDLES = 4,      /* memory is a handle; bp_view.data is a byte offset in it */
+};
+
+/* What a device is. The core has set size and zeroed the rest; alignment 0 means 256. */
+struct bp_device_properties { /* answer */
+    size_t size;
+    char name[64];       /* as the driver says it: "NVIDIA H200" */
+    char driver[64];     /* driver and version, for a report */
+    uint64_t memory;     /* bytes of BP_SPACE_DEVICE; 0: unknown */
+    uint64_t dtypes;     /* mask of dtypes that its memory and copies can hold */
+    uint64_t alignment;  /* of every allocation, in bytes, a power of two */
+    uint64_t max_alloc;  /* bytes of one allocation; 0: no limit but memory */
+    uint32_t units;      /* cores, multiprocessors, compute units; 0: unknown */
+    uint32_t flags;      /* enum bp_device_flags */
+};
+
+/* An allocation: the plugin's handle, and the address by which kernels and copies name its first byte
+ * (0 on BP_DEVICE_HANDLES). Either may be NULL if the other is not. */
+struct bp_memory { /* hot */
+    void *handle;
+    void *data;
+};
+
+/* One copy of size > 0 bytes. On the device side memory is the handle of the allocation and data the
+ * address of the first byte (on BP_DEVICE_HANDLES: its offset in memory); on the host side memory is
+ * NULL. Ranges lie inside their allocations and do not overlap. */
+struct bp_copy { /* hot */
+    void *dst_memory, *dst;
+    void *src_memory;
+    const void *src;
+    uint64_t size;
+};
+
+struct bp_runtime { /* table */
+    size_t size;
+
+    /* Required. */
+
+    /* How many devices there are now. 0 is no error: the plugin is absent on this machine. */
+    enum bp_status (*device_count)(void *self, uint32_t *out_count);
+
+    enum bp_status (*device_properties)(void *self, uint32_t device, struct bp_device_properties *out);
+
+    /* size > 0 bytes in space (enum bp_space), aligned as the properties say. Contents are undefined.
+     * BP_ERR_UNSUPPORTED: no such space. BP_ERR_MEMORY: none left, say how much was asked. */
+    enum bp_status (*memory_allocate)(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                      struct bp_memory *out);
+
+    /* No work that uses it is pending. */
+    void (*memory_free)(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
+
+    /* Copies from the host to the device: src has been read when the call returns. */
+    enum bp_status (*copy_in)(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+
+    /* Copies from the device to the host, after all work on stream: dst is written when the call returns. */
+    enum bp_status (*copy_out)(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+
+    /* Copies within the device, in stream order; may return before it is done. */
+    enum bp_status (*copy_within)(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+
+    /* Waits until all work on stream (NULL: on the device) is done. A failure of that work is
+     * returned here, once. */
+    enum bp_status (*synchronize)(void *self, uint32_t device, void *stream);
+
+    /* Optional. */
+
+    /* Makes an ordered queue. NULL: the device has the one stream NULL. */
+    enum bp_status (*stream_create)(void *self, uint32_t device, void **out_stream);
+    void (*stream_destroy)(void *self, uint32_t device, void *stream); /* its work is done */
+
+    /* A mark in a stream. All NULL: the core waits with synchronize where an event is asked for, and
+     * on a BP_DEVICE_INLINE device an event is complete as soon as it is recorded. All or none. */
+    enum bp_status (*event_create)(void *self, uint32_t device, void **out_event);
+    void (*event_destroy)(void *self, uint32_t device, void *event);
+    /* Marks the end of all work now on stream; an earlier mark of this event is forgotten. */
+    enum bp_status (*event_record)(void *self, uint32_t device, void *stream, void *event);
+    /* BP_OK: reached. BP_ERR_BUSY: not yet (write no message). */
+    enum bp_status (*event_query)(void *self, uint32_t device, void *event);
+    /* Waits on the host for at most timeout_ns. BP_ERR_TIMEOUT: not reached by then. */
+    enum bp_status (*event_wait)(void *self, uint32_t device, void *event, uint64_t timeout_ns);
+
+    /* What comes after on stream waits for the event of the same device. NULL: the host waits for it. */
+    enum bp_status (*stream_wait)(void *self, uint32_t device, void *stream, void *event);
+
+    /* Bytes free and in all, as the driver sees them now. NULL: the core counts its own. */
+    enum bp_status (*memory_info)(void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.h: how every call of Backplane answers, in plugins and in apps.
+ *
+ * A call returns BP_OK, or the code below that says what kind of thing went wrong. The text that says
+ * what exactly (which file, which argument, expected, got, what to do) is written by the first piece
+ * of code that knows the cause: a plugin through host->fail, the core by itself. An app reads it with
+ * bp_error_message(). Out parameters are left untouched by a call that fails. */
+#ifndef BP_STATUS_H
+#define BP_STATUS_H
+
+/* X(name, number, text). Numbers are part of the ABI: never reused, only appended. A code that the
+ * reader does not know means "failed". */
+#define BP_STATUSES(X) \
+    X(OK, 0, "success") \
+    X(ERR_INVALID, 1, "an argument is wrong") \
+    X(ERR_UNSUPPORTED, 2, "not supported by this device, row or version") \
+    X(ERR_MEMORY, 3, "out of memory") \
+    X(ERR_NOT_FOUND, 4, "no such file, plugin, device or operator") \
+    X(ERR_ABSENT, 5, "the hardware or its driver is not on this machine") \
+    X(ERR_PLUGIN, 6, "a plugin is broken, untrusted or of another ABI") \
+    X(ERR_DEVICE, 7, "the device's driver reported a failure") \
+    X(ERR_DEVICE_LOST, 8, "the device is gone and its contents with it") \
+    X(ERR_TIMEOUT, 9, "a deadline passed") \
+    X(ERR_BUSY, 10, "not finished yet") \
+    X(ERR_FAULT, 11, "a kernel found an error in its data") \
+    X(ERR_INTERNAL, 12, "a defect of Backplane itself")
+
+enum bp_status {
+#define X(name, number, text) BP_##name = number,
+    BP_STATUSES(X)
+#undef X
+};
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c: which devices there are, and what they are. Read next: memory.c. */
+#include "template.h"
+
+/* Ask the driver. None is a good answer: this machine has no such device. */
+enum bp_status template_device_count(void *self, uint32_t *out_count)
+{
+    *out_count = 1;
+    return BP_OK;
+}
+
+/* No flag is set: work is done later than its call, and the host cannot touch the memory. */
+enum bp_status template_device_properties(void *self, uint32_t device,
+                                          struct bp_device_properties *out)
+{
+    snprintf(out->name, sizeof out->name, "template device %u", device);
+    snprintf(out->driver, sizeof out->driver, "none: host memory");
+    BP_SET(out, memory, TEMPLATE_MEMORY);
+    BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
+    BP_SET(out, alignment, TEMPLATE_ALIGNMENT);
+    return BP_OK;
+}

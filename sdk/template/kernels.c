@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.c: the operators that this device runs: a row for each, and the functions behind it.
+ *
+ * launch is part of the app's call: it writes down what the kernel needs, as the device finds it,
+ * and submits that. The kernel itself (run_...) is the device's, some time later. */
+#include "template.h"
+#include <math.h>
+
+struct args {
+    struct operand {
+        float *first;
+        int64_t rank, shape[TEMPLATE_RANK], stride[TEMPLATE_RANK]; /* by the axes of out */
+    } out, x, y;
+    int64_t count, row, axis; /* elements; softmax: rows, elements of one, and where they lie */
+};
+_Static_assert(sizeof(struct args) <= TEMPLATE_ARGS, "they are copied into a job");
+
+/* view by the axes of out: along an axis that view lacks, or has with extent 1, it repeats. */
+static struct operand operand(const struct bp_view *view, const struct bp_view *out)
+{
+    struct operand o = {.first = template_reach(view->memory, view->data), .rank = out->rank};
+    int lead = out->rank - view->rank;
+
+    for (int i = 0; i < out->rank; i++) {
+        o.shape[i] = out->shape[i];
+        if (i >= lead && view->shape[i - lead] != 1) o.stride[i] = view->stride[i - lead];
+    }
+    return o;
+}
+
+/* Element number i in row-major order. */
+static float *element(const struct operand *o, int64_t i)
+{
+    int64_t offset = 0;
+
+    for (int64_t axis = o->rank - 1; axis >= 0; i /= o->shape[axis--])
+        offset += i % o->shape[axis] * o->stride[axis];
+    return o->first + offset;
+}
+
+static void run_add(const void *args)
+{
+    const struct args *a = args;
+
+    for (int64_t i = 0; i < a->count; i++)
+        *element(&a->out, i) = *element(&a->x, i) + *element(&a->y, i);
+}
+
+static enum bp_status add_f32(const struct bp_launch *launch)
+{
+    const struct bp_view *out = launch->out[0], *x = launch->in[0], *y = launch->in[1];
+    struct args args = {operand(out, out), operand(x, out), operand(y, out), .count = out->count};
+
+    template_submit(launch->self, run_add, &args, sizeof args);
+    return BP_OK;
+}
+
+/* In double, so that the differences and the sum lose nothing. */
+static void run_softmax(const void *args)
+{
+    const struct args *a = args;
+    int64_t x_step = a->x.stride[a->axis], y_step = a->out.stride[a->axis];
+
+    for (int64_t r = 0; r < a->count; r++) {
+        float *x = element(&a->x, r), *y = element(&a->out, r);
+        double max = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < a->row; i++) max = fmax(max, x[i * x_step]);
+        for (int64_t i = 0; i < a->row; i++) sum += exp(x[i * x_step] - max);
+        for (int64_t i = 0; i < a->row; i++)
+            y[i * y_step] = (float)(exp(x[i * x_step] - max) / sum);
+    }
+}
+
+static enum bp_status softmax_f32(const struct bp_launch *launch)
+{
+    const struct bp_softmax_attrs *attrs = launch->attrs;
+    const struct bp_view *out = launch->out[0];
+    struct args args = {.out = operand(out, out), .x = operand(launch->in[0], out)};
+
+    if (out->count == 0) return BP_OK;
+    args.axis = (attrs->axis + out->rank) % out->rank; /* -1 is the last */
+    args.row = out->shape[args.axis];
+    args.count = out->count / args.row;
+    args.out.shape[args.axis] = args.x.shape[args.axis] = 1; /* an element stands for its row */
+    template_submit(launch->self, run_softmax, &args, sizeof args);
+    return BP_OK;
+}
+
+/* Asked before a launch. The ABI sets no limit to rank, these kernels do. */
+static enum bp_status accepts(void *self, const struct bp_prep *prep)
+{
+    return prep->out[0]->rank <= TEMPLATE_RANK ? BP_OK : BP_ERR_UNSUPPORTED;
+}
+
+#define FLAGS (BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | BP_KERNEL_IN_PLACE)
+static const struct bp_kernel rows[] = {
+    {BP_OPROW(add), .name = "template_add_f32", .types = {BP_M(F32)}, .flags = FLAGS,
+     .launch = add_f32, .accepts = accepts},
+    {BP_OPROW(softmax), .name = "template_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS,
+     .launch = softmax_f32, .accepts = accepts},
+};
+
+const struct bp_kernels template_kernels = {
+    .size = sizeof template_kernels, .first = rows, .count = sizeof rows / sizeof *rows,
+    .stride = sizeof *rows,
+};

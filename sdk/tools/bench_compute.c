@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_compute.c: prepared matrix products and convolutions, in operations a second. A device without a
+ * kernel for one has no row for it. */
+#include "bench.h"
+
+#include <string.h>
+
+struct compute {
+    struct bench *bench;
+    struct bp_tensor *in[3], *out; /* absent inputs NULL */
+    uint32_t n_in;                /* declared */
+    struct bp_prepared *prepared;
+};
+
+static bool run(void *ctx)
+{
+    struct compute *c = ctx;
+
+    return !bp_prepared_run(c->prepared, c->bench->stream, c->in, c->n_in, &c->out, 1, NULL) &&
+           !bp_stream_synchronize(c->bench->stream);
+}
+
+/* Zeros are as much work as other numbers, and never denormal. */
+static bool zeros(struct bench *bench, uint32_t rank, const int64_t *shape, struct bp_tensor **out)
+{
+    static const char zero[4 << 20];
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    if (bp_tensor_create(bench->device, BP_F32, rank, shape, out) || bp_tensor_info(*out, &info)) return false;
+    return info.bytes <= sizeof zero && !bp_tensor_write(bench->stream, *out, zero, info.bytes);
+}
+
+static bool setup(struct compute *c, const struct bp_call *like, uint32_t rank, const int64_t *a, const int64_t *b)
+{
+    struct bp_arg in[2] = {{&c->in[0], 1}, {&c->in[1], 1}};
+    struct bp_call call = *like;
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    c->n_in = bp_opinfo_find(call.op)->n_in;
+    call.in = in;
+    call.n_in = 2;
+    return zeros(c->bench, rank, a, &c->in[0]) && zeros(c->bench, rank, b, &c->in[1]) &&
+           !bp_prepared_create(c->bench->device, &call, &c->prepared) &&
+           !bp_prepared_output(c->prepared, 0, &info) &&
+           !bp_tensor_create(c->bench->device, BP_F32, info.rank, info.shape, &c->out);
+}
+
+static bool has_kernel(struct bench *bench, const char *op)
+{
+    struct bp_kernel_info info = {.size = sizeof info};
+
+    for (uint32_t i = 0; i < bp_device_kernels(bench->device); i++)
+        if (!bp_device_kernel(bench->device, i, &info) && !strcmp(info.op, op) && info.types[0] & BP_M(F32)) return true;
+    return false;
+}
+
+static void one(struct bench *bench, const char *name, double operations, const struct bp_call *call, uint32_t rank,
+                const int64_t *a, const int64_t *b)
+{
+    struct compute c = {.bench = bench};
+    const struct bench_case row = {name, "GFLOP/s", operations * 1e-9, run, &c, NULL, NULL, NULL};
+
+    if (!has_kernel(bench, call->op)) return;
+    if (setup(&c, call, rank, a, b)) {
+        bench_run(bench, &row);
+    } else {
+        bp_complain("bench", "%s: %s", name, bp_error_message());
+        bench->failed = true;
+    }
+    bp_stream_synchronize(bench->stream);
+    bp_prepared_destroy(c.prepared);
+    bp_tensor_destroy(c.in[0]);
+    bp_tensor_destroy(c.in[1]);
+    bp_tensor_destroy(c.out);
+}
+
+void bench_compute(struct bench *bench)
+{
+    struct bp_conv_attrs pad = bp_conv_defaults();
+    struct bp_call matmul = {.size = sizeof matmul, .op = "matmul"};
+    struct bp_call conv = {.size = sizeof conv, .op = "conv", .attrs = &pad};
+
+    pad.pad[0] = pad.pad[1] = pad.pad[3] = pad.pad[4] = 1;
+    one(bench, "matmul/256", 2.0 * 256 * 256 * 256, &matmul, 2, (const int64_t[]){256, 256},
+        (const int64_t[]){256, 256});
+    one(bench, "matmul/1024", 2.0 * 1024 * 1024 * 1024, &matmul, 2, (const int64_t[]){1024, 1024},
+        (const int64_t[]){1024, 1024});
+    one(bench, "conv/3x3 64 channels 56x56", 2.0 * 64 * 64 * 9 * 56 * 56, &conv, 4,
+        (const int64_t[]){1, 64, 56, 56}, (const int64_t[]){64, 64, 3, 3});
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.c: a core for a command. */
+#include "tools.h"
+
+#include <stdlib.h>
+
+/* Errors are about plugins, and a command shows each plugin's reason itself, where it belongs. */
+static void log_warnings(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    if (level == BP_LOG_WARN) bp_complain("", "warning: %s", text);
+}
+
+struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *options)
+{
+    struct bp_core_options o = {.size = sizeof o};
+    struct bp_core *core;
+
+    if (options) o = *options;
+    if (!o.log && !getenv("BP_LOG")) o.log = log_warnings;
+    if (bp_core_create(&o, &core) == BP_OK) return core;
+    bp_complain(command, "%s", bp_error_message());
+    return NULL;
+}
+
+const char *bp_state_name(uint32_t state)
+{
+    switch (state) {
+    case BP_PLUGIN_UNPROBED: return "unprobed";
+    case BP_PLUGIN_READY: return "ready";
+    case BP_PLUGIN_ABSENT: return "absent";
+    default: return "broken";
+    }
+}

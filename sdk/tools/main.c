@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c: `bp`: the table of its commands. */
+#include "tools.h"
+
+#include <signal.h>
+#include <string.h>
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *words;   /* what follows the name in the help; NULL: not shown */
+    const char *summary;
+} commands[] = {
+    {"list", bp_cmd_list, "[--probe]", "the plugins that are found"},
+    {"info", bp_cmd_info, "DEV", "a device: properties, memory, kernels"},
+    {"doctor", bp_cmd_doctor, "[NAME|PATH]", "why a plugin does not work, and what to do"},
+    {"ops", bp_cmd_ops, "[--device DEV]", "the operators, and what a device has kernels for"},
+    {"manifest", bp_cmd_manifest, "FILE.so", "write the manifest that announces a plugin"},
+#ifdef BP_WITH_CONFORM
+    {"conform", bp_cmd_conform, "DEV", "test a device against the references"},
+#endif
+#ifdef BP_WITH_BENCH
+    {"bench", bp_cmd_bench, "DEV", "measure a device"},
+#endif
+    {"probe-plugin", bp_cmd_probe_plugin, NULL, NULL},
+    {"read-plugin", bp_cmd_read_plugin, NULL, NULL},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *file)
+{
+    fprintf(file,
+            "usage: bp COMMAND [OPTIONS]\n\nBackplane %s: runs operators on devices that plugins "
+            "bring.\n\n",
+            bp_version());
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].words)
+            fprintf(file, "  %-8s  %-15s %s\n", commands[i].name, commands[i].words,
+                    commands[i].summary);
+    fprintf(
+        file,
+        "\n`bp COMMAND -h` says more; every command takes --json.\n"
+        "Exit status: 0 good, 1 a check failed, 2 wrong use or nothing matched, 3 no such device,\n"
+        "4 bp itself failed.\n");
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[COMMANDS];
+    size_t n = 0;
+
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].words) names[n++] = commands[i].name;
+    const char *near = bp_nearest(word, names, n);
+    if (near) bp_complain("", "there is no command %s; did you mean bp %s?", word, near);
+    else bp_complain("", "there is no command %s; `bp -h` lists them", word);
+    return BP_EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+
+    if (!word) {
+        print_help(stderr);
+        return BP_EXIT_USAGE;
+    }
+    if (!strcmp(word, "-h") || !strcmp(word, "--help")) {
+        print_help(stdout);
+        return BP_EXIT_GOOD;
+    }
+    if (!strcmp(word, "--version")) {
+        printf("bp %s\n", bp_version());
+        return BP_EXIT_GOOD;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    return unknown_command(word);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGCHLD,
+           SIG_DFL); /* it may be inherited ignored, and then no child's end can be known */
+    int status = run(argc, argv);
+    bool lost = ferror(stdout);
+    if (fflush(stdout) || lost) {
+        bp_complain("", "the output could not be written");
+        return BP_EXIT_BROKEN;
+    }
+    return status;
+}

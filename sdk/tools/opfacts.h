@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opfacts.h: the facts of ops.def that are for readers and that libbackplane has no function for. */
+#ifndef BP_OPFACTS_H
+#define BP_OPFACTS_H
+
+#include <backplane/call.h>
+#include <stdbool.h>
+
+struct bp_opfacts {
+    const char *family;
+    const char *no_gradient; /* why there is none; NULL: there is one */
+};
+
+/* Of the operator of that name. */
+struct bp_opfacts bp_opfacts_find(const char *name);
+
+/* How a kind of attribute is called: "integer", "flag", ... */
+const char *bp_attr_kind_name(uint8_t kind);
+
+/* The default of an attribute as text: "-1", "f32", "none", "1 1 1". To be freed. */
+char *bp_attr_default_text(const struct bp_attr *attr);
+
+/* What a port is called in a list: "x", "[bias]" (optional), "xs..." (any number). To be freed. */
+char *bp_port_text(const struct bp_port *port);
+
+/* The type variables T U I R that the operator uses: how many; and the name of one. */
+int bp_opinfo_vars(const struct bp_opinfo *op);
+char bp_var_name(int var);
+
+/* Prints docs/ops.md; returns the exit status. */
+int bp_ops_markdown(void);
+
+#endif

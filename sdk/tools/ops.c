@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.c: `bp ops`: the operators, and what a device has kernels for. */
+#include "opfacts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools.h"
+
+/* What a device has for an operator: rows that can run there, and their dtypes by variable. */
+struct support {
+    uint32_t rows;
+    uint64_t types[BP_VAR_COUNT];
+};
+
+static struct support support_find(struct bp_device *device, const struct bp_opinfo *op)
+{
+    struct support support = {0};
+
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info row = {.size = sizeof row};
+        if (bp_device_kernel(device, i, &row) || strcmp(row.op, op->name) || *row.reason) continue;
+        support.rows++;
+        for (int var = 0; var < BP_VAR_COUNT; var++) support.types[var] |= row.types[var];
+    }
+    return support;
+}
+
+/* "T: f32 f64, U: i8"; without letters if there is one variable only. To be freed. */
+static char *types_text(const struct bp_opinfo *op, const uint64_t *types)
+{
+    char *text = bp_text_format("%s", "");
+
+    for (int var = 0; var < BP_VAR_COUNT; var++) {
+        if (!op->types[var]) continue;
+        char *dtypes = bp_dtypes_text(types[var]);
+        char letter[8] = "";
+        if (bp_opinfo_vars(op) > 1) snprintf(letter, sizeof letter, "%c: ", bp_var_name(var));
+        char *more = bp_text_format("%s%s%s%s", text, *text ? ", " : "", letter, dtypes);
+        free(dtypes);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
+/* "x y [bias]" */
+static char *ports_text(const struct bp_port *port, unsigned n)
+{
+    char *text = bp_text_format("%s", "");
+
+    for (unsigned i = 0; i < n; i++) {
+        char *name = bp_port_text(&port[i]);
+        char *more = bp_text_format("%s%s%s", text, i ? " " : "", name);
+        free(name);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
+/* "axes keep" */
+static char *attrs_text(const struct bp_opinfo *op)
+{
+    char *text = bp_text_format("%s", op->n_attr ? "" : "-");
+
+    for (unsigned i = 0; i < op->n_attr; i++) {
+        char *more = bp_text_format("%s%s%s", text, i ? " " : "", op->attr[i].name);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
+/* One row: what the operator is, or what the device has for it. */
+static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct bp_device *device)
+{
+    char *cell[4] = {NULL};
+    const char *note = NULL;
+
+    if (device) {
+        struct support support = support_find(device, op);
+        cell[0] = bp_text_format("%u", support.rows);
+        cell[1] = support.rows ? types_text(op, support.types) : bp_text_format("no kernel");
+        bp_table_row(table, (const char *[]){op->name, cell[0], cell[1]}, NULL);
+    } else {
+        struct bp_opfacts facts = bp_opfacts_find(op->name);
+        cell[0] = ports_text(op->in, op->n_in);
+        cell[1] = ports_text(op->out, op->n_out);
+        cell[2] = attrs_text(op);
+        note = op->doc;
+        bp_table_row(
+            table,
+            (const char *[]){op->name, cell[0], cell[1], facts.no_gradient ? "no" : "yes", cell[2]},
+            note);
+    }
+    for (int i = 0; i < 4; i++) free(cell[i]);
+}
+
+static void print_table(struct bp_device *device)
+{
+    static const char *const plain[] = {"OPERATOR", "INPUTS", "OUTPUTS", "GRADIENT", "ATTRIBUTES"};
+    static const char *const of_device[] = {"OPERATOR", "ROWS", "DTYPES"};
+    uint32_t n = bp_opinfo_count(), served = 0;
+    struct bp_table table;
+
+    bp_table_init(&table, device ? 3 : 5, device ? of_device : plain);
+    for (uint32_t i = 0; i < n; i++) {
+        add_row(&table, bp_opinfo_at(i), device);
+        if (device) served += support_find(device, bp_opinfo_at(i)).rows > 0;
+    }
+    bp_table_print(&table, 0);
+    bp_table_finish(&table);
+    if (device)
+        printf("\n%s has kernels for %u of %u operators\n", bp_device_name(device), served, n);
+}
+
+static void types_json(cJSON *json, const struct bp_opinfo *op, const uint64_t *types)
+{
+    cJSON *object = cJSON_AddObjectToObject(json, "types");
+
+    for (int var = 0; var < BP_VAR_COUNT; var++) {
+        char letter[2] = {bp_var_name(var), 0};
+        if (op->types[var]) bp_json_dtypes(object, letter, types[var]);
+    }
+}
+
+static void ports_json(cJSON *json, const char *key, const struct bp_port *port, unsigned n)
+{
+    static const char *const kinds[16] = {
+        [BP_PORT_IN] = "one", [BP_PORT_OPT] = "optional", [BP_PORT_VAR] = "any",
+        [BP_PORT_OUT] = "one", [BP_PORT_OPTOUT] = "optional",
+    };
+    cJSON *list = cJSON_AddArrayToObject(json, key);
+
+    for (unsigned i = 0; i < n; i++) {
+        char letter[2] = {bp_var_name(port[i].var), 0};
+        cJSON *one = cJSON_CreateObject();
+        bp_json_text(one, "name", port[i].name);
+        bp_json_text(one, "kind", kinds[port[i].kind & 15]);
+        bp_json_text(one, "type", letter);
+        bp_json_text(one, "doc", port[i].doc);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
+static void attrs_json(cJSON *json, const struct bp_opinfo *op)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, "attributes");
+
+    for (unsigned i = 0; i < op->n_attr; i++) {
+        const struct bp_attr *attr = &op->attr[i];
+        cJSON *one = cJSON_CreateObject();
+        bp_json_text(one, "name", attr->name);
+        bp_json_text(one, "kind", bp_attr_kind_name(attr->kind));
+        bp_json_text(one, "when", attr->when == BP_ATTR_RUN ? "run" : "key");
+        cJSON_AddNumberToObject(one, "count", attr->count);
+        cJSON_AddNumberToObject(one, "default", attr->value);
+        bp_json_text(one, "doc", attr->doc);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
+static void aliases_json(cJSON *json, const char *alias)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, "aliases");
+
+    while (alias && *alias) {
+        char *name = bp_text_format("%.*s", (int)strcspn(alias, " "), alias);
+        cJSON_AddItemToArray(list, cJSON_CreateString(name));
+        alias += strlen(name);
+        alias += strspn(alias, " ");
+        free(name);
+    }
+}
+
+static cJSON *op_json(const struct bp_opinfo *op, struct bp_device *device)
+{
+    struct bp_opfacts facts = bp_opfacts_find(op->name);
+    cJSON *json = cJSON_CreateObject();
+
+    bp_json_text(json, "name", op->name);
+    bp_json_text(json, "family", facts.family);
+    bp_json_text(json, "doc", op->doc);
+    aliases_json(json, op->alias);
+    cJSON_AddBoolToObject(json, "gradient", !facts.no_gradient);
+    ports_json(json, "inputs", op->in, op->n_in);
+    ports_json(json, "outputs", op->out, op->n_out);
+    attrs_json(json, op);
+    types_json(json, op, op->types);
+    if (device) {
+        struct support support = support_find(device, op);
+        cJSON *kernels = cJSON_AddObjectToObject(json, "kernels");
+        cJSON_AddNumberToObject(kernels, "rows", support.rows);
+        types_json(kernels, op, support.types);
+    }
+    return json;
+}
+
+static int print_json(struct bp_device *device)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON *list;
+
+    if (device) bp_json_text(json, "device", bp_device_name(device));
+    list = cJSON_AddArrayToObject(json, "ops");
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++)
+        cJSON_AddItemToArray(list, op_json(bp_opinfo_at(i), device));
+    return bp_json_print(json);
+}
+
+static int show_device(const char *name, bool json)
+{
+    struct bp_core *core = bp_tool_core("ops", NULL);
+    struct bp_device *device;
+    int status = BP_EXIT_GOOD;
+
+    if (!core) return BP_EXIT_BROKEN;
+    if (bp_device_create(core, name, &device)) {
+        bp_complain("ops", "%s", bp_error_message());
+        status = BP_EXIT_NO_DEVICE;
+    } else {
+        if (json) status = print_json(device);
+        else print_table(device);
+        bp_device_destroy(device);
+    }
+    bp_core_destroy(core);
+    return status;
+}
+
+int bp_cmd_ops(int argc, char **argv)
+{
+    const char *device = NULL;
+    bool json = false, markdown = false;
+    const struct bp_option options[] = {
+        {"device", 0, BP_OPTION_TEXT, "DEV", "the dtypes that this device has kernels for",
+         &device},
+        {"markdown", 0, BP_OPTION_FLAG, NULL, "print docs/ops.md", &markdown},
+        {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &json},
+        {0},
+    };
+    const struct bp_usage usage = {
+        "ops",
+        NULL,
+        0,
+        0,
+        "Lists the operators: what they mean, their tensors ([x] may be left out, x... is any "
+        "number) and "
+        "attributes, and whether they have a gradient.",
+        options,
+    };
+    int status = bp_options_parse(&usage, argc, argv, NULL);
+    if (status != BP_OPTIONS_GOOD) return status;
+    if (markdown && (json || device)) {
+        bp_complain("ops", "--markdown goes with no other option: it prints docs/ops.md");
+        return BP_EXIT_USAGE;
+    }
+    if (markdown) return bp_ops_markdown();
+    if (device) return show_device(device, json);
+    if (json) return print_json(NULL);
+    print_table(NULL);
+    return BP_EXIT_GOOD;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c: reads a command line by a table of options, and prints the help from the same table. */
+#include "tools.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int min3(int a, int b, int c)
+{
+    int least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* How many letters must be added, removed or exchanged to make one word of the other; words of more than
+ * 31 letters are far from all. */
+static int distance(const char *a, const char *b)
+{
+    int row[32];
+    int n = (int)strlen(b);
+
+    if (n > 31 || strlen(a) > 31) return 99;
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int above = row[j];
+            row[j] = min3(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
+            corner = above;
+        }
+    }
+    return row[n];
+}
+
+const char *bp_nearest(const char *word, const char *const *candidates, size_t n)
+{
+    const char *best = NULL;
+    int best_distance = strlen(word) < 4 ? 2 : 3;
+
+    for (size_t i = 0; i < n; i++) {
+        int d = distance(word, candidates[i]);
+        if (d < best_distance) {
+            best = candidates[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* "--timeout SECONDS", "-o, --output FILE" */
+static char *option_text(const struct bp_option *o)
+{
+    char letter[8] = "";
+
+    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    return bp_text_format("%s--%s%s%s", letter, o->name, o->value ? " " : "",
+                          o->value ? o->value : "");
+}
+
+static void print_help(const struct bp_usage *usage)
+{
+    char *line = bp_text_format("usage: bp %s%s%s", usage->command, usage->words ? " " : "",
+                                usage->words ? usage->words : "");
+
+    for (const struct bp_option *o = usage->options; o->name; o++) {
+        char *more = bp_text_format("%s [--%s%s%s]%s", line, o->name, o->value ? " " : "",
+                                    o->value ? o->value : "",
+                                    o->kind == BP_OPTION_TEXTS ? "..." : "");
+        free(line);
+        line = more;
+    }
+    bp_text_print(stdout, 0, line);
+    free(line);
+    printf("\n");
+    bp_text_print(stdout, 2, usage->about);
+    printf("\n");
+    for (const struct bp_option *o = usage->options; o->name; o++) {
+        char *text = option_text(o);
+        printf("  %-22s %s\n", text, o->help);
+        free(text);
+    }
+    printf("  %-22s %s\n", "-h, --help", "this text");
+}
+
+static const struct bp_option *option_find(const struct bp_usage *usage, const char *name, size_t n)
+{
+    for (const struct bp_option *o = usage->options; o->name; o++)
+        if (strlen(o->name) == n && !strncmp(o->name, name, n)) return o;
+    return NULL;
+}
+
+static int unknown_option(const struct bp_usage *usage, const char *arg)
+{
+    const char *names[32];
+    size_t n = 0;
+
+    for (const struct bp_option *o = usage->options; o->name && n < 32; o++) names[n++] = o->name;
+    const char *near = !strncmp(arg, "--", 2) ? bp_nearest(arg + 2, names, n) : NULL;
+    if (near) bp_complain(usage->command, "there is no option %s; did you mean --%s?", arg, near);
+    else
+        bp_complain(usage->command, "there is no option %s; `bp %s -h` lists them", arg,
+                    usage->command);
+    return BP_EXIT_USAGE;
+}
+
+static int option_set(const struct bp_usage *usage, const struct bp_option *o, const char *value)
+{
+    char *end;
+
+    if (o->kind == BP_OPTION_TEXT) {
+        *(const char **)o->into = value;
+    } else if (o->kind == BP_OPTION_NUMBER) {
+        double number = strtod(value, &end);
+        if (end == value || *end || !(number > -1e15 && number < 1e15)) {
+            bp_complain(usage->command, "--%s wants a number, got '%s'", o->name, value);
+            return BP_EXIT_USAGE;
+        }
+        *(double *)o->into = number;
+    } else {
+        struct bp_texts *texts = o->into;
+        if (texts->n == sizeof texts->at / sizeof *texts->at) {
+            bp_complain(usage->command, "--%s may be given %zu times at most", o->name, texts->n);
+            return BP_EXIT_USAGE;
+        }
+        texts->at[texts->n++] = value;
+    }
+    return BP_OPTIONS_GOOD;
+}
+
+/* Takes the option at argv[*at], and its value, which may be the next argument. */
+static int take_option(const struct bp_usage *usage, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at];
+    const char *value = NULL;
+    const struct bp_option *o = NULL;
+
+    if (!strncmp(arg, "--", 2)) {
+        size_t n = strcspn(arg + 2, "=");
+        o = option_find(usage, arg + 2, n);
+        if (arg[2 + n]) value = arg + 2 + n + 1;
+    } else if (!arg[2]) {
+        for (o = usage->options; o->name && o->letter != arg[1];) o++;
+        if (!o->name) o = NULL;
+    }
+    if (!o) return unknown_option(usage, arg);
+    if (o->kind == BP_OPTION_FLAG) {
+        if (value) {
+            bp_complain(usage->command, "--%s takes no value", o->name);
+            return BP_EXIT_USAGE;
+        }
+        *(bool *)o->into = true;
+        return BP_OPTIONS_GOOD;
+    }
+    if (!value && *at + 1 < argc) value = argv[++*at];
+    if (!value) {
+        bp_complain(usage->command, "%s wants a value: %s", arg, o->value);
+        return BP_EXIT_USAGE;
+    }
+    return option_set(usage, o, value);
+}
+
+static int wrong_words(const struct bp_usage *usage, const char *extra)
+{
+    if (extra && !usage->words) bp_complain(usage->command, "takes no argument, got '%s'", extra);
+    else if (extra) bp_complain(usage->command, "one argument too many: '%s'", extra);
+    else bp_complain(usage->command, "wants an argument: bp %s %s", usage->command, usage->words);
+    return BP_EXIT_USAGE;
+}
+
+int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const char **words)
+{
+    bool options_end = false;
+    int n = 0;
+
+    for (int i = 0; i < usage->max_words; i++) words[i] = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (!options_end && (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))) {
+            print_help(usage);
+            return BP_EXIT_GOOD;
+        }
+        if (!options_end && !strcmp(argv[i], "--")) {
+            options_end = true;
+        } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
+            int status = take_option(usage, argc, argv, &i);
+            if (status != BP_OPTIONS_GOOD) return status;
+        } else if (n == usage->max_words) {
+            return wrong_words(usage, argv[i]);
+        } else {
+            words[n++] = argv[i];
+        }
+    }
+    return n < usage->min_words ? wrong_words(usage, NULL) : BP_OPTIONS_GOOD;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe.h: asks a plugin what it is in a child process, so that it can crash, hang, exit or babble there. */
+#ifndef BP_PROBE_H
+#define BP_PROBE_H
+
+#include "tools.h"
+
+/* What is known of a plugin; strings are owned and never NULL. */
+struct bp_probe {
+    char *name, *kind, *version;
+    char *manifest, *library; /* paths; manifest is "" for a bare library */
+    char *reason;             /* why it is absent or broken, or "" */
+    char *output; /* what its process printed, the end of it; a plugin should print nothing */
+    uint32_t state;           /* enum bp_plugin_state */
+    uint32_t devices;
+    uint32_t step;            /* enum bp_plugin_step: the one that failed, or BP_STEP_COUNT */
+    double seconds;           /* that the child took; 0: none was run */
+};
+
+/* What the core knows without asking. */
+void bp_probe_init(struct bp_probe *probe, const struct bp_plugin_info *info);
+
+/* Whether a path is that of a manifest, by its name; else it is that of a library. */
+bool bp_probe_is_manifest(const char *path);
+
+/* What the path of a library or a manifest tells: a guess at the name. */
+void bp_probe_init_path(struct bp_probe *probe, const char *path);
+
+/* Loads the plugin in a child process, by its manifest if it has one, else by its library, and fills in
+ * what came of it: the state is not unprobed afterwards. */
+void bp_probe_run(struct bp_probe *probe, double timeout_s);
+void bp_probe_finish(struct bp_probe *probe);
+
+/* {"name","kind","version","state","reason","devices"} */
+cJSON *bp_probe_json(const struct bp_probe *probe);
+
+/* The option --timeout: its default, and whether a value will do (an error has been printed if not). */
+#define BP_PROBE_SECONDS 10.0
+bool bp_probe_timeout_fits(const char *command, double seconds);
+
+/* How a step is called. */
+const char *bp_step_name(uint32_t step);
+
+#endif

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs what the documents tell readers to run.
+
+    blocks.py ROOT BUILD
+
+In README.md, CONTRIBUTING.md and docs/*.md every block that begins with ```sh is run from the root of
+the repository with `bash -e`, and must end with 0. A block that cannot be run (it installs something,
+runs for long, needs a chip) has a line before it:
+
+    <!-- not run: the reason -->
+
+A block that begins with ```c complete is compiled as C11, without a warning. The one in README.md is the
+example app, byte for byte. $SCRATCH is an empty directory for a document's commands.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n)?```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.S | re.M)
+
+
+def run_shell(text, root, build, scratch):
+    env = dict(os.environ, BUILD=build, SCRATCH=scratch)
+    return subprocess.run(["bash", "-e", "-c", text], cwd=root, env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+
+
+def compile_c(text, root, build, scratch):
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c", "-"]
+    command += [f"-I{base}/include" for base in (f"{root}/sdk", f"{root}/core", f"{build}/sdk")]
+    return subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def check(path, block, root, build, scratch):
+    """(what was done, what is wrong or None) for a block; None for one that is only shown."""
+    kind = block["kind"].split()
+    if block["why"] is not None and not block["why"].strip():
+        return "is marked", "`not run` needs a reason"
+    if kind[:1] == ["sh"] and block["why"] is None:
+        try:
+            done = run_shell(block["text"], root, build, scratch)
+        except subprocess.TimeoutExpired:
+            return "runs", "it took longer than 240 s"
+        return "runs", done.returncode and f"exit status {done.returncode}\n{block['text']}{done.stdout}"
+    if kind == ["c", "complete"]:
+        done = compile_c(block["text"], root, build, scratch)
+        with open(os.path.join(root, "examples", "app.c"), encoding="utf-8") as f:
+            if path == "README.md" and f.read() != block["text"]:
+                return "compiles", "it differs from examples/app.c"
+        return "compiles", done.returncode and done.stdout
+    return None
+
+
+def main():
+    root, build = (os.path.abspath(p) for p in sys.argv[1:])
+    names = ["README.md", "CONTRIBUTING.md"] + sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/docs/*.md"))
+    count = failed = apps = 0
+    for path in names:
+        with open(os.path.join(root, path), encoding="utf-8") as f:
+            text = f.read()
+        # Inside the build directory: what is built here is loaded, so others may not write to the path.
+        with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as scratch:
+            for block in BLOCK.finditer(text):
+                result = check(path, block, root, build, scratch)
+                if not result:
+                    continue
+                count += 1
+                apps += path == "README.md" and result[0] == "compiles"
+                failed += bool(result[1])
+                line = text.count("\n", 0, block.start("kind")) + 1
+                print(f"{'not ok' if result[1] else 'ok'} {count} - {path}:{line} {result[0]}", flush=True)
+                for note in (result[1] or "").splitlines():
+                    print("#  ", note)
+    count += 1
+    failed += apps != 1
+    print(f"{'ok' if apps == 1 else 'not ok'} {count} - README.md has one complete app\n1..{count}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hostile.c: a tiny sound plugin over host memory, and with -DHOSTILE_... one of the many ways to be
+ * none. Built once for each case: see meson.build. The tests give each to the loader, to `bp doctor` and
+ * to `bp list --probe`. PLUGIN_NAME is its name and its device kind. */
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
+#include <backplane/runtime.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POISON ((void *)(uintptr_t)8) /* not NULL, and a crash for who uses it */
+
+#ifdef HOSTILE_UNDEFINED_SYMBOL
+void bp_hostile_nowhere(void);
+#endif
+#ifdef HOSTILE_MISSING_DEPENDENCY
+void bp_hostile_gone(void); /* in a library that is there at build time only */
+#endif
+#ifdef HOSTILE_BORROWED_SYMBOL
+#define HOSTILE_NO_SYMBOL
+void bp_hostile_lent(void); /* in a library that has a bp_plugin_get, too */
+#endif
+
+struct device {
+    const struct bp_host *host;
+};
+
+static enum bp_status create(const struct bp_host *host, void **out_self)
+{
+    struct device *self;
+
+#ifdef HOSTILE_CREATE_FAILS
+    bp_log(host, BP_LOG_ERROR, "before I fail I complain at error level, too");
+    return bp_fail(host, BP_ERR_DEVICE, "the driver answered -13: permission denied");
+#elif defined(HOSTILE_CREATE_SILENT)
+    (void)host;
+    return (enum bp_status)77;
+#elif defined(HOSTILE_CREATE_ABSENT)
+    return bp_fail(host, BP_ERR_ABSENT, "libhostile.so.2: no such library");
+#elif defined(HOSTILE_CREATE_SIGNAL)
+    abort();
+#endif
+    self = host->allocate(host->ctx, sizeof *self, sizeof(void *));
+    if (!self) return bp_fail(host, BP_ERR_MEMORY, "no memory for an instance");
+    self->host = host;
+    *out_self = self;
+#ifdef HOSTILE_UNDEFINED_SYMBOL
+    bp_hostile_nowhere();
+#endif
+#ifdef HOSTILE_MISSING_DEPENDENCY
+    bp_hostile_gone();
+#endif
+#ifdef HOSTILE_BORROWED_SYMBOL
+    bp_hostile_lent();
+#endif
+    return BP_OK;
+}
+
+static void destroy(void *self)
+{
+    struct device *device = self;
+    device->host->release(device->host->ctx, device, sizeof *device);
+}
+
+static enum bp_status device_count(void *self, uint32_t *out_count)
+{
+    (void)self;
+#ifdef HOSTILE_NO_DEVICES
+    *out_count = 0;
+#elif defined(HOSTILE_MANY_DEVICES)
+    *out_count = 4000000000u;
+#else
+    *out_count = 1;
+#endif
+#ifdef HOSTILE_COUNT_FAILS
+    return BP_ERR_DEVICE;
+#else
+    return BP_OK;
+#endif
+}
+
+static enum bp_status device_properties(void *self, uint32_t device, struct bp_device_properties *out)
+{
+    (void)self;
+    (void)device;
+    strcpy(out->name, PLUGIN_NAME);
+    out->dtypes = BP_MASK_ANY;
+    out->alignment = 64;
+    out->flags = BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE;
+    return BP_OK;
+}
+
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)
+{
+    const struct bp_host *host = ((struct device *)self)->host;
+    void *memory;
+
+    (void)device;
+    if (space != BP_SPACE_DEVICE) return BP_ERR_UNSUPPORTED;
+    memory = aligned_alloc(64, (size + 63) / 64 * 64);
+    if (!memory) return bp_fail(host, BP_ERR_MEMORY, "%llu bytes cannot be had", (unsigned long long)size);
+    *out = (struct bp_memory){.handle = memory, .data = memory};
+    return BP_OK;
+}
+
+static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    (void)self;
+    (void)device;
+    (void)space;
+    free(memory->handle);
+}
+
+static enum bp_status copy(void *self, uint32_t device, void *stream, const struct bp_copy *c)
+{
+    (void)self;
+    (void)device;
+    (void)stream;
+    memcpy(c->dst, c->src, c->size);
+    return BP_OK;
+}
+
+static enum bp_status synchronize(void *self, uint32_t device, void *stream)
+{
+    (void)self;
+    (void)device;
+    (void)stream;
+    return BP_OK;
+}
+
+static inline enum bp_status query(void *self, uint32_t device, void *event)
+{
+    (void)self;
+    (void)device;
+    (void)event;
+    return BP_OK;
+}
+
+static enum bp_status launch(const struct bp_launch *l)
+{
+    const float *a = l->in[0]->data, *b = l->in[1]->data;
+    float *out = l->out[0]->data;
+
+    for (int64_t i = 0; i < l->out[0]->count; i++) out[i] = a[i] + b[i];
+    return BP_OK;
+}
+
+/* A row longer than the core knows. */
+struct wide_row {
+    struct bp_kernel row;
+    uint64_t mark, more;
+};
+enum { MARK = 0x6d61726b };
+
+/* A row that ends with launch, the last field that it cannot do without. */
+struct short_row {
+    uint64_t words[offsetof(struct bp_kernel, accepts) / sizeof(uint64_t)];
+};
+
+#define ADD .op = "add", .types = {BP_M(F32)}, .launch = launch
+static struct bp_kernel rows[] = {
+    {ADD, .name = PLUGIN_NAME "_add", .in_known = 2, .out_known = 1},
+    {ADD, .name = PLUGIN_NAME "_elsewhere", .in_known = 2, .out_known = 1, .flags = BP_KERNEL_STRIDED},
+    {ADD, .name = PLUGIN_NAME "_newer", .in_known = 9, .out_known = 1},
+    {.op = "op_of_the_future", .name = PLUGIN_NAME "_future", .types = {BP_M(F32)}, .launch = launch},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+static struct wide_row wide_rows[ROWS];
+static struct short_row short_rows[ROWS];
+
+/* Rows with BP_KERNEL_STRIDED are for another machine. A row is the plugin's own, all of it. */
+static enum bp_status usable(void *self, const struct bp_kernel *kernel)
+{
+    const struct bp_host *host = ((struct device *)self)->host;
+
+    if (wide_rows[0].mark && ((const struct wide_row *)kernel)->mark != MARK)
+        return bp_fail(host, BP_ERR_UNSUPPORTED, "this is not my row");
+    if (kernel->flags & BP_KERNEL_STRIDED) return bp_fail(host, BP_ERR_UNSUPPORTED, "needs a coprocessor of 1989");
+    return BP_OK;
+}
+
+static struct bp_kernels kernels = {
+    .size = sizeof kernels, .first = rows, .count = ROWS, .stride = sizeof *rows, .usable = usable};
+
+/* Tables with something after their end, as a newer plugin has them. */
+static struct {
+    struct bp_runtime runtime;
+    void *more[4];
+} runtime = {
+    .runtime = {.size = sizeof(struct bp_runtime), .device_count = device_count, .device_properties = device_properties,
+                .memory_allocate = memory_allocate, .memory_free = memory_free, .copy_in = copy, .copy_out = copy,
+                .copy_within = copy, .synchronize = synchronize},
+    .more = {POISON, POISON, POISON, POISON},
+};
+static struct {
+    struct bp_plugin plugin;
+    void *more[4];
+} table = {
+    .plugin = {.size = sizeof(struct bp_plugin), .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR,
+               .build = BP_BUILD_FLAGS, .name = PLUGIN_NAME, .version = "0.1.0", .kind = PLUGIN_NAME, .create = create,
+               .destroy = destroy, .runtime = &runtime.runtime, .kernels = &kernels},
+    .more = {POISON, POISON, POISON, POISON},
+};
+
+/* Bytes of a struct from field on: what a shorter table does not have is no NULL but anything. */
+#define SHORTEN(object, field) shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
+static inline void shorten(void *object, size_t size, size_t at)
+{
+    memset((char *)object + at, 0x08, size - at);
+    memcpy(object, &at, sizeof at);
+}
+
+/* In another major all is different but the first two fields. */
+static inline void become_future(void)
+{
+    memset((char *)&table + sizeof(size_t), 0xff, sizeof table - sizeof(size_t));
+    table.plugin.abi_major = BP_ABI_MAJOR + 1;
+}
+
+static inline void widen_rows(void)
+{
+    for (int i = 0; i < ROWS; i++) wide_rows[i] = (struct wide_row){.row = rows[i], .mark = MARK};
+    kernels.first = &wide_rows[0].row;
+    kernels.stride = sizeof *wide_rows;
+}
+
+static inline void shorten_rows(void)
+{
+    for (int i = 0; i < ROWS; i++) memcpy(&short_rows[i], &rows[i], sizeof short_rows[i]);
+    kernels.first = (const struct bp_kernel *)(const void *)short_rows;
+    kernels.stride = sizeof *short_rows;
+}
+
+static inline void write_for_ever(void)
+{
+    static const char line[] = "I have much to say and no end in mind.\n";
+
+    while (write(STDOUT_FILENO, line, sizeof line - 1) > 0) continue;
+    abort(); /* nobody listens any more */
+}
+
+/* The attack. Runs when the library is opened, so that bp_plugin_get stays as pure as it should be. */
+static void __attribute__((constructor)) prepare(void)
+{
+#if defined(HOSTILE_SHORT_PLUGIN)
+    SHORTEN(table.plugin, kernels);
+#elif defined(HOSTILE_SHORT_TABLES)
+    SHORTEN(table.plugin, ccl);
+    SHORTEN(runtime.runtime, stream_create);
+    SHORTEN(kernels, usable);
+#elif defined(HOSTILE_SHORT_ROWS)
+    shorten_rows();
+#elif defined(HOSTILE_LONG_TABLES)
+    table.plugin.size = sizeof table;
+    runtime.runtime.size = sizeof runtime;
+#elif defined(HOSTILE_WIDE_ROWS)
+    widen_rows();
+#elif defined(HOSTILE_TINY_TABLE)
+    SHORTEN(table.plugin, name);
+#elif defined(HOSTILE_HUGE_TABLE)
+    table.plugin.size = SIZE_MAX / 2;
+#elif defined(HOSTILE_FUTURE_MAJOR)
+    become_future();
+#elif defined(HOSTILE_NEEDS_MINOR)
+    table.plugin.needs_minor = BP_ABI_MINOR + 1;
+#elif defined(HOSTILE_OTHER_SANITIZER)
+    table.plugin.build ^= BP_BUILD_ASAN;
+#elif defined(HOSTILE_BAD_NAME)
+    table.plugin.name = "a/b\n" PLUGIN_NAME;
+#elif defined(HOSTILE_NO_NAME)
+    table.plugin.name = NULL;
+#elif defined(HOSTILE_NO_DESTROY)
+    table.plugin.destroy = NULL;
+#elif defined(HOSTILE_NO_RUNTIME)
+    table.plugin.runtime = NULL;
+#elif defined(HOSTILE_NO_COPY_IN)
+    runtime.runtime.copy_in = NULL;
+#elif defined(HOSTILE_HALF_EVENTS)
+    runtime.runtime.event_query = query;
+#elif defined(HOSTILE_TWIN_ROWS)
+    rows[2].name = rows[0].name;
+#elif defined(HOSTILE_EMPTY_ROW)
+    rows[1].launch = NULL;
+#elif defined(HOSTILE_ODD_STRIDE)
+    kernels.stride = 12;
+#elif defined(HOSTILE_CONSTRUCTOR_SIGNAL)
+    abort();
+#elif defined(HOSTILE_CONSTRUCTOR_EXIT)
+    exit(0); /* success, it claims */
+#elif defined(HOSTILE_CONSTRUCTOR_HANG)
+    for (;;) pause();
+#elif defined(HOSTILE_CONSTRUCTOR_OUTPUT)
+    write_for_ever();
+#endif
+}
+
+#ifdef HOSTILE_NO_SYMBOL
+#define bp_plugin_get bp_plugin_fetch
+BP_EXPORT const struct bp_plugin *bp_plugin_fetch(void);
+#endif
+const struct bp_plugin *bp_plugin_get(void)
+{
+#ifdef HOSTILE_ENTRY_SIGNAL
+    abort();
+#elif defined(HOSTILE_NULL_TABLE)
+    return NULL;
+#endif
+    return &table.plugin;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Proves that each rule of style.py can fail: a small tree with one breach of each, and one without."""
+import os
+import sys
+import tempfile
+
+import style
+
+LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+HEADER = "sdk/include/backplane/kernel.h"
+
+# rule: (path, text with a breach, how often it is to be found, path, text without)
+BREACHES = {
+    style.file_lengths: ("core/a.c", "x;\n" * 801, 1, "x;\n" * 800),
+    style.function_lengths: ("core/a.c", "int f(void)\n{\n" + "x;\n" * 99 + "}\n", 1,
+                             "struct s {\n" + "int x;\n" * 200 + "};\nint f(void)\n{\n" + "x;\n" * 98 + "}\n"),
+    style.layering: ("plugins/x/a.c", '#include "../../core/core.h"\n#include <backplane/api.h>\n'
+                     '#include "../y/b.h"\n', 3, '#include <backplane/kernel.h>\n#include <stdio.h>\n'),
+    style.references_alone: ("sdk/conformance/reference/a.c", '#include "../judge.h"\n', 1,
+                             '#include "../number.h"\n#include <backplane/kernel.h>\n'),
+    style.no_plugin_in_core: ("core/a.c", 'f("cu' 'da");\nint c' 'pu;\n', 2,
+                              "/* as c" "pu */ int c" "pu_features;\n"),
+    style.licence_lines: ("core/a.c", "int x;\n", 1, LICENCE),
+    style.clean_text: ("core/a.c", "\tint x; \nint y;", 3, "int x;\n"),
+    style.machine_paths: ("docs/a.md", "cd /ro" "ot/x and /ho" "me/me and /wo" "rk\n", 3,
+                          "~/wo" "rk, $HOME/x, a/ro" "ot, /usr/lib\n"),
+    style.names_short: ("core/a.c", "int bp_" + "a" * 27 + "(void);\n", 1, "int bp_" + "a" * 26 + "(void);\n"),
+    style.op_prefix: ("core/include/backplane/a.h", "int bp_op_find(void);\n", 1, "int bp_opinfo(void);\n"),
+    style.member_types: (HEADER, "struct bp_a {\n    enum bp_status s;\n    bool b;\n    long l, m;\n"
+                         "    uint32_t f : 3;\n    int (*ok)(int a, bool b);\n};\n", 4,
+                         "struct bp_a { /* hot */\n    uint32_t a, b;\n    void *p, *q;\n    char n[64];\n"
+                         "    enum bp_status (*f)(void *self,\n        bool b);\n    struct bp_dims d;\n};\n"),
+    style.links: ("docs/a.md", "[x](none.md) [y](#none)\n", 2, "# A b\n[y](#a-b) [z](../dev)\n"),
+}
+
+
+def breaches(rule, path, text):
+    """What rule finds in a tree that has this file and those that includes mean."""
+    files = {"core/core.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
+             "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/conformance/number.h": ""}
+    with tempfile.TemporaryDirectory() as root:
+        for name, content in {**files, path: text}.items():
+            os.makedirs(os.path.join(root, os.path.dirname(name)), exist_ok=True)
+            with open(os.path.join(root, name), "w", encoding="utf-8") as f:
+                f.write(content)
+        return [b for b in rule(style.Tree(root), [0]) if b.startswith(path)]
+
+
+def main():
+    print(f"1..{len(BREACHES)}")
+    failed = 0
+    for number, (rule, (path, bad, count, good)) in enumerate(BREACHES.items(), 1):
+        found, false = breaches(rule, path, bad), breaches(rule, path, good)
+        right = len(found) == count and not false
+        failed += not right
+        print(f"{'ok' if right else 'not ok'} {number} - {rule.__name__} finds its breach")
+        if not right:
+            print(f"#   expected {count} breaches, got {found}; in sound text none, got {false}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Proves that tests/run.py counts right: above all that nothing that broke off is taken for success."""
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import run  # noqa: E402
+
+ALLOWED = [("unit/a/may skip", "a reason"), ("unit/b", "a reason"), ("conform/x/unsupported", "a reason")]
+
+
+def program(result, stdout="", name="backplane:unit / a"):
+    return {"name": name, "result": result, "stdout": stdout, "stderr": "", "duration": 1.0}
+
+
+def report(total=None, rows=(2, 2), cases=()):
+    totals = dict.fromkeys(("pass", "fail", "crash", "timeout", "unsupported", "skip", "xfail", "xpass"), 0)
+    return {"totals": {**totals, **(total or {"pass": 5})}, "cases": list(cases),
+            "rows": {"executed": rows[0], "total": rows[1]}}
+
+
+def counted(add, *arguments):
+    count = run.Count(ALLOWED)
+    add(count, *arguments)
+    return count.passed, count.failed, count.skipped
+
+
+def of_program(*arguments, **named):
+    return counted(run.count_test, "unit", program(*arguments, **named))
+
+
+def of_report(status=0, **named):
+    done = types.SimpleNamespace(returncode=status, stdout="")
+    return counted(run.count_conform, "x", report(**named), done)
+
+
+def refuses_without_reason():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "allowed")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("# comment\nunit/a: good\nunit/b:\n")
+        try:
+            run.read_allowed(path)
+        except SystemExit as end:
+            return ":3:" in str(end) and "no reason" in str(end)
+    return False
+
+
+TAP = "1..3\nok 1 - x\nok 2 - y\n"
+CHECKS = {
+    "a program that ends well": lambda: of_program("OK") == (1, 0, 0),
+    "a program that fails": lambda: of_program("FAIL") == (0, 1, 0),
+    "a program that is too slow": lambda: of_program("TIMEOUT") == (0, 1, 0),
+    "an unexpected pass": lambda: of_program("UNEXPECTEDPASS") == (0, 1, 0),
+    "lines of TAP": lambda: of_program("OK", TAP + "ok 3 - z\n") == (3, 0, 0),
+    "a line of TAP that fails": lambda: of_program("FAIL", TAP + "not ok 3 - z\n") == (2, 1, 0),
+    "TAP that is cut short": lambda: of_program("ERROR", TAP) == (0, 1, 0),
+    "TAP without a plan that crashed": lambda: of_program("ERROR", "ok 1 - x\n") == (1, 1, 0),
+    "TAP that bails out": lambda: of_program("ERROR", "Bail out! no\n") == (0, 1, 0),
+    "a skip that is allowed": lambda: of_program("OK", TAP + "ok 3 - may skip # SKIP no\n") == (2, 0, 1),
+    "a skip that is not allowed": lambda: of_program("OK", TAP + "ok 3 - z # SKIP no\n") == (2, 1, 0),
+    "a program skipped": lambda: of_program("SKIP", name="backplane:unit / b") == (0, 0, 1),
+    "a program skipped that may not be": lambda: of_program("SKIP") == (0, 1, 0),
+    "a conformance report": lambda: of_report() == (5, 0, 0),
+    "a conformance case that crashed": lambda: of_report(
+        1, total={"pass": 3, "crash": 1}, cases=[{"id": "k", "outcome": "crash"}]) == (3, 1, 0),
+    "conformance that ended badly": lambda: of_report(4) == (5, 1, 0),
+    "conformance of no case": lambda: of_report(total={"pass": 0}) == (0, 1, 0),
+    "rows that were not executed": lambda: of_report(rows=(1, 2)) == (5, 1, 0),
+    "bad totals without their cases": lambda: of_report(total={"pass": 3, "fail": 2}) == (3, 1, 0),
+    "unsupported cases, allowed": lambda: of_report(total={"pass": 3, "unsupported": 4}) == (3, 0, 4),
+    "skipped cases, not allowed": lambda: of_report(total={"pass": 3, "skip": 4}) == (3, 4, 0),
+    "an allowed skip without a reason is refused": refuses_without_reason,
+}
+
+
+def main():
+    print(f"1..{len(CHECKS)}")
+    failed = 0
+    for number, (title, check) in enumerate(CHECKS.items(), 1):
+        with contextlib.redirect_stdout(io.StringIO()):
+            good = check()
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - counts {title}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_streams.c: many threads use one core at once: the same device opened and closed, a stream each,
+ * tensors and calls, shared inputs, events of each other's streams. A plain program, so that ThreadSanitizer
+ * can judge it. Silent on success. */
+#include <backplane/backplane.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS = 4, ROUNDS = 200 };
+
+static struct bp_core *core;
+static struct bp_tensor *shared;
+static struct bp_event *events[THREADS];
+
+static void need(enum bp_status status, const char *what)
+{
+    if (status == BP_OK) return;
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    exit(1);
+}
+
+static void round_trip(struct bp_device *device, struct bp_stream *stream, float value)
+{
+    const int64_t shape[1] = {16};
+    struct bp_tensor *x, *y, *z;
+    float data[16], got[16];
+
+    for (int i = 0; i < 16; i++) data[i] = value;
+    need(bp_tensor_create(device, BP_F32, 1, shape, &x), "create");
+    need(bp_tensor_write(stream, x, data, sizeof data), "write");
+    need(bp_op_add(bp_stream_scope(stream), x, shared, &y), "add");
+    need(bp_op_softmax(bp_stream_scope(stream), y, NULL, &z), "softmax");
+    need(bp_tensor_read(stream, y, got, sizeof got), "read");
+    for (int i = 0; i < 16; i++)
+        if (got[i] != value + 1) {
+            fprintf(stderr, "element %d is %g, expected %g\n", i, (double)got[i], (double)value + 1);
+            exit(1);
+        }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+}
+
+static void *work(void *arg)
+{
+    int me = *(int *)arg;
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct bp_device *device;
+        struct bp_stream *stream;
+        need(bp_device_create(core, "cpu:0", &device), "device");
+        need(bp_stream_create(device, &stream), "stream");
+        round_trip(device, stream, (float)(me * ROUNDS + i));
+        need(bp_event_record(events[me], stream), "record");
+        need(bp_stream_wait(stream, events[(me + 1) % THREADS]), "wait");
+        need(bp_device_memory(device, &stats), "memory");
+        /* Failures on one thread leave the messages of the others alone. */
+        if (bp_device_create(core, "nowhere:9", &device) != BP_ERR_NOT_FOUND) exit(1);
+        bp_stream_destroy(stream);
+        bp_device_destroy(device);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    const int64_t shape[1] = {16};
+    struct bp_device *device;
+    struct bp_stream *stream;
+    pthread_t thread[THREADS];
+    int number[THREADS];
+    float ones[16];
+
+    for (int i = 0; i < 16; i++) ones[i] = 1;
+    need(bp_core_create(NULL, &core), "core");
+    need(bp_device_create(core, "cpu:0", &device), "device");
+    need(bp_stream_create(device, &stream), "stream");
+    need(bp_tensor_create(device, BP_F32, 1, shape, &shared), "shared");
+    need(bp_tensor_write(stream, shared, ones, sizeof ones), "shared");
+    for (int i = 0; i < THREADS; i++) {
+        need(bp_event_create(device, &events[i]), "event");
+        need(bp_event_record(events[i], stream), "record");
+    }
+    for (int i = 0; i < THREADS; i++) {
+        number[i] = i;
+        pthread_create(&thread[i], NULL, work, &number[i]);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++) bp_event_destroy(events[i]);
+    bp_tensor_destroy(shared);
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    return 0;
+}

@@ -1,0 +1,522 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The `bp` command line: what each command prints, its JSON, its exit status, and what wrong use gets.
+
+    commands.py ROOT BUILD BP ACTOR
+
+BP is the built command, ACTOR the library of actor.c, a plugin that misbehaves as BP_ACTOR says. One TAP
+line a test.
+"""
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT, BUILD, BP, ACTOR = (os.path.abspath(p) for p in sys.argv[1:5])
+WORK = os.path.join(BUILD, "tests", "tools", "work")  # not /tmp: plugins are not trusted there
+STAGE = os.path.join(WORK, "stage")
+LIBRARY = os.path.join(STAGE, "bp_actor.so")
+MANIFEST = os.path.join(STAGE, "bp_actor.json")
+COMMANDS = ["list", "info", "doctor", "ops", "manifest"]  # and others, which have tests of their own
+STEPS = ["file", "manifest", "trust", "open", "entry", "version", "create", "devices"]
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class Result:
+    def __init__(self, done, seconds):
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+        self.seconds = seconds
+
+    def json(self):
+        return json.loads(self.out)
+
+    def __str__(self):
+        return f"exit status {self.status}\n--- output\n{self.out}--- errors\n{self.err}"
+
+
+def bp(*args, act=None, path=STAGE, plugins="actor", env=None, cwd=WORK, stdout=subprocess.PIPE):
+    """Runs bp with one plugin in view, the actor."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
+    clean["BP_PLUGIN_PATH"] = path
+    if plugins:
+        clean["BP_PLUGINS"] = plugins
+    if act:
+        clean["BP_ACTOR"] = act
+        # With a sanitizer a crash is to look as it does without: its report is not what is tested here.
+        clean["ASAN_OPTIONS"] = clean.get("ASAN_OPTIONS", "") + ":handle_segv=0"
+    start = time.monotonic()
+    done = subprocess.run([BP, *args], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=120,
+                          env={**clean, **(env or {})}, stdin=subprocess.DEVNULL)
+    return Result(done, time.monotonic() - start)
+
+
+def expect(condition, what, result=""):
+    if not condition:
+        raise AssertionError(f"{what}\n{result}")
+
+
+def expect_status(result, status):
+    expect(result.status == status, f"expected exit status {status}", result)
+    if status in (2, 3, 4):
+        expect(result.err.startswith("bp"), "expected a message on standard error", result)
+    return result
+
+
+def plugin_of(result):
+    plugins = result.json()["plugins"]
+    expect(len(plugins) == 1, "expected one plugin", result)
+    return plugins[0]
+
+
+# ---- all commands
+
+
+@test
+def help_of_bp():
+    result = expect_status(bp("-h"), 0)
+    for command in COMMANDS:
+        expect(f"\n  {command} " in result.out, f"{command} is not shown", result)
+    expect("probe-plugin" not in result.out and "read-plugin" not in result.out, "a hidden command is shown", result)
+    expect(bp("--help").out == result.out, "--help differs from -h")
+    bare = bp()
+    expect(bare.status == 2 and bare.err == result.out and not bare.out, "without a command the help is an error", bare)
+
+
+@test
+def help_of_each_command():
+    shown = [line.split()[0] for line in bp("-h").out.split("\n") if line.startswith("  ")]
+    expect(set(COMMANDS) <= set(shown), f"{shown}")
+    for command in shown:
+        for flag in ("-h", "--help"):
+            result = expect_status(bp(command, flag), 0)
+            expect(result.out.startswith(f"usage: bp {command}"), "no usage", result)
+            expect("--json" in result.out, "no --json", result)
+            expect(not result.err, "help is no error", result)
+            expect(all(len(line) <= 100 for line in result.out.split("\n")), "over 100 columns", result)
+
+
+@test
+def version():
+    result = expect_status(bp("--version"), 0)
+    expect(result.out.startswith("bp ") and result.out.count(".") == 2, "no version", result)
+
+
+@test
+def misspelt_words_are_guessed():
+    expect("did you mean bp list?" in expect_status(bp("lsit"), 2).err, "no guess")
+    expect("did you mean bp doctor?" in expect_status(bp("docter"), 2).err, "no guess")
+    expect("`bp -h`" in expect_status(bp("frobnicate"), 2).err, "no advice")
+    expect("did you mean --probe?" in expect_status(bp("list", "--prob"), 2).err, "no guess")
+    expect("`bp list -h`" in expect_status(bp("list", "--frobnicate"), 2).err, "no advice")
+    expect("did you mean actor?" in expect_status(bp("doctor", "actr"), 2).err, "no guess")
+
+
+@test
+def wrong_use():
+    for args in (["list", "word"], ["list", "--probe=yes"], ["list", "--timeout"], ["list", "--timeout", "soon"],
+                 ["list", "--timeout", "0"], ["list", "--timeout=nan"], ["list", "-x"], ["info"], ["info", "a", "b"],
+                 ["info", "--json"], ["doctor", "a", "b"], ["doctor", "--timeout", "-1"], ["ops", "word"],
+                 ["ops", "--device"], ["ops", "--markdown", "--json"], ["ops", "--markdown", "--device", "stage"],
+                 ["manifest"], ["manifest", LIBRARY, "b"], ["manifest", "--priority", "1.5", LIBRARY],
+                 ["manifest", "--priority", "1e9", LIBRARY], ["manifest", LIBRARY, "-o"]):
+        result = expect_status(bp(*args), 2)
+        expect(result.err.count("\n") == 1 and not result.out, f"expected one line of error from {args}", result)
+
+
+@test
+def output_that_cannot_be_written():
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for args in (["list"], ["list", "--json"], ["ops", "--markdown"], ["doctor"], ["-h"]):
+            expect_status(bp(*args, stdout=full), 4)
+
+
+# ---- list
+
+
+@test
+def list_reads_manifests_only():
+    result = expect_status(bp("list", act="open-crash"), 0)
+    expect("NAME" in result.out.split("\n")[0] and "unprobed" in result.out.split("\n")[1], "no table", result)
+    result = expect_status(bp("list", "--json", act="open-crash"), 0)
+    expect(result.json() == {"plugins": [{"name": "actor", "kind": "stage", "version": "1.2.3", "state": "unprobed",
+                                          "reason": "", "devices": 0}]}, "other JSON", result)
+
+
+@test
+def list_probe_of_a_good_plugin():
+    plugin = plugin_of(expect_status(bp("list", "--probe", "--json"), 0))
+    expect(plugin == {"name": "actor", "kind": "stage", "version": "1.2.3", "state": "ready", "reason": "",
+                      "devices": 1}, f"{plugin}")
+    result = expect_status(bp("list", "--probe"), 0)
+    expect(result.out.split("\n")[1].split() == ["actor", "stage", "1.2.3", "ready", "1"], "other table", result)
+
+
+@test
+def list_of_nothing():
+    result = expect_status(bp("list", plugins="no_such_name"), 2)
+    expect("BP_PLUGIN_PATH" in result.err and "BP_PLUGINS" in result.err, "no advice", result)
+    result = expect_status(bp("list", "--json", plugins="no_such_name"), 2)
+    expect(result.json() == {"plugins": []}, "other JSON", result)
+
+
+@test
+def list_shows_a_broken_manifest_once():
+    broken = os.path.join(WORK, "broken")
+    os.makedirs(broken)
+    with open(os.path.join(broken, "bp_torn.json"), "w", encoding="ascii") as f:
+        f.write("{\"manifest\": 1")
+    both = broken + ":" + STAGE
+    result = expect_status(bp("list", "--json", path=both, plugins="torn,actor"), 0)
+    torn, actor = result.json()["plugins"]
+    expect(torn["state"] == "broken" and "bp_torn.json" in torn["reason"], "no reason", result)
+    expect(actor["state"] == "unprobed" and not result.err, "expected the good plugin and no error", result)
+    result = expect_status(bp("list", "--probe", path=both, plugins="torn,actor"), 0)
+    expect(result.out.count("bp_torn.json") == 1 and " ready " in result.out, "other table", result)
+    result = expect_status(bp("doctor", path=both, plugins="torn,actor"), 1)
+    expect("1 ready, 0 absent, 1 broken" in result.out, "other sum", result)
+
+
+# What the actor does, in which step it is lost, and how its process ended.
+LOSSES = [
+    ("open-crash", "open", "killed by signal 11 (Segmentation fault)"),
+    ("open-exit", "open", "exit status 0"),
+    ("open-hang", "open", "no end after 1."),
+    ("open-babble", "open", "wrote too much"),
+    ("get-crash", "entry", "killed by signal 11 (Segmentation fault)"),
+    ("create-crash", "create", "killed by signal 11 (Segmentation fault)"),
+    ("count-crash", "devices", "killed by signal 11 (Segmentation fault)"),
+    ("destroy-crash", "exit", "killed by signal 11 (Segmentation fault)"),
+    ("exit-crash", "exit", "killed by signal 11 (Segmentation fault)"),
+]
+
+
+def expect_loss(act, step, end):
+    result = expect_status(bp("list", "--probe", "--json", "--timeout", "1", act=act), 0)
+    plugin = plugin_of(result)
+    expect(plugin["state"] == "broken" and plugin["devices"] == 0, f"{act}: not broken", result)
+    expect(plugin["name"] == "actor" and plugin["version"] == "1.2.3", f"{act}: its name is lost", result)
+    expect(LIBRARY in plugin["reason"] and end in plugin["reason"], f"{act}: expected '{end}'", result)
+    expect(result.seconds < 20, f"{act} took {result.seconds} s")
+
+    result = expect_status(bp("doctor", "--json", "--timeout", "1", act=act), 1)
+    steps = plugin_of(result)["steps"]
+    expect([s["step"] for s in steps] == STEPS, f"{act}: other steps", result)
+    lost = STEPS.index(step) if step in STEPS else len(STEPS)
+    want = ["ok"] * lost + ["failed"] * (lost < len(STEPS)) + ["not reached"] * (len(STEPS) - lost - 1)
+    expect([s["outcome"] for s in steps] == want, f"{act}: expected it to be lost in {step}", result)
+
+    result = expect_status(bp("doctor", "--timeout", "1", act=act), 1)
+    lines = [line.split() for line in result.out.split("\n")]
+    expect([line[0] for line in lines if line[1:2] == ["FAILED"]] == [step], f"{act}: other table", result)
+    expect("0 ready, 0 absent, 1 broken" in result.out, f"{act}: no sum", result)
+    expect("gdb --args bp probe-plugin" in " ".join(result.out.split()), f"{act}: no advice", result)
+
+
+@test
+def plugins_that_take_their_process_with_them():
+    for loss in LOSSES:
+        expect_loss(*loss)
+
+
+@test
+def absent_is_not_broken():
+    plugin = plugin_of(expect_status(bp("list", "--probe", "--json", act="create-absent"), 0))
+    expect(plugin["state"] == "absent" and "no stage for the actor" in plugin["reason"], f"{plugin}")
+    result = expect_status(bp("doctor", act="create-absent"), 0)
+    expect("0 ready, 1 absent, 0 broken" in result.out and "FAILED" not in result.out, "other table", result)
+    result = expect_status(bp("doctor", "--json", act="create-absent"), 0)
+    expect([s["outcome"] for s in plugin_of(result)["steps"]] == ["ok"] * 6 + ["absent", "not reached"],
+           "other steps", result)
+
+
+@test
+def a_failing_create_is_broken():
+    result = expect_status(bp("doctor", "--json", act="create-fail"), 1)
+    plugin = plugin_of(result)
+    expect(plugin["state"] == "broken" and "the actor is ill" in plugin["reason"], "no reason", result)
+    expect([s["outcome"] for s in plugin["steps"]] == ["ok"] * 6 + ["failed", "not reached"], "other steps", result)
+
+
+@test
+def what_a_plugin_writes_does_not_harm():
+    result = expect_status(bp("list", "--probe", "--json", act="print"), 0)
+    expect(plugin_of(result)["state"] == "ready", "not ready", result)
+    expect("the actor was here" in expect_status(bp("doctor", act="print"), 0).out, "its output is not shown")
+    expect(plugin_of(bp("doctor", "--json", act="print"))["output"].strip() == "the actor was here",
+           "no output in JSON")
+    result = expect_status(bp("list", "--probe", "--json", act="forge"), 0)
+    expect(plugin_of(result)["state"] == "ready", "not ready", result)
+
+
+@test
+def hostile_plugins_cost_a_line_each():
+    """All those of tests/plugins at once: none takes bp or the good one with it."""
+    hostile = os.path.join(BUILD, "tests", "plugins")
+    result = expect_status(bp("list", "--probe", "--json", "--timeout", "2", path=hostile, plugins="h_*"), 0)
+    plugins = {p["name"]: p for p in result.json()["plugins"]}
+    expect(len(plugins) >= 20, "expected at least 20 plugins", result)
+    expect(plugins["h_good"]["state"] == "ready", "the good one", result)
+    for name, end in (("constructor_signal", "killed by signal"), ("constructor_exit", "exit status"),
+                      ("constructor_hang", "no end after"), ("constructor_output", "wrote too much")):
+        plugin = plugins["h_" + name]
+        expect(plugin["state"] == "broken" and end in plugin["reason"], f"{name}: {plugin}")
+    for plugin in plugins.values():
+        expect(plugin["state"] in ("ready", "absent", "broken"), f"{plugin}")
+        expect((plugin["state"] == "ready") == (plugin["reason"] == ""), f"{plugin}")
+
+
+# ---- doctor
+
+
+@test
+def doctor_of_a_good_plugin():
+    result = expect_status(bp("doctor"), 0)
+    for step in STEPS:
+        expect(f"  {step} " in result.out, f"no step {step}", result)
+    expect("1 ready, 0 absent, 0 broken" in result.out and "stage:0" in result.out, "other table", result)
+    plugin = plugin_of(expect_status(bp("doctor", "--json"), 0))
+    expect(plugin["manifest"] == MANIFEST and plugin["library"] == LIBRARY, f"{plugin}")
+    expect(all(s["outcome"] == "ok" for s in plugin["steps"]) and plugin["seconds"] > 0, f"{plugin}")
+
+
+@test
+def doctor_by_name_kind_and_path():
+    elsewhere = {"path": "/nonexistent"}
+    for word in ("actor", "stage"):
+        expect(plugin_of(expect_status(bp("doctor", "--json", word), 0))["name"] == "actor", word)
+    for word in (LIBRARY, "./bp_actor.so", "bp_actor.so", "../stage/bp_actor.so"):
+        result = expect_status(bp("doctor", "--json", word, cwd=STAGE, plugins=None, **elsewhere), 0)
+        plugin = plugin_of(result)
+        expect(plugin["name"] == "actor" and plugin["state"] == "ready" and plugin["manifest"] == "", word, result)
+    for word in (MANIFEST, "bp_actor.json"):
+        result = expect_status(bp("doctor", "--json", word, cwd=STAGE, plugins="!actor", **elsewhere), 0)
+        plugin = plugin_of(result)
+        expect(plugin["state"] == "ready" and plugin["manifest"] == MANIFEST, word, result)
+
+
+@test
+def doctor_of_what_is_not_there():
+    expect_status(bp("doctor", "no_such_plugin"), 2)
+    expect_status(bp("doctor", plugins="no_such_name"), 2)
+    for word in ("./none.so", "none.json", "/no/such/bp_x.so", "./", "/"):
+        result = expect_status(bp("doctor", "--json", word), 1)
+        plugin = plugin_of(result)
+        expect(plugin["state"] == "broken" and plugin["steps"][0]["outcome"] == "failed" and plugin["reason"],
+               f"{word}: not broken in the first step", result)
+
+
+@test
+def doctor_of_no_plugin():
+    text = os.path.join(WORK, "text.so")
+    with open(text, "w", encoding="ascii") as f:
+        f.write("no library\n")
+    plugin = plugin_of(expect_status(bp("doctor", "--json", text), 1))
+    expect(plugin["state"] == "broken" and text in plugin["reason"], f"{plugin}")
+
+
+# ---- info
+
+
+@test
+def info_of_a_device():
+    for name in ("stage", "stage:0"):
+        result = expect_status(bp("info", name), 0)
+        for text in ("stage:0\n", "3.0 GiB", "i8 f32", "64 bytes", LIBRARY, "actor 1.2.3",
+                     "the actor has no second costume", "kernel rows: 2, of which 1 can run here", "inline"):
+            expect(text in result.out, f"no {text}", result)
+        expect("\x1b" not in result.out and "Actor ?[31mred" in result.out, "a control character", result)
+
+
+@test
+def info_json():
+    info = expect_status(bp("info", "stage", "--json"), 0).json()
+    expect(list(info) == ["device", "name", "driver", "plugin", "memory", "max_alloc", "alignment", "units", "dtypes",
+                          "flags", "emulated", "memory_now", "kernels"], f"{list(info)}")
+    expect(info["device"] == "stage:0" and info["memory"] == 3 << 30 and info["dtypes"] == ["i8", "f32"], f"{info}")
+    expect(info["plugin"] == {"name": "actor", "version": "1.2.3", "library": LIBRARY}, f"{info}")
+    expect(info["emulated"] == ["streams", "events", "stream_wait", "memory_info"], f"{info}")
+    expect(info["kernels"] == {"rows": 2, "usable": 1, "unusable": [
+        {"name": "actor_add_i8", "reason": "the actor has no second costume"}], "operators": [
+        {"op": "add", "rows": 2, "usable": 1, "dtypes": ["f32"]}]}, f"{info['kernels']}")
+
+
+@test
+def info_of_no_device():
+    for name in ("stage:1", "stage:x", "orchestra", "", ":", "stage:99999999999999999999"):
+        expect_status(bp("info", name), 3)
+    result = expect_status(bp("info", "stage", act="create-absent"), 3)
+    expect("no stage for the actor" in result.err, "no reason", result)
+    result = expect_status(bp("info", "stage", act="create-fail"), 3)
+    expect("the actor is ill" in result.err, "no reason", result)
+
+
+# ---- ops
+
+
+def rows_of_table():
+    """The operators as ops.def has them, by a look at its text."""
+    names = []
+    ops = os.path.join(ROOT, "sdk", "include", "backplane", "ops")
+    with open(os.path.join(ops, "ops.def"), encoding="utf-8") as f:
+        families = [line.split('"')[1] for line in f if line.startswith("#include") and ".def" in line]
+    for family in families:
+        with open(os.path.join(ops, family), encoding="utf-8") as f:
+            names += [line.split("(")[1].split(",")[0] for line in f if line.startswith(("OP(", "OPA("))]
+    return names
+
+
+@test
+def ops_lists_every_operator():
+    names = rows_of_table()
+    expect(len(names) >= 10, f"found {names}")
+    ops = expect_status(bp("ops", "--json"), 0).json()["ops"]
+    expect([op["name"] for op in ops] == names, "other operators in JSON")
+    lines = expect_status(bp("ops"), 0).out.split("\n")
+    expect([line.split()[0] for line in lines[1:] if line and line[0] != " "] == names, "other operators in the table")
+
+
+@test
+def ops_json_says_what_an_operator_is():
+    ops = {op["name"]: op for op in bp("ops", "--json").json()["ops"]}
+    conv = ops["conv"]
+    expect(list(conv) == ["name", "family", "doc", "aliases", "gradient", "inputs", "outputs", "attributes", "types"],
+           f"{list(conv)}")
+    expect(conv["family"] == "Neural networks" and conv["gradient"] is True and "conv2d" in conv["aliases"], f"{conv}")
+    expect([(p["name"], p["kind"], p["type"]) for p in conv["inputs"]]
+           == [("x", "one", "T"), ("w", "one", "T"), ("bias", "optional", "T")], f"{conv['inputs']}")
+    expect(conv["types"] == {"T": ["f16", "bf16", "f32", "f64"]}, f"{conv['types']}")
+    expect([(a["name"], a["kind"], a["count"], a["default"]) for a in conv["attributes"]]
+           == [("stride", "integers", 3, 1), ("dilation", "integers", 3, 1), ("pad", "integers", 6, 0),
+               ("groups", "integer", 1, 1)], f"{conv['attributes']}")
+    expect(sorted(ops["cast"]["types"]) == ["T", "U"], f"{ops['cast']['types']}")
+
+
+@test
+def ops_of_a_device():
+    result = expect_status(bp("ops", "--device", "stage"), 0)
+    expect("\nadd " in result.out and "no kernel" in result.out, "other table", result)
+    expect(f"stage:0 has kernels for 1 of {len(rows_of_table())} operators" in result.out, "no sum", result)
+    answer = expect_status(bp("ops", "--device", "stage", "--json"), 0).json()
+    kernels = {op["name"]: op["kernels"] for op in answer["ops"]}
+    expect(answer["device"] == "stage:0" and kernels["add"] == {"rows": 1, "types": {"T": ["f32"]}}, f"{kernels}")
+    expect(kernels["conv"] == {"rows": 0, "types": {"T": []}}, f"{kernels}")
+    expect_status(bp("ops", "--device", "orchestra"), 3)
+
+
+@test
+def ops_page_is_fresh():
+    result = expect_status(bp("ops", "--markdown"), 0)
+    with open(os.path.join(ROOT, "docs", "ops.md"), encoding="utf-8") as f:
+        expect(f.read() == result.out, "docs/ops.md is not what `bp ops --markdown` prints: write it anew with "
+                                       "./dev bp ops --markdown > docs/ops.md")
+    for name in rows_of_table():
+        expect(f"\n### {name}\n" in result.out, f"no {name}")
+
+
+# ---- manifest
+
+
+def new_library(name="bp_actor.so"):
+    directory = os.path.join(WORK, "manifest")
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    return shutil.copy(ACTOR, os.path.join(directory, name))
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+@test
+def manifest_is_written_beside_the_library():
+    library = new_library()
+    directory = os.path.dirname(library)
+    result = expect_status(bp("manifest", library), 0)
+    expect(not result.out and not result.err, "expected silence", result)
+    expect(sorted(os.listdir(directory)) == ["bp_actor.json", "bp_actor.so"], f"{os.listdir(directory)}")
+    with open(os.path.join(ROOT, "sdk", "include", "backplane", "plugin.h"), encoding="utf-8") as f:
+        abi = {line.split()[1]: int(line.split()[2]) for line in f if line.startswith("#define BP_ABI_M")}
+    expect(read_json(os.path.join(directory, "bp_actor.json")) == {
+        "manifest": 1, "name": "actor", "kind": "stage", "library": "bp_actor.so", "version": "1.2.3", "priority": 0,
+        "abi": {"major": abi["BP_ABI_MAJOR"], "minor": abi["BP_ABI_MINOR"]}}, "other manifest")
+    plugin = plugin_of(bp("list", "--probe", "--json", path=directory))
+    expect(plugin["state"] == "ready", f"the core does not take it: {plugin}")
+
+
+@test
+def manifest_options():
+    library = new_library()
+    out = os.path.join(os.path.dirname(library), "bp_actor.json")
+    expect_status(bp("manifest", "bp_actor.so", "-o", "bp_actor.json", "--priority=-7", "--cpu-feature", "fpu",
+                     "--cpu-feature", "sse2", "--sha256", cwd=os.path.dirname(library)), 0)
+    manifest = read_json(out)
+    with open(library, "rb") as f:
+        expect(manifest["sha256"] == hashlib.sha256(f.read()).hexdigest(), "other hash")
+    expect(manifest["priority"] == -7 and manifest["cpu_features"] == ["fpu", "sse2"], f"{manifest}")
+    expect(manifest["library"] == "bp_actor.so", f"{manifest}")
+    plugin = plugin_of(bp("list", "--probe", "--json", path=os.path.dirname(library)))
+    expect(plugin["state"] == "ready", f"the core does not take it: {plugin}")
+    os.unlink(out)
+    for args in (["--json"], ["-o", "-"], ["--output=-"]):
+        expect(expect_status(bp("manifest", library, *args), 0).json()["name"] == "actor", f"{args}")
+    expect(not os.path.exists(out), "a file was written")
+
+
+@test
+def manifest_of_what_is_no_plugin():
+    work = os.path.dirname(new_library())
+    text = os.path.join(work, "text.so")
+    with open(text, "w", encoding="ascii") as f:
+        f.write("no library\n")
+    result = expect_status(bp("manifest", text), 1)
+    expect("text.so" in result.err and not os.path.exists(text[:-3] + ".json"), "expected a reason, no file", result)
+    expect_status(bp("manifest", os.path.join(work, "none.so")), 2)
+    expect_status(bp("manifest", os.path.join(ROOT, "meson.build")), 2)
+    for act, end in (("open-crash", "signal 11"), ("open-exit", "exit status 0"), ("get-crash", "signal 11")):
+        result = expect_status(bp("manifest", LIBRARY, "-o", os.path.join(work, "x.json"), act=act), 1)
+        expect(end in result.err and not os.path.exists(os.path.join(work, "x.json")), f"{act}: other end", result)
+    expect_status(bp("manifest", LIBRARY, "-o", "/no/such/directory/x.json"), 4)
+
+
+@test
+def manifest_asks_no_more_than_the_table():
+    """A plugin whose create, count or end would crash gets its manifest all the same."""
+    for act in ("create-crash", "count-crash", "exit-crash"):
+        expect(expect_status(bp("manifest", LIBRARY, "--json", act=act), 0).json()["name"] == "actor", act)
+
+
+def set_up():
+    shutil.rmtree(WORK, ignore_errors=True)
+    os.makedirs(STAGE)
+    os.chmod(WORK, 0o755)
+    os.chmod(STAGE, 0o755)
+    shutil.copy(ACTOR, LIBRARY)
+    expect_status(bp("manifest", LIBRARY), 0)
+
+
+def main():
+    print(f"1..{len(TESTS)}", flush=True)
+    set_up()
+    failed = 0
+    for number, function in enumerate(TESTS, 1):
+        try:
+            function()
+            print(f"ok {number} {function.__name__}", flush=True)
+        except (AssertionError, ValueError, KeyError, OSError, subprocess.TimeoutExpired) as error:
+            failed += 1
+            print(f"not ok {number} {function.__name__}", flush=True)
+            for line in f"{type(error).__name__}: {error}".rstrip().split("\n"):
+                print(f"# {line}", flush=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())

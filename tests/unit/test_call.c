@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_call.c: operators called by type, by name, and prepared. What kernels compute is conformance's. */
+#include "fixture.h"
+
+Test(call, typed_calls_give_new_tensors)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
+    struct bp_tensor *z, *s, *c;
+    struct bp_sum_attrs sum = bp_sum_defaults();
+    struct bp_cast_attrs cast = bp_cast_defaults();
+
+    OK(bp_op_add(f.scope, x, y, &z));
+    expect_bytes(&f, z, F32(11, 22, 13, 24), 16);
+    sum.axes = (struct bp_dims){SHAPE(0), 1};
+    OK(bp_op_sum(f.scope, z, &sum, &s));
+    expect_bytes(&f, s, F32(24, 46), 8);
+    cast.to = BP_I64;
+    OK(bp_op_cast(f.scope, s, &cast, &c));
+    expect_bytes(&f, c, (const int64_t[]){24, 46}, 16);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(s);
+    bp_tensor_destroy(c);
+    fixture_finish(&f);
+}
+
+Test(call, by_name_or_alias_into_a_given_tensor)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *wide = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(0, 0, 0, 0, 0, 0));
+    struct bp_tensor *column;
+    struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "elementwise_add", .in = in, .n_in = 2};
+
+    OK(bp_tensor_view(wide, 1, 1, SHAPE(3), SHAPE(2), &column));
+    OK(bp_call_run(f.scope, &call, &column, 1, NULL));
+    expect_bytes(&f, wide, F32(0, 2, 0, 4, 0, 6), 24);
+    bp_tensor_destroy(column);
+    bp_tensor_destroy(wide);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(call, in_place_where_the_row_allows_it)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *y = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 1, 1));
+    struct bp_tensor *out = x;
+    struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+
+    OK(bp_call_run(f.scope, &call, &out, 1, NULL));
+    expect_bytes(&f, x, F32(2, 3, 4), 12);
+    out = y; /* add may write over x, not over y */
+    FAILS(BP_ERR_INVALID, "overlaps input 1", bp_call_run(f.scope, &call, &out, 1, NULL));
+    expect_bytes(&f, y, F32(1, 1, 1), 12);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    fixture_finish(&f);
+}
+
+Test(call, every_row_of_an_operator_can_be_asked_for)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
+    struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
+    uint32_t ran = 0;
+
+    for (uint32_t i = 0; i < bp_device_kernels(f.device); i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+        struct bp_prepared *prepared;
+        struct bp_tensor *z = NULL;
+        OK(bp_device_kernel(f.device, i, &info));
+        if (strcmp(info.op, "add") || *info.reason || !(info.types[0] & BP_M(F32))) continue;
+        call.kernel = info.name;
+        OK(bp_prepared_create(f.device, &call, &prepared));
+        cr_assert_str_eq(bp_prepared_kernel(prepared), info.name);
+        bp_prepared_destroy(prepared);
+        OK(bp_call_run(f.scope, &call, &z, 1, NULL));
+        expect_bytes(&f, z, F32(2, 4, 6), 12);
+        bp_tensor_destroy(z);
+        ran++;
+    }
+    cr_assert_gt(ran, 0);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(call, prepared_runs_again_with_other_tensors)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(1, 2)), *b = tensor_of(&f, BP_F32, 2, SHAPE(2, 1), F32(3, 4));
+    struct bp_tensor *c = tensor_of(&f, BP_F32, 2, SHAPE(1, 1), NULL), *a2 = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(10, 10));
+    struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2};
+    struct bp_tensor_info info = {.size = sizeof info};
+    struct bp_matmul_attrs other = bp_matmul_defaults();
+    struct bp_prepared *p;
+
+    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_output(p, 0, &info));
+    cr_assert_eq(info.rank, 2);
+    cr_assert_eq(info.bytes, 4);
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2, &c, 1, NULL));
+    expect_bytes(&f, c, F32(11), 4);
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a2, b}, 2, &c, 1, NULL));
+    expect_bytes(&f, c, F32(70), 4);
+    FAILS(BP_ERR_INVALID, "input 1 is f32 [1, 2], prepared for f32 [2, 1]",
+          bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, a2}, 2, &c, 1, NULL));
+    FAILS(BP_ERR_INVALID, "1 inputs and 1 outputs given", bp_prepared_run(p, f.stream, &a, 1, &c, 1, NULL));
+    FAILS(BP_ERR_INVALID, "output 0: expected a tensor",
+          bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2, (struct bp_tensor *[]){NULL}, 1, NULL));
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2, &c, 1, &other));
+    other.transpose_a = 1;
+    FAILS(BP_ERR_INVALID, "transpose_a differs",
+          bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2, &c, 1, &other));
+    FAILS(BP_ERR_INVALID, "no output 1", bp_prepared_output(p, 1, &info));
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(b);
+    bp_tensor_destroy(c);
+    bp_tensor_destroy(a2);
+    fixture_finish(&f);
+}
+
+/* The row is asked for dtypes that are another row's. */
+Test(call, unsupported_dtypes_say_why_each_row_was_passed_over)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1, 2)), *y = NULL;
+    struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+    struct bp_kernel_info info = {.size = sizeof info};
+
+    for (uint32_t i = 0; !call.kernel; i++) {
+        OK(bp_device_kernel(f.device, i, &info));
+        if (!strcmp(info.op, "add") && !*info.reason && !(info.types[0] & BP_M(F64))) call.kernel = info.name;
+    }
+    FAILS(BP_ERR_UNSUPPORTED, "does not take the dtypes", bp_call_run(f.scope, &call, &y, 1, NULL));
+    cr_assert(strstr(bp_error_message(), call.kernel), "'%s' names the row", bp_error_message());
+    cr_assert_null(y);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(call, conv_takes_an_optional_bias)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 4), F32(1, 2, 3, 4)), *w = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 2), F32(1, -1));
+    struct bp_tensor *bias = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(100)), *plain, *biased;
+
+    OK(bp_op_conv(f.scope, x, w, NULL, NULL, &plain));
+    expect_bytes(&f, plain, F32(-1, -1, -1), 12);
+    OK(bp_op_conv(f.scope, x, w, bias, NULL, &biased));
+    expect_bytes(&f, biased, F32(99, 99, 99), 12);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(bias);
+    bp_tensor_destroy(plain);
+    bp_tensor_destroy(biased);
+    fixture_finish(&f);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_gradient.c: the gradient rules, against finite differences in double.
+ *
+ * For L = sum(c * op(inputs)) with a fixed random c, the rule with dy = c gives dL/dx. It is compared with
+ * (L(x + h) - L(x - h)) / 2h. The rows here are smooth, with third derivatives of order 1: at h = 1e-5 the
+ * difference is off by about h^2 = 1e-10 from truncation and 1e-16 / h = 1e-11 from rounding, relative
+ * to sums of some ten terms of order 1; 1e-7 leaves room for those sums. */
+#include "fixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX = 512, INPUTS = 3 };
+static const double h = 1e-5, tolerance = 1e-7;
+
+static uint64_t state = 42;
+
+static double uniform(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 11) / 9007199254740992.0 * 2 - 1;
+}
+
+static double values[INPUTS][MAX];
+
+static int64_t count_of(struct bp_tensor *t)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    OK(bp_tensor_info(t, &info));
+    cr_assert_leq(info.count, MAX);
+    return info.count;
+}
+
+static void fill(struct fixture *f, struct bp_tensor *t, double *v)
+{
+    int64_t n = count_of(t);
+
+    for (int64_t i = 0; i < n; i++) v[i] = uniform();
+    OK(bp_tensor_write(f->stream, t, v, (uint64_t)n * 8));
+}
+
+static double loss(struct fixture *f, const struct bp_call *call, const double *c)
+{
+    struct bp_tensor *y = NULL;
+    double v[MAX], sum = 0;
+    int64_t n;
+
+    OK(bp_call_run(f->scope, call, &y, 1, NULL));
+    n = count_of(y);
+    OK(bp_tensor_read(f->stream, y, v, (uint64_t)n * 8));
+    for (int64_t i = 0; i < n; i++) sum += c[i] * v[i];
+    bp_tensor_destroy(y);
+    return sum;
+}
+
+/* One input of the call, against differences in each of its elements. */
+static void check_input(struct fixture *f, const struct bp_call *call, size_t i, struct bp_tensor *dx, const double *c)
+{
+    struct bp_tensor *x = call->in[i].at[0];
+    int64_t n = count_of(x);
+    double got[MAX];
+
+    cr_assert_eq(count_of(dx), n, "%s: gradient of input %zu", call->op, i);
+    OK(bp_tensor_read(f->stream, dx, got, (uint64_t)n * 8));
+    for (int64_t k = 0; k < n; k++) {
+        double at = values[i][k], up, down, expected;
+        values[i][k] = at + h;
+        OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
+        up = loss(f, call, c);
+        values[i][k] = at - h;
+        OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
+        down = loss(f, call, c);
+        values[i][k] = at;
+        expected = (up - down) / (2 * h);
+        cr_assert(fabs(got[k] - expected) <= tolerance * (1 + fabs(expected)),
+                  "%s: input %zu element %lld: got %.12g, expected %.12g", call->op, i, (long long)k, got[k], expected);
+    }
+    OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
+}
+
+/* Checks the rule of call in the inputs whose bit is set in which. */
+static void check_rule(struct fixture *f, struct bp_call *call, unsigned which)
+{
+    struct bp_tensor *y = NULL, *dy, *dx[INPUTS] = {NULL};
+    struct bp_tensor_info info = {.size = sizeof info};
+    uint8_t want[INPUTS];
+    double c[MAX];
+
+    for (size_t i = 0; i < call->n_in; i++) {
+        want[i] = which >> i & 1;
+        if (call->in[i].at[0]) fill(f, call->in[i].at[0], values[i]);
+    }
+    OK(bp_call_run(f->scope, call, &y, 1, NULL));
+    OK(bp_tensor_info(y, &info));
+    dy = tensor_of(f, BP_F64, info.rank, info.shape, NULL);
+    fill(f, dy, c);
+    OK(bp_call_gradient(f->scope, call, &y, &dy, 1, want, dx, call->n_in));
+    for (size_t i = 0; i < call->n_in; i++) {
+        if (want[i]) check_input(f, call, i, dx[i], c);
+        else cr_assert_null(dx[i]);
+        bp_tensor_destroy(dx[i]);
+    }
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(dy);
+}
+
+static void check_binary(struct fixture *f, const char *op, uint32_t ra, const int64_t *sa, uint32_t rb,
+                         const int64_t *sb, const void *attrs, unsigned which)
+{
+    struct bp_tensor *a = tensor_of(f, BP_F64, ra, sa, NULL), *b = tensor_of(f, BP_F64, rb, sb, NULL);
+    struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
+    struct bp_call call = {.size = sizeof call, .op = op, .in = in, .n_in = 2, .attrs = attrs};
+
+    check_rule(f, &call, which);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(b);
+}
+
+static void check_unary(struct fixture *f, const char *op, uint32_t rank, const int64_t *shape, const void *attrs)
+{
+    struct bp_tensor *a = tensor_of(f, BP_F64, rank, shape, NULL);
+    struct bp_arg in[1] = {{&a, 1}};
+    struct bp_call call = {.size = sizeof call, .op = op, .in = in, .n_in = 1, .attrs = attrs};
+
+    check_rule(f, &call, 1);
+    bp_tensor_destroy(a);
+}
+
+Test(gradient, add)
+{
+    struct fixture f = fixture_init();
+
+    check_binary(&f, "add", 2, SHAPE(2, 3), 2, SHAPE(2, 3), NULL, 3);
+    check_binary(&f, "add", 3, SHAPE(4, 1, 3), 2, SHAPE(2, 1), NULL, 3);
+    check_binary(&f, "add", 0, NULL, 2, SHAPE(2, 2), NULL, 3);
+    check_binary(&f, "add", 2, SHAPE(2, 2), 1, SHAPE(1), NULL, 2);
+    fixture_finish(&f);
+}
+
+Test(gradient, cast)
+{
+    struct fixture f = fixture_init();
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+
+    attrs.to = BP_F64;
+    check_unary(&f, "cast", 2, SHAPE(2, 3), &attrs);
+    fixture_finish(&f);
+}
+
+/* An integer's neighbourhood is constant: zero, said by no tensor. */
+Test(gradient, cast_to_integer_is_zero)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1.5, 2.5)), *y = NULL, *dx = (void *)1;
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+    struct bp_arg in[1] = {{&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "cast", .in = in, .n_in = 1, .attrs = &attrs};
+
+    attrs.to = BP_I32;
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    OK(bp_call_gradient(f.scope, &call, &y, &y, 1, (const uint8_t[]){1}, &dx, 1));
+    cr_assert_null(dx);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    fixture_finish(&f);
+}
+
+Test(gradient, sum_and_its_gradient)
+{
+    struct fixture f = fixture_init();
+    struct bp_sum_attrs sum = bp_sum_defaults();
+    struct bp_sum_grad_attrs grad = bp_sum_grad_defaults();
+
+    check_unary(&f, "sum", 3, SHAPE(2, 3, 2), &sum);
+    sum.axes = grad.axes = (struct bp_dims){SHAPE(0, -1), 2};
+    check_unary(&f, "sum", 3, SHAPE(2, 3, 2), &sum);
+    check_binary(&f, "sum_grad", 1, SHAPE(3), 3, SHAPE(2, 3, 2), &grad, 1);
+    sum.keep = grad.keep = 1;
+    check_unary(&f, "sum", 3, SHAPE(2, 3, 2), &sum);
+    check_binary(&f, "sum_grad", 3, SHAPE(1, 3, 1), 3, SHAPE(2, 3, 2), &grad, 1);
+    fixture_finish(&f);
+}
+
+Test(gradient, softmax_and_its_gradient)
+{
+    struct fixture f = fixture_init();
+    struct bp_softmax_attrs attrs = bp_softmax_defaults();
+    struct bp_softmax_grad_attrs grad = bp_softmax_grad_defaults();
+    struct bp_tensor *y = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(0.25, 0.75)), *dx = NULL, *both[2] = {NULL, NULL};
+    struct bp_arg in[2] = {{&y, 1}, {&y, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "softmax_grad", .in = in, .n_in = 2};
+
+    check_unary(&f, "softmax", 2, SHAPE(3, 4), &attrs);
+    attrs.axis = grad.axis = 0;
+    check_unary(&f, "softmax", 2, SHAPE(3, 4), &attrs);
+    OK(bp_call_run(f.scope, &call, &dx, 1, NULL));
+    FAILS(BP_ERR_UNSUPPORTED, "not defined yet",
+          bp_call_gradient(f.scope, &call, &dx, &y, 1, (const uint8_t[]){1, 1}, both, 2));
+    OK(bp_call_gradient(f.scope, &call, &dx, &y, 1, (const uint8_t[]){0, 1}, both, 2));
+    cr_assert_null(both[0]);
+    cr_assert_not_null(both[1]);
+    bp_tensor_destroy(both[1]);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(dx);
+    fixture_finish(&f);
+}
+
+Test(gradient, matmul)
+{
+    struct fixture f = fixture_init();
+
+    for (int64_t i = 0; i < 4; i++) {
+        struct bp_matmul_attrs attrs = bp_matmul_defaults();
+        attrs.transpose_a = i & 1;
+        attrs.transpose_b = i >> 1;
+        check_binary(&f, "matmul", 2, i & 1 ? SHAPE(4, 2) : SHAPE(2, 4), 2, i >> 1 ? SHAPE(3, 4) : SHAPE(4, 3), &attrs, 3);
+        check_binary(&f, "matmul", 3, i & 1 ? SHAPE(3, 4, 2) : SHAPE(3, 2, 4), 2, i >> 1 ? SHAPE(3, 4) : SHAPE(4, 3), &attrs, 3);
+        check_binary(&f, "matmul", 4, i & 1 ? SHAPE(2, 1, 4, 2) : SHAPE(2, 1, 2, 4), 3,
+                     i >> 1 ? SHAPE(3, 3, 4) : SHAPE(3, 4, 3), &attrs, 3);
+    }
+    check_binary(&f, "matmul", 1, SHAPE(4), 1, SHAPE(4), NULL, 3);
+    check_binary(&f, "matmul", 1, SHAPE(4), 3, SHAPE(2, 4, 3), NULL, 3);
+    check_binary(&f, "matmul", 3, SHAPE(2, 3, 4), 1, SHAPE(4), NULL, 3);
+    fixture_finish(&f);
+}
+
+static struct bp_conv_attrs conv_attrs(void)
+{
+    struct bp_conv_attrs a = bp_conv_defaults();
+
+    a.stride[0] = 2;
+    a.dilation[1] = 2;
+    a.pad[0] = 1;
+    a.pad[4] = 2;
+    a.groups = 2;
+    return a;
+}
+
+Test(gradient, conv)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(2, 4, 5, 4), NULL), *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
+    struct bp_tensor *bias = tensor_of(&f, BP_F64, 1, SHAPE(2), NULL), *none = NULL;
+    struct bp_arg in[3] = {{&x, 1}, {&w, 1}, {&bias, 1}};
+    struct bp_conv_attrs attrs = conv_attrs();
+    struct bp_call call = {.size = sizeof call, .op = "conv", .in = in, .n_in = 3, .attrs = &attrs};
+
+    check_rule(&f, &call, 7);
+    in[2].at = &none;
+    check_rule(&f, &call, 3);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(bias);
+    fixture_finish(&f);
+}
+
+/* The second order: the gradients of the gradients. */
+Test(gradient, conv_gradients)
+{
+    struct fixture f = fixture_init();
+    struct bp_conv_attrs attrs = conv_attrs();
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(1, 4, 4, 4), NULL), *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
+    struct bp_tensor *y, *dy;
+    struct bp_tensor_info info = {.size = sizeof info};
+    struct bp_arg in[3] = {{&dy, 1}, {&w, 1}, {&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "conv_grad_input", .in = in, .n_in = 3, .attrs = &attrs};
+
+    OK(bp_op_conv(f.scope, x, w, NULL, &attrs, &y));
+    OK(bp_tensor_info(y, &info));
+    dy = tensor_of(&f, BP_F64, info.rank, info.shape, NULL);
+    check_rule(&f, &call, 3);
+    call.op = "conv_grad_weight";
+    in[1].at = &x;
+    in[2].at = &w;
+    check_rule(&f, &call, 3);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(dy);
+    fixture_finish(&f);
+}
+
+Test(gradient, bad_arguments)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *a = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1, 2)), *y = NULL, *dx[2] = {NULL, NULL}, *zero = NULL;
+    struct bp_tensor *wrong = tensor_of(&f, BP_F64, 1, SHAPE(3), NULL);
+    struct bp_arg in[2] = {{&a, 1}, {&a, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+    const uint8_t want[2] = {1, 1};
+
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    FAILS(BP_ERR_INVALID, "is NULL", bp_call_gradient(f.scope, &call, &y, &y, 1, NULL, dx, 2));
+    FAILS(BP_ERR_INVALID, "room for 1", bp_call_gradient(f.scope, &call, &y, &y, 1, want, dx, 1));
+    FAILS(BP_ERR_INVALID, "every dy is NULL", bp_call_gradient(f.scope, &call, &y, &zero, 1, want, dx, 2));
+    FAILS(BP_ERR_INVALID, "dy[0] is f64 [3], expected f64 [2]",
+          bp_call_gradient(f.scope, &call, &y, &wrong, 1, want, dx, 2));
+    cr_assert_null(dx[0]);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(wrong);
+    fixture_finish(&f);
+}
