@@ -244,7 +244,8 @@ static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stre
         .self = entry->self, .kernel = p->kernel, .plan = p->plan.plan,
         .in = in, .out = out, .in_at = p->in_at, .out_at = p->out_at, .n_in = p->n_in, .n_out = p->n_out,
         .attrs = attrs,
-        .workspace = workspace ? workspace->memory.data : NULL, .workspace_size = p->plan.workspace,
+        .workspace = workspace ? workspace->memory.data : NULL,
+        .workspace_memory = workspace ? workspace->memory.handle : NULL, .workspace_size = p->plan.workspace,
         .stream = stream->handle, .device = p->device->index, .width = p->device->core->width,
         .tag = bp_stream_submit(stream),
     };

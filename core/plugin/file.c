@@ -47,6 +47,27 @@ enum {
     OWN_DATA = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
 };
 
+/* A file that was cut short, by a full disk or a broken copy, may have a sound head. The dynamic linker
+ * would map what is not there and die of SIGBUS. */
+static bool check_length(const char *path, int fd, const ElfW(Ehdr) *head, struct bp_refusal *why)
+{
+    struct stat file;
+    uint64_t needed = head->e_phoff;
+
+    if (fstat(fd, &file)) return bp_broken(why, "%s: cannot be examined: expected a shared object, got \"%s\"; try again", path, strerror(errno));
+    for (unsigned i = 0; i < head->e_phnum; i++) {
+        ElfW(Phdr) part;
+        off_t at = (off_t)(head->e_phoff + i * sizeof part);
+
+        if (pread(fd, &part, sizeof part, at) != sizeof part) needed = UINT64_MAX;
+        else if (part.p_type == PT_LOAD && part.p_filesz > UINT64_MAX - part.p_offset) needed = UINT64_MAX;
+        else if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > needed) needed = part.p_offset + part.p_filesz;
+    }
+    if ((uint64_t)file.st_size >= needed) return true;
+    return bp_broken(why, "%s: the file is cut short: expected at least %llu bytes, got %llu; build or install it again", path,
+                     (unsigned long long)(needed == UINT64_MAX ? (uint64_t)file.st_size + 1 : needed), (unsigned long long)file.st_size);
+}
+
 static bool check_elf(const char *path, int fd, struct bp_refusal *why)
 {
     ElfW(Ehdr) head;
@@ -66,7 +87,7 @@ static bool check_elf(const char *path, int fd, struct bp_refusal *why)
                          : head.e_ident[EI_DATA] != OWN_DATA ? " of another byte order" : "");
     if (head.e_type != ET_DYN)
         return bp_broken(why, "%s: not a shared object: expected ELF type %d, got %d; link it with -shared", path, ET_DYN, head.e_type);
-    return true;
+    return check_length(path, fd, &head, why);
 }
 
 /* A descriptor of the very file that was checked, or -1. */

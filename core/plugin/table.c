@@ -209,8 +209,7 @@ static bool check_unique(struct bp_load *load)
 static bool check_row(struct bp_load *load, uint32_t index)
 {
     const struct bp_kernel *row = &load->entry->kernel[index];
-    const char *missing = !row->op ? "op" : !row->name || !*row->name ? "name" : !row->launch ? "launch"
-                          : row->prepare && !row->plan_destroy ? "plan_destroy beside prepare" : NULL;
+    const char *missing = !row->op ? "op" : !row->name || !*row->name ? "name" : !row->launch ? "launch" : NULL;
     struct bp_quote quote;
 
     if (!missing) return true;

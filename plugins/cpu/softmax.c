@@ -13,7 +13,8 @@
 
 enum {
     COLUMNS = 32, /* rows of one task at most */
-    RUN = 1024,   /* terms that are added before the sum goes to a double */
+    LANES = 32,   /* partial sums of a row */
+    RUN = 1024,   /* terms that are added before the sums go to a double: few in each lane */
 };
 
 struct softmax {
@@ -42,23 +43,44 @@ static inline acc row_max(const elem *x, int64_t sx, int64_t n)
     return max;
 }
 
+static inline double lanes_sum(const acc *lane)
+{
+    double total = 0;
+
+    for (int j = 0; j < LANES; j++) total += (double)lane[j];
+    return total;
+}
+
+/* y[i] = exp(x[i] - max) where y can hold that; their sum. */
+static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n, acc max)
+{
+    acc lane[LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) {
+            acc e = acc_exp(elem_get(x[(i + j) * sx]) - max);
+            if (sizeof(elem) == sizeof(acc)) y[(i + j) * sy] = (elem)e;
+            lane[j] += e;
+        }
+    }
+    for (int j = 0; i < n; i++, j++) {
+        acc e = acc_exp(elem_get(x[i * sx]) - max);
+        if (sizeof(elem) == sizeof(acc)) y[i * sy] = (elem)e;
+        lane[j] += e;
+    }
+    return lanes_sum(lane);
+}
+
 /* y may be x. Half types keep too few bits to hold what is divided later: they make exp a second time. */
 static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n)
 {
     acc max = row_max(x, sx, n);
     double total = 0;
 
-    for (int64_t begin = 0; begin < n; begin += RUN) {
-        int64_t end = n - begin < RUN ? n : begin + RUN;
-        acc part = 0;
-#pragma omp simd reduction(+ : part)
-        for (int64_t i = begin; i < end; i++) {
-            acc e = acc_exp(elem_get(x[i * sx]) - max);
-            if (sizeof(elem) == sizeof(acc)) y[i * sy] = (elem)e;
-            part += e;
-        }
-        total += (double)part;
-    }
+    for (int64_t i = 0; i < n; i += RUN)
+        total += row_exp(y + i * sy, sy, x + i * sx, sx, n - i < RUN ? n - i : RUN, max);
     acc sum = (acc)total;
     if (sizeof(elem) == sizeof(acc)) {
 #pragma omp simd
@@ -100,18 +122,26 @@ static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy,
     }
 }
 
+static inline double row_dot(const elem *x, int64_t sx, const elem *y, int64_t sy, int64_t n)
+{
+    acc lane[LANES] = {0};
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) lane[j] += elem_get(x[(i + j) * sx]) * elem_get(y[(i + j) * sy]);
+    }
+    for (int j = 0; i < n; i++, j++) lane[j] += elem_get(x[i * sx]) * elem_get(y[i * sy]);
+    return lanes_sum(lane);
+}
+
 static inline void grad_row(elem *dx, int64_t sd, const elem *y, int64_t sy, const elem *dy, int64_t sdy,
                             int64_t n)
 {
     double total = 0;
 
-    for (int64_t begin = 0; begin < n; begin += RUN) {
-        int64_t end = n - begin < RUN ? n : begin + RUN;
-        acc part = 0;
-#pragma omp simd reduction(+ : part)
-        for (int64_t i = begin; i < end; i++) part += elem_get(y[i * sy]) * elem_get(dy[i * sdy]);
-        total += (double)part;
-    }
+    for (int64_t i = 0; i < n; i += RUN)
+        total += row_dot(y + i * sy, sy, dy + i * sdy, sdy, n - i < RUN ? n - i : RUN);
     acc dot = (acc)total;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)

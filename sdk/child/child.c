@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c: the child runner. One loop waits for output, report lines, the end of the process and the
- * deadline together; whatever comes first, the process group is killed before the process is reaped, so
- * its number cannot have been given to anyone else.
+/* child.c: the child runner. One loop waits for output, report lines, the end of the process and
+ * the deadline together; whatever comes first, the process group is killed before the process is
+ * reaped, so its number cannot have been given to anyone else.
  *
  * Two limits are left out on purpose: RLIMIT_AS kills every program built with a sanitizer, and
  * RLIMIT_FSIZE also counts memory files, of which drivers map many gigabytes. */
@@ -26,8 +26,7 @@
 
 enum {
     OUTPUT_MAX = 1 << 20,
-    KILL_WAIT_S =
-        10, /* a killed process can be stuck in a driver for ever: it is left behind then */
+    KILL_WAIT_S = 10, /* a killed process can be stuck in a driver: it is left behind then */
     NO_PIDFD_MS = 5,  /* how often we look where there is no pidfd_open */
 };
 
@@ -104,7 +103,8 @@ static char **env_create(const char *const *set)
     return env;
 }
 
-/* Standard input is empty, output and error are one pipe, the report is another, all else is closed. */
+/* Standard input is empty, output and error are one pipe, the report is another; all else is
+ * closed. */
 static int spawn_files(posix_spawn_file_actions_t *files, int out_fd, int report_fd)
 {
     int error = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
@@ -132,8 +132,8 @@ static int spawn(struct run *run, int out_fd, int report_fd)
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                        POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawn_file_actions_init(&files);
 
     const char *const *argv = run->child->argv;
@@ -146,8 +146,8 @@ static int spawn(struct run *run, int out_fd, int report_fd)
     return error;
 }
 
-/* From outside, just after the start: a spawned process cannot be given limits before. A program that
- * crashes within its first instructions may still leave a core file; see bp_child_enter. */
+/* From outside, just after the start: a spawned process cannot be given limits before. A program
+ * that crashes within its first instructions may still leave a core file; see bp_child_enter. */
 static void set_limits(const struct run *run)
 {
     const struct rlimit core = {0, 0};
@@ -188,8 +188,8 @@ static void stop(struct run *run, enum bp_child_end end)
     kill(-run->pid, SIGKILL);
 }
 
-/* Reads what has come on both pipes, at most about a mebibyte of each: a process that left the group may
- * go on writing. False: too much output. */
+/* Reads what has come on both pipes, at most about a mebibyte of each: a process that left the
+ * group may go on writing. False: too much output. */
 static bool read_pipes(struct run *run)
 {
     char buffer[1 << 16];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.h: runs a command in a child process with a deadline and limits, and says how it ended. What a
- * plugin does to its process (a crash, a hang, an exit, endless output) costs its caller one line.
+/* child.h: runs a command in a child process with a deadline and limits, and says how it ended.
+ * What a plugin does to its process (a crash, a hang, an exit, endless output) costs its caller one
+ * line.
  *
  * Used by `bp doctor`, `bp list --probe` and `bp conform`. */
 #ifndef BP_CHILD_H
@@ -10,16 +11,16 @@
 #include <stdint.h>
 
 struct bp_child {
-    const char *const *argv;       /* ends with NULL; argv[0] is an absolute path */
-    const char *const *env; /* ends with NULL: "NAME=value" on top of this process's own; or NULL */
-    uint64_t timeout_ns;           /* 0: none */
-    size_t output_max; /* bytes of standard output and error together; 0: 1 MiB. More ends it */
-    uint64_t cpu_s;                /* processor seconds; 0: no limit */
+    const char *const *argv; /* ends with NULL; argv[0] is an absolute path */
+    const char *const *env;  /* ends with NULL: "NAME=value" on top of our own; or NULL */
+    uint64_t timeout_ns;     /* 0: none */
+    size_t output_max;       /* bytes of output and error together; 0: 1 MiB. More ends it */
+    uint64_t cpu_s;          /* processor seconds; 0: no limit */
 
-    /* The child may write to file descriptor BP_CHILD_REPORT, apart from its output. Each line of that
-     * is given here, without its newline, while the child runs; a last line without one too, so a child
-     * that died while it wrote may leave half a line. More than 16 MiB of one line ends it.
-     * NULL: the descriptor is not open. */
+    /* The child may write to file descriptor BP_CHILD_REPORT, apart from its output. Each line of
+     * that is given here, without its newline, while the child runs; a last line without one too,
+     * so a child that died while it wrote may leave half a line. More than 16 MiB of one line ends
+     * it. NULL: the descriptor is not open. */
     void (*report)(void *ctx, const char *line);
     void *ctx;
 };
@@ -28,7 +29,7 @@ enum { BP_CHILD_REPORT = 3 };
 enum bp_child_end {
     BP_CHILD_EXITED,    /* code: exit status */
     BP_CHILD_SIGNALLED, /* code: signal */
-    BP_CHILD_TIMEOUT, /* killed at the deadline (code 0), or out of processor seconds (code SIGXCPU) */
+    BP_CHILD_TIMEOUT,   /* killed at the deadline (code 0), or out of processor time (SIGXCPU) */
     BP_CHILD_OUTPUT,    /* killed for writing too much */
     BP_CHILD_NOT_RUN,   /* could not be started; code: errno */
 };
@@ -37,22 +38,22 @@ struct bp_child_result {
     enum bp_child_end end;
     int code;
     double seconds;
-    char
-        *output; /* standard output and error as they came, at most output_max bytes; ends with 0 */
+    char *output; /* standard output and error as they came, at most output_max; ends with 0 */
     size_t output_size;
 };
 
-/* Runs it to its end. It is the leader of a process group of its own, which has been killed as a whole
- * when this returns; what left that group is not waited for. Its standard input is empty, and it gets no
- * descriptor but 0 to 2 and the report. Always fills result, which bp_child_finish empties.
+/* Runs it to its end. It is the leader of a process group of its own, which has been killed as a
+ * whole when this returns; what left that group is not waited for. Its standard input is empty, and
+ * it gets no descriptor but 0 to 2 and the report. Always fills result, which bp_child_finish
+ * empties.
  *
- * No thread of the caller needs to be quiet: the child is spawned, not forked. SIGCHLD may have a handler
- * but must not be ignored. */
+ * No thread of the caller needs to be quiet: the child is spawned, not forked. SIGCHLD may have a
+ * handler but must not be ignored. */
 void bp_child_run(const struct bp_child *child, struct bp_child_result *out_result);
 void bp_child_finish(struct bp_child_result *result);
 
-/* For programs of ours, called first when they run as such a child: leaves no core file, and ends when
- * the caller of bp_child_run ends. */
+/* For programs of ours, called first when they run as such a child: leaves no core file, and ends
+ * when the thread that called bp_child_run ends. */
 void bp_child_enter(void);
 
 /* "exit status 3", "killed by signal 11 (Segmentation fault)", "no end after 10.0 s", ... */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h: what comes out of a child: its output, kept up to a limit, and its report, cut into lines.
- * Private to child.c. */
+/* stream.h: what comes out of a child: its output, kept up to a limit, and its report, cut into
+ * lines. Private to child.c. */
 #ifndef BP_CHILD_STREAM_H
 #define BP_CHILD_STREAM_H
 

@@ -32,6 +32,7 @@ struct result {
     double seconds;
     double worst;   /* largest error, as a part of what is allowed; below 0: not measured */
     bool executed;  /* the row of a kernel case was launched */
+    bool refused;   /* the case failed because no row takes its configuration */
     char message[CONFORM_MESSAGE];
 };
 

@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: compiled before all else. A word that is unknown or malformed gives one error here that names
- * the row; every other file would give thousands. */
+/* check.c: compiled before all else, as the head of opgen.c, and up to the first error: a word that is
+ * unknown or malformed gives one error here that names the row; every other file would give thousands. */
 #include <backplane/types.h>
 
 #define OP(op, ins, outs, facts) _Static_assert(1 ins outs facts, "row " #op);
 #define OPA(op, ins, outs, attrs, facts) _Static_assert(1 ins outs attrs facts, "row " #op);
 #include <backplane/ops/ops.def>
 
+/* Every row says once how it infers, whether it has a gradient, what its cases, tolerance and doc are. */
+#define OP(op, ins, outs, facts) \
+    _Static_assert(0 facts == 11111, "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
+#define OPA(op, ins, outs, attrs, facts) \
+    _Static_assert(0 facts == 11111, "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
+#define INFER(rule) +1
+#define GRAD(rule) +10
+#define NODIFF(why) +10
+#define CASES(family) +100
+#define TOL(ulp, terms) +1000
+#define DOC(text) +10000
+#include <backplane/ops/ops.def>
+
 /* Two rows of one name are one enumerator twice. */
-enum row {
+enum {
 #define OP(op, ins, outs, facts) row_##op,
 #define OPA(op, ins, outs, attrs, facts) row_##op,
 #include <backplane/ops/ops.def>

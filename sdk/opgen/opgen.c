@@ -4,7 +4,8 @@
  *   opgen attrs   backplane/attrs.h: attribute structs, and BP_OPROW for kernel rows. Plugins and apps.
  *   opgen calls   backplane/ops.h: defaults and one typed call an operator. Apps.
  *   opgen bodies  calls.c: the bodies of those. Compiled into the core. */
-#include <backplane/types.h>
+#include "check.c" /* first */
+
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c: `bp doctor`: takes plugins through the steps of loading and says which one fails, why, and
- * what to do. Each is loaded in a child process with a deadline. */
+/* doctor.c: `bp doctor`: takes plugins through the steps of loading and says which one fails, why,
+ * and what to do. Each is loaded in a child process with a deadline. */
 #include "probe.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static bool is_path(const char *word)
     return strchr(word, '/') || (dot && (!strcmp(dot, ".so") || !strcmp(dot, ".json")));
 }
 
-/* The absolute path, its directory without links and "..": whoever names a file trusts the way to it. */
+/* The absolute path, its directory without links and "..": who names a file trusts its place. */
 static char *absolute(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -147,18 +147,13 @@ static int find(struct patients *patients, const char *word)
         if (!add(patients, &probe)) bp_probe_finish(&probe);
     }
     if (!patients->n && !word)
-        bp_complain(
-            "doctor",
-            "no plugin was found; set BP_PLUGIN_PATH to the directory of their manifests, or "
-            "name a file: bp doctor /path/bp_x.so");
+        bp_complain("doctor", "no plugin was found; set BP_PLUGIN_PATH to the directory of their "
+                              "manifests, or name a file: bp doctor /path/bp_x.so");
     else if (!patients->n && near)
         bp_complain("doctor", "there is no plugin %s; did you mean %s?", word, near);
     else if (!patients->n)
-        bp_complain(
-            "doctor",
-            "there is no plugin %s; `bp list` shows those found, and a file is named with a "
-            "'/': bp doctor ./%s",
-            word, word);
+        bp_complain("doctor", "there is no plugin %s; `bp list` shows those found, and a file is "
+                              "named with a '/': bp doctor ./%s", word, word);
     bp_core_destroy(core);
     return patients->n ? BP_OPTIONS_GOOD : BP_EXIT_USAGE;
 }
@@ -200,20 +195,18 @@ int bp_cmd_doctor(int argc, char **argv)
         {0},
     };
     const struct bp_usage usage = {
-        "doctor",
-        "[NAME|PATH]",
-        0,
-        1,
-        "Loads all plugins, those of a name or kind, or the library or manifest at a path, each in "
-        "a process of "
-        "its own, and shows how far it comes, why no further, and what to do. Exits with 1 if one "
-        "is broken; "
-        "an absent one is fine. The steps: "
+        .command = "doctor",
+        .words = "[NAME|PATH]",
+        .min_words = 0, .max_words = 1,
+        .about =
+            "Loads all plugins, those of a name or kind, or the library or manifest at a path, "
+            "each in a process of its own, and shows how far it comes, why no further, and what to "
+            "do. Exits with 1 if one is broken; an absent one is fine. The steps: "
 #define X(NAME, word, text) #word " (" text "), "
-        BP_PLUGIN_STEPS(X)
+            BP_PLUGIN_STEPS(X)
 #undef X
             "exit (the process ends in peace).",
-        options,
+        .options = options,
     };
     struct patients patients = {0};
     int status = bp_options_parse(&usage, argc, argv, &word);

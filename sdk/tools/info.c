@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c: `bp info DEV`: what a device is, what the core supplies for it, its memory and its kernel rows. */
+/* info.c: `bp info DEV`: what a device is, what the core supplies for it, its memory, its kernel
+ * rows. */
 #include "tools.h"
 
 #include <stdlib.h>
@@ -55,7 +56,8 @@ static void add_row(struct facts *facts, const struct bp_kernel_info *row)
     for (int i = 0; i < BP_VAR_COUNT; i++) op->types |= row->types[i];
 }
 
-/* The plugin that serves the kind: the one of highest priority that is ready, the first of equals. */
+/* The plugin that serves the kind: of those that are ready the one of highest priority, the first
+ * of equals. */
 static void find_plugin(struct bp_core *core, struct facts *facts)
 {
     const char *name = bp_device_name(facts->device);
@@ -166,8 +168,8 @@ static void print_kernels(const struct facts *facts)
     if (!facts->n_op) return;
     bp_table_init(&table, 4, (const char *[]){"OPERATOR", "ROWS", "RUN", "DTYPES"});
     for (uint32_t i = 0; i < facts->n_op; i++) {
-        char *rows = bp_text_format("%u", facts->op[i].rows),
-             *usable = bp_text_format("%u", facts->op[i].usable);
+        char *rows = bp_text_format("%u", facts->op[i].rows);
+        char *usable = bp_text_format("%u", facts->op[i].usable);
         char *dtypes = bp_dtypes_text(facts->op[i].types);
         bp_table_row(&table, (const char *[]){facts->op[i].op, rows, usable, dtypes}, NULL);
         free(rows);
@@ -271,17 +273,18 @@ int bp_cmd_info(int argc, char **argv)
 {
     bool json = false;
     const char *name;
-    const struct bp_option options[] = {{"json", 0, BP_OPTION_FLAG, NULL, "for programs", &json},
-                                        {0}};
+    const struct bp_option options[] = {
+        {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &json},
+        {0},
+    };
     const struct bp_usage usage = {
-        "info",
-        "DEV",
-        1,
-        1,
-        "Shows a device (\"cpu\", \"cpu:0\"): its properties, what its plugin leaves out and the "
-        "core supplies, "
-        "its memory, and the kernel rows of its plugin.",
-        options,
+        .command = "info",
+        .words = "DEV",
+        .min_words = 1, .max_words = 1,
+        .about =
+            "Shows a device (\"cpu\", \"cpu:0\"): its properties, what its plugin leaves out and "
+            "the core supplies, its memory, and the kernel rows of its plugin.",
+        .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, &name);
     if (status != BP_OPTIONS_GOOD) return status;

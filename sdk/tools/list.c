@@ -47,14 +47,12 @@ int bp_cmd_list(int argc, char **argv)
         {0},
     };
     const struct bp_usage usage = {
-        "list",
-        NULL,
-        0,
-        0,
-        "Lists the plugins that are found, by their manifests. A plugin is ready (has devices), "
-        "absent (its "
-        "hardware or driver is not on this machine) or broken; it is unprobed until it is asked.",
-        options,
+        .command = "list",
+        .about =
+            "Lists the plugins that are found, by their manifests. A plugin is ready (has "
+            "devices), absent (its hardware or driver is not on this machine) or broken; it is "
+            "unprobed until it is asked.",
+        .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, NULL);
     if (status != BP_OPTIONS_GOOD) return status;

@@ -29,19 +29,15 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *file)
 {
-    fprintf(file,
-            "usage: bp COMMAND [OPTIONS]\n\nBackplane %s: runs operators on devices that plugins "
-            "bring.\n\n",
-            bp_version());
+    fprintf(file, "usage: bp COMMAND [OPTIONS]\n\n");
+    fprintf(file, "Backplane %s: runs operators on devices that plugins bring.\n\n", bp_version());
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i].words)
             fprintf(file, "  %-8s  %-15s %s\n", commands[i].name, commands[i].words,
                     commands[i].summary);
-    fprintf(
-        file,
-        "\n`bp COMMAND -h` says more; every command takes --json.\n"
-        "Exit status: 0 good, 1 a check failed, 2 wrong use or nothing matched, 3 no such device,\n"
-        "4 bp itself failed.\n");
+    fprintf(file, "\n`bp COMMAND -h` says more; every command takes --json.\n"
+                  "Exit status: 0 good, 1 a check failed, 2 wrong use or nothing matched,\n"
+                  "3 no such device, 4 bp itself failed.\n");
 }
 
 static int unknown_command(const char *word)
@@ -80,8 +76,8 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    signal(SIGCHLD,
-           SIG_DFL); /* it may be inherited ignored, and then no child's end can be known */
+    /* It may be inherited ignored, and then the end of no child can be known. */
+    signal(SIGCHLD, SIG_DFL);
     int status = run(argc, argv);
     bool lost = ferror(stdout);
     if (fflush(stdout) || lost) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c: `bp manifest FILE.so`: writes the manifest that announces a plugin, from the plugin itself.
+/* manifest.c: `bp manifest FILE.so`: writes the manifest that announces a plugin, from the plugin
+ * itself.
  *
- * The library is opened in a child process (bp read-plugin PATH), with plain dlopen: its user has named
- * it, and only the constant data of bp_plugin_get is read. */
+ * The library is opened in a child process (bp read-plugin PATH), with plain dlopen: its user has
+ * named it, and only the constant data of bp_plugin_get is read. */
 #include "tools.h"
 
 #include <dlfcn.h>
@@ -131,8 +132,8 @@ static bool add_sha256(cJSON *manifest, const char *path)
     struct bp_child_result result;
 
     bp_child_run(&child, &result);
-    const char *digits = result.output +
-                         (*result.output == '\\'); /* so it marks a path that it had to quote */
+    /* It begins with a backslash where it had to quote something in the path. */
+    const char *digits = result.output + (*result.output == '\\');
     bool good = result.end == BP_CHILD_EXITED && !result.code &&
                 strspn(digits, "0123456789abcdef") == 64;
     if (good) {
@@ -140,10 +141,8 @@ static bool add_sha256(cJSON *manifest, const char *path)
         bp_json_text(manifest, "sha256", text);
         free(text);
     } else {
-        bp_complain(
-            "manifest",
-            "the program sha256sum gave no hash: %.200s; install coreutils or leave out --sha256",
-            result.output);
+        bp_complain("manifest", "the program sha256sum gave no hash: %.200s; install coreutils or "
+                                "leave out --sha256", result.output);
     }
     bp_child_finish(&result);
     return good;
@@ -232,15 +231,14 @@ int bp_cmd_manifest(int argc, char **argv)
         {0},
     };
     const struct bp_usage usage = {
-        "manifest",
-        "FILE.so",
-        1,
-        1,
-        "Writes the manifest that announces a plugin. What it says of the plugin is read from the "
-        "library, and "
-        "compared with it again at each load: write it anew after each change of name, kind, "
-        "version or ABI.",
-        options,
+        .command = "manifest",
+        .words = "FILE.so",
+        .min_words = 1, .max_words = 1,
+        .about =
+            "Writes the manifest that announces a plugin. What it says of the plugin is read from "
+            "the library, and compared with it again at each load: write it anew after each change "
+            "of name, kind, version or ABI.",
+        .options = options,
     };
     char path[PATH_MAX];
     int status = bp_options_parse(&usage, argc, argv, &request.file);

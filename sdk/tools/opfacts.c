@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opfacts.c: families and gradients, read from ops.def; and words for what operators are made of. */
+/* opfacts.c: families and gradients, read from ops.def; words for what operators are made of. */
 #include "opfacts.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opfacts.h: the facts of ops.def that are for readers and that libbackplane has no function for. */
+/* opfacts.h: facts of ops.def that are for readers and that libbackplane has no function for. */
 #ifndef BP_OPFACTS_H
 #define BP_OPFACTS_H
 

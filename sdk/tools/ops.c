@@ -76,7 +76,6 @@ static char *attrs_text(const struct bp_opinfo *op)
 static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct bp_device *device)
 {
     char *cell[4] = {NULL};
-    const char *note = NULL;
 
     if (device) {
         struct support support = support_find(device, op);
@@ -88,11 +87,9 @@ static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct b
         cell[0] = ports_text(op->in, op->n_in);
         cell[1] = ports_text(op->out, op->n_out);
         cell[2] = attrs_text(op);
-        note = op->doc;
-        bp_table_row(
-            table,
-            (const char *[]){op->name, cell[0], cell[1], facts.no_gradient ? "no" : "yes", cell[2]},
-            note);
+        const char *gradient = facts.no_gradient ? "no" : "yes";
+        bp_table_row(table, (const char *[]){op->name, cell[0], cell[1], gradient, cell[2]},
+                     op->doc);
     }
     for (int i = 0; i < 4; i++) free(cell[i]);
 }
@@ -240,14 +237,11 @@ int bp_cmd_ops(int argc, char **argv)
         {0},
     };
     const struct bp_usage usage = {
-        "ops",
-        NULL,
-        0,
-        0,
-        "Lists the operators: what they mean, their tensors ([x] may be left out, x... is any "
-        "number) and "
-        "attributes, and whether they have a gradient.",
-        options,
+        .command = "ops",
+        .about =
+            "Lists the operators: what they mean, their tensors ([x] may be left out, x... is any "
+            "number) and attributes, and whether they have a gradient.",
+        .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, NULL);
     if (status != BP_OPTIONS_GOOD) return status;

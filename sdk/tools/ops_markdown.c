@@ -73,9 +73,8 @@ int bp_ops_markdown(void)
 
     printf("# Operators\n\n"
            "Printed by `bp ops --markdown` from `sdk/include/backplane/ops/*.def`: do not edit.\n\n"
-           "T, U, I and R stand for dtypes: tensors of one letter have one dtype. Which of them a "
-           "device has a\n"
-           "kernel for says `bp ops --device DEV`.\n");
+           "T, U, I and R stand for dtypes: tensors of one letter have one dtype. Which of them\n"
+           "a device has a kernel for says `bp ops --device DEV`.\n");
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
         struct bp_opfacts facts = bp_opfacts_find(op->name);

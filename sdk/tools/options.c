@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c: reads a command line by a table of options, and prints the help from the same table. */
+/* options.c: reads a command line by a table of options, and prints the help from that table. */
 #include "tools.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ static int min3(int a, int b, int c)
     return least < c ? least : c;
 }
 
-/* How many letters must be added, removed or exchanged to make one word of the other; words of more than
- * 31 letters are far from all. */
+/* How many letters must be added, removed or exchanged to make one word of the other; words of more
+ * than 31 letters are far from all. */
 static int distance(const char *a, const char *b)
 {
     int row[32];

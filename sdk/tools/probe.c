@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c: asks a plugin what it is in a child process. The child is bp itself (bp probe-plugin PATH,
- * probe_child.c), which reports lines of JSON: {"step":"open"} before each step, so that it is known where
- * a plugin was when it took the process with it, then {"plugin":{...}} once. */
+/* probe.c: asks a plugin what it is in a child process. The child is bp itself (bp probe-plugin
+ * PATH, probe_child.c), which reports lines of JSON: {"step":"open"} before each step, so that it
+ * is known where a plugin was when it took the process with it, then {"plugin":{...}} once. */
 #include "probe.h"
 
 #include <stdlib.h>
@@ -105,9 +105,8 @@ static void take_plugin(struct bp_probe *probe, const cJSON *plugin)
 
     probe->state = !strcmp(state, "ready") ? BP_PLUGIN_READY
                    : !strcmp(state, "absent") ? BP_PLUGIN_ABSENT : BP_PLUGIN_BROKEN;
-    probe->devices = cJSON_IsNumber(devices) && devices->valuedouble > 0
-                         ? (uint32_t)devices->valuedouble
-                         : 0;
+    bool counted = cJSON_IsNumber(devices) && devices->valueint > 0;
+    probe->devices = counted ? (uint32_t)devices->valueint : 0;
     probe->step = step_find(bp_json_get(plugin, "step"));
     set(&probe->name, bp_json_get(plugin, "name"));
     set(&probe->kind, bp_json_get(plugin, "kind"));
@@ -146,14 +145,12 @@ static void take_loss(struct bp_probe *probe, const struct answer *answer,
 
     bp_child_describe(result, end, sizeof end);
     if (answer->complete)
-        what = bp_text_format(
-            "the process that loaded it did not end well: expected exit status 0, got");
+        what = bp_text_format("its process did not end well: expected exit status 0");
     else
-        what = bp_text_format(
-            "no answer from the process that loads it, lost in step %s: expected one, got",
-            bp_step_name(probe->step));
+        what = bp_text_format("no answer from the process that loads it, lost in step %s: expected "
+                              "one", bp_step_name(probe->step));
     reason = bp_text_format(
-        "%s: %s \"%s\"; %sto see where: gdb --args bp probe-plugin %s", file, what, end,
+        "%s: %s, got \"%s\"; %sto see where: gdb --args bp probe-plugin %s", file, what, end,
         result->end == BP_CHILD_TIMEOUT ? "give it longer with --timeout, or " : "", debug);
     if (answer->complete) probe->step = BP_STEP_COUNT;
     probe->state = BP_PLUGIN_BROKEN;
@@ -163,12 +160,25 @@ static void take_loss(struct bp_probe *probe, const struct answer *answer,
     free(reason);
 }
 
+/* There was no child: nothing is known of the plugin. */
+static void take_refusal(struct bp_probe *probe, const struct bp_child_result *result)
+{
+    const char *file = *probe->manifest ? probe->manifest : probe->library;
+    char end[200];
+
+    bp_child_describe(result, end, sizeof end);
+    char *reason = bp_text_format("%s: not asked: expected to run bp again as /proc/self/exe, got "
+                                  "\"%s\"; see that /proc is mounted", file, end);
+    set(&probe->reason, reason);
+    free(reason);
+    probe->state = BP_PLUGIN_BROKEN;
+}
+
 void bp_probe_run(struct bp_probe *probe, double timeout_s)
 {
     const char *argv[] = {"/proc/self/exe", "probe-plugin",
                           *probe->manifest ? probe->manifest : probe->library, NULL};
-    static const char *const env[] = {"BP_LOG=debug",
-                                      NULL}; /* the steps are logged at this level */
+    static const char *const env[] = {"BP_LOG=debug", NULL}; /* so the steps are logged */
     struct answer answer = {.probe = probe};
     struct bp_child child = {
         .argv = argv,
@@ -185,10 +195,12 @@ void bp_probe_run(struct bp_probe *probe, double timeout_s)
     argv[2] = path;
     bp_child_run(&child, &result);
     free(path);
-    if (!answer.complete || result.end != BP_CHILD_EXITED || result.code)
+    if (result.end == BP_CHILD_NOT_RUN)
+        take_refusal(probe, &result);
+    else if (!answer.complete || result.end != BP_CHILD_EXITED || result.code)
         take_loss(probe, &answer, &result);
-    set(&probe->output,
-        result.output + (result.output_size > OUTPUT_KEPT ? result.output_size - OUTPUT_KEPT : 0));
+    size_t cut = result.output_size > OUTPUT_KEPT ? result.output_size - OUTPUT_KEPT : 0;
+    set(&probe->output, result.output + cut);
     probe->seconds = result.seconds;
     bp_child_finish(&result);
     bp_progress("%s", "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h: asks a plugin what it is in a child process, so that it can crash, hang, exit or babble there. */
+/* probe.h: asks a plugin what it is in a child process, where it may crash, hang or exit. */
 #ifndef BP_PROBE_H
 #define BP_PROBE_H
 
@@ -26,15 +26,15 @@ bool bp_probe_is_manifest(const char *path);
 /* What the path of a library or a manifest tells: a guess at the name. */
 void bp_probe_init_path(struct bp_probe *probe, const char *path);
 
-/* Loads the plugin in a child process, by its manifest if it has one, else by its library, and fills in
- * what came of it: the state is not unprobed afterwards. */
+/* Loads the plugin in a child process, by its manifest if it has one, else by its library, and
+ * fills in what came of it: the state is not unprobed afterwards. */
 void bp_probe_run(struct bp_probe *probe, double timeout_s);
 void bp_probe_finish(struct bp_probe *probe);
 
 /* {"name","kind","version","state","reason","devices"} */
 cJSON *bp_probe_json(const struct bp_probe *probe);
 
-/* The option --timeout: its default, and whether a value will do (an error has been printed if not). */
+/* The option --timeout: its default, and whether a value will do (else an error was printed). */
 #define BP_PROBE_SECONDS 10.0
 bool bp_probe_timeout_fits(const char *command, double seconds);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_child.c: `bp probe-plugin PATH`, the other side of probe.c: loads one plugin and reports. */
+/* probe_child.c: `bp probe-plugin PATH`, the child of probe.c: loads one plugin and reports. */
 #include "probe.h"
 
 #include <stdlib.h>

@@ -35,11 +35,8 @@ void bp_complain(const char *command, const char *format, ...)
 /* Bytes of the UTF-8 character at s, or 0 if there is none. */
 static size_t utf8_length(const unsigned char *s)
 {
-    size_t n = *s < 0x80                 ? 1
-               : *s >= 0xc2 && *s < 0xe0 ? 2
-               : *s >= 0xe0 && *s < 0xf0 ? 3
-               : *s >= 0xf0 && *s < 0xf5 ? 4
-                                         : 0;
+    if (*s < 0x80) return 1;
+    size_t n = *s < 0xc2 || *s > 0xf4 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
 
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80) return 0;

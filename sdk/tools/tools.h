@@ -57,8 +57,8 @@ struct bp_usage {
     const struct bp_option *options; /* ends with a NULL name */
 };
 
-/* Fills what the options point to, and words (max_words entries, NULL where there are fewer). Answers
- * BP_OPTIONS_GOOD, or the status to exit with: -h was printed, or an error was. */
+/* Fills what the options point to, and words (max_words entries, NULL where there are fewer).
+ * Answers BP_OPTIONS_GOOD, or the status to exit with: -h was printed, or an error was. */
 enum { BP_OPTIONS_GOOD = -1 };
 int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const char **words);
 
@@ -71,28 +71,27 @@ const char *bp_nearest(const char *word, const char *const *candidates, size_t n
 void bp_complain(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A copy in valid UTF-8 without control characters, which texts of plugins may hold. To be freed. */
+/* A copy in valid UTF-8 without control characters, which a plugin's text may hold. To be freed. */
 char *bp_text_clean(const char *text);
 
 /* printf into new memory, to be freed. Never NULL. */
 char *bp_text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints text wrapped at the width of the terminal, 100 columns at most, each line behind indent spaces;
- * ends with a newline. */
+/* Prints text wrapped at the width of the terminal, 100 columns at most, each line behind indent
+ * spaces; ends with a newline. */
 void bp_text_print(FILE *file, int indent, const char *text);
 
 /* A note on standard error that the next one replaces, if that is a terminal; "" removes it. */
 void bp_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Rows, the first of them headings if there are any; a row may have a note, which stands below it. Cells
- * are copied. */
+/* Rows, the first of them headings if there are any; a row may have a note, which stands below it.
+ * Cells are copied. */
 struct bp_table {
     size_t columns, rows, room;
     char **cell; /* rows times columns */
     char **note; /* rows, NULL where there is none */
 };
-void bp_table_init(struct bp_table *table, size_t n_columns,
-                   const char *const *headings); /* or NULL */
+void bp_table_init(struct bp_table *table, size_t n_columns, const char *const *headings_or_null);
 void bp_table_row(struct bp_table *table, const char *const *cells, const char *note);
 void bp_table_print(const struct bp_table *table, int indent);
 void bp_table_finish(struct bp_table *table);
@@ -109,8 +108,8 @@ void bp_json_dtypes(cJSON *object, const char *key, uint64_t mask);  /* ["f32", 
 const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if there is none */
 int bp_json_print(cJSON *json); /* on standard output, and deletes it; the exit status */
 
-/* core.c: a core for a command: of its log only warnings are shown unless BP_LOG is set, for the command
- * prints what went wrong. NULL: it was printed why. options may be NULL. */
+/* core.c: a core for a command: of its log only warnings are shown unless BP_LOG is set, for the
+ * command prints what went wrong. NULL: it was printed why. options may be NULL. */
 struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *options);
 
 /* "unprobed", "ready", ... */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* actor.c: a plugin with one device over host memory that misbehaves as BP_ACTOR tells it: for tests of
- * how `bp` bears it. Without BP_ACTOR it is a good plugin. Words, of which BP_ACTOR holds one:
+/* actor.c: a plugin with one device over host memory that misbehaves as BP_ACTOR tells it: for
+ * tests of how `bp` bears it. Without BP_ACTOR it is a good plugin. Words, of which BP_ACTOR holds one:
  *
  *   open-crash open-exit open-hang open-babble    in its constructor
  *   get-crash                                     in bp_plugin_get
@@ -8,7 +8,7 @@
  *   count-crash                                   in device_count
  *   destroy-crash exit-crash                      after all went well
  *   print                                         a line on standard output
- *   forge                                         a line and half a line on the report descriptor */
+ *   forge                                         lines and half a line on the report descriptor */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>

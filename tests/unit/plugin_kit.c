@@ -4,8 +4,19 @@
 #include "../../core/plugin/loader.h"
 #include <fcntl.h>
 #include <ftw.h>
+#include <link.h>
 #include <stdarg.h>
 #include <unistd.h>
+
+char *kit_keep(char *text)
+{
+    static char **kept;
+    static size_t count;
+
+    kept = realloc(kept, (count + 1) * sizeof *kept);
+    cr_assert(kept && text);
+    return kept[count++] = text;
+}
 
 char *kit_format(const char *format, ...)
 {
@@ -15,7 +26,7 @@ char *kit_format(const char *format, ...)
     va_start(args, format);
     cr_assert(vasprintf(&text, format, args) >= 0);
     va_end(args);
-    return text;
+    return kit_keep(text);
 }
 
 char *kit_create(void)
@@ -39,10 +50,9 @@ static int remove_one(const char *path, const struct stat *file, int type, struc
     return remove(path);
 }
 
-void kit_destroy(char *directory)
+void kit_destroy(const char *directory)
 {
     nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    free(directory);
 }
 
 void kit_write(const char *path, const void *data, size_t size)
@@ -144,16 +154,36 @@ static const char *own_machine(void)
 #endif
 }
 
+static const char *sanitizer_name(unsigned build)
+{
+    return build & BP_BUILD_ASAN ? "AddressSanitizer" : build & BP_BUILD_TSAN ? "ThreadSanitizer" : "no sanitizer";
+}
+
+/* The end of the last part of a built plugin that is to be mapped. */
+static unsigned long long needed_bytes(const char *name)
+{
+    FILE *file = fopen(kit_format("%s/bp_%s.so", HOSTILE_DIR, name), "re");
+    unsigned long long needed = 0;
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part;
+
+    cr_assert(file && fread(&head, sizeof head, 1, file) == 1 && !fseek(file, (long)head.e_phoff, SEEK_SET));
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        cr_assert_eq(fread(&part, sizeof part, 1, file), 1);
+        if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > needed) needed = part.p_offset + part.p_filesz;
+    }
+    fclose(file);
+    return needed;
+}
+
 /* The message with its placeholders filled in. */
 static char *expand(const struct kit_case *hostile, const char *directory)
 {
     char *library = kit_format("%s/bp_%s.so", directory, hostile->name), hash[65] = "", *text = kit_format("%s", "");
     int fd = open(library, O_RDONLY | O_CLOEXEC);
 
-    if (fd >= 0) {
-        cr_assert(bp_sha256_fd(fd, hash));
-        close(fd);
-    }
+    if (strstr(hostile->message, "{H}")) cr_assert(bp_sha256_fd(fd, hash));
+    if (fd >= 0) close(fd);
     for (const char *at = hostile->message; *at; at++) {
         if (at[0] != '{' || !at[1] || at[2] != '}') {
             text = kit_format("%s%c", text, *at);
@@ -164,6 +194,9 @@ static char *expand(const struct kit_case *hostile, const char *directory)
                : at[-1] == 'L' ? kit_format("%s%s", text, library)
                : at[-1] == 'J' ? kit_format("%s%s/bp_%s.json", text, directory, hostile->name)
                : at[-1] == 'U' ? kit_format("%s%u", text, (unsigned)geteuid())
+               : at[-1] == 'S' ? kit_format("%s%s", text, sanitizer_name(BP_BUILD_FLAGS))
+               : at[-1] == 'O' ? kit_format("%s%s", text, sanitizer_name(BP_BUILD_FLAGS ^ BP_BUILD_ASAN))
+               : at[-1] == 'N' ? kit_format("%s%llu", text, needed_bytes(hostile->name))
                : at[-1] == 'M' ? kit_format("%s%s", text, own_machine())
                                : kit_format("%s%s", text, hash);
     }

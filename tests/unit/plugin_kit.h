@@ -17,9 +17,12 @@
 
 /* A fresh directory, without links in its path, that only the user can write to. */
 char *kit_create(void);
-void kit_destroy(char *directory);
+void kit_destroy(const char *directory);
 
-/* Formats a path or a text; freed with the process. */
+/* Keeps a text for as long as the process lives: nobody frees it. */
+char *kit_keep(char *text);
+
+/* Formats a path or a text, and keeps it. */
 char *kit_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void kit_write(const char *path, const void *data, size_t size);
@@ -50,7 +53,9 @@ struct kit_case {
     void (*make)(const char *dir); /* puts it there; NULL: the plugin of that name, as it was built */
     enum bp_status status;         /* of loading it */
     const char *message;           /* {D}: the directory, {L}, {J}: library and manifest there, {U}: the user,
-                                    * {M}: this machine, {H}: the library's hash */
+                                    * {M}: this machine, {H}: the library's hash,
+                                    * {N}: the bytes that it needs by its program headers,
+                                    * {S}, {O}: the sanitizer of this build, and another */
 };
 
 /* Loads it beside a good one: one message, at error level (absent: info), the same ever after; the good

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_child.c: the child runner: every way a child can end, its limits, its report and its environment.
- * The children are shell scripts. */
+/* test_child.c: the child runner: every way a child can end, its limits, its report and its
+ * environment. The children are shell scripts. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -332,7 +332,8 @@ Test(child, environment)
     setenv("BP_TEST_OLD", "before", 1);
     setenv("BP_TEST_OLDER", "kept", 1);
     struct bp_child_result result =
-        run("echo $BP_TEST_NEW $BP_TEST_OLD $BP_TEST_OLDER; env | grep -c '^BP_TEST_OLD='",
+        run("echo $BP_TEST_NEW $BP_TEST_OLD $BP_TEST_OLDER; "
+            "tr '\\0' '\\n' </proc/$$/environ | grep -c '^BP_TEST_OLD='",
             (struct bp_child){.env = env});
 
     cr_expect_str_eq(result.output, "1 after kept\n1\n");
@@ -358,6 +359,11 @@ Test(child, signals_are_as_at_login)
 
 Test(child, no_core_file_is_allowed)
 {
+    struct rlimit core;
+
+    getrlimit(RLIMIT_CORE, &core);
+    core.rlim_cur = core.rlim_max; /* as much as this machine allows */
+    setrlimit(RLIMIT_CORE, &core);
     struct bp_child_result result = run("sleep 0.2; ulimit -c", (struct bp_child){0});
 
     cr_expect_str_eq(result.output, "0\n");

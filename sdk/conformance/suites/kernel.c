@@ -167,6 +167,7 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
     if (may_refuse && status == BP_ERR_UNSUPPORTED) {
         check_that(r->c, *bp_error_message(), "the call was refused without a message");
     } else if (status == BP_ERR_UNSUPPORTED) {
+        r->c->result->refused = true;
         check_that(r->c, false, "no row takes this configuration: %s", refusal);
     } else if (check_ok(r->c, status, "the call, by any row") && take(r, out, r->data[0]) &&
                judge(r, r->data[0], "by another row: ") && !may_refuse) {

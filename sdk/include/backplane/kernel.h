@@ -48,7 +48,8 @@ struct bp_launch { /* hot */
     const uint16_t *in_at, *out_at; /* where each declared port begins; one more entry than ports */
     uint32_t n_in, n_out;
     const void *attrs;              /* the operator's attribute struct, all fields current; NULL if it has none */
-    void *workspace;                /* as large and as aligned as the plan asked */
+    void *workspace;                /* as large and as aligned as the plan asked; NULL if it asked for none */
+    void *workspace_memory;         /* its handle, as bp_view.memory */
     size_t workspace_size;
     void *stream;                   /* the plugin's own, as in runtime.h */
     uint32_t device;

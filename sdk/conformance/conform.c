@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conform.c: one run of the suite: what there is, what is selected, running it, the reports. */
+#include "conform.h"
+#include "expect.h"
+#include "runner.h"
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Whether a comma-separated list has a word. */
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && !strncmp(at, word, n)) return true;
+    return false;
+}
+
+static bool check_options(const struct conform_options *o)
+{
+    if (o->require && level_find(o->require) == LEVEL_COUNT) {
+        fprintf(stderr, "bp conform: there is no level '%s'; levels: runtime core inference training ccl\n", o->require);
+        return false;
+    }
+    if (o->shards && (o->shard < 1 || o->shard > o->shards)) {
+        fprintf(stderr, "bp conform: shard %u of %u: expected 1 to %u\n", o->shard, o->shards, o->shards);
+        return false;
+    }
+    for (const char *at = o->suites; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        int suite = 0;
+        size_t n = strcspn(at, ",");
+        while (suite < SUITE_COUNT && (strlen(suite_name((enum suite)suite)) != n || strncmp(at, suite_name((enum suite)suite), n)))
+            suite++;
+        if (suite < SUITE_COUNT) continue;
+        fprintf(stderr, "bp conform: there is no suite '%.*s'; suites: plugin runtime memory kernel\n", (int)n, at);
+        return false;
+    }
+    return true;
+}
+
+static bool fits(const struct conform_options *o, const struct report_case *c)
+{
+    if (o->suites && !has_word(o->suites, suite_name(c->suite))) return false;
+    if (o->quick && !c->quick && !c->fixed) return false;
+    for (size_t i = 0; i < o->n_filters; i++)
+        if (!fnmatch(o->filters[i], c->id, FNM_NOESCAPE)) return true;
+    return o->n_filters == 0;
+}
+
+/* Marks what is to be run; answers how many. */
+static size_t select_cases(struct report *r)
+{
+    const struct conform_options *o = r->options;
+    size_t n = 0, kept = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        r->at[i].selected = fits(o, &r->at[i]);
+        if (!r->at[i].selected) continue;
+        /* Runs of neighbours stay together, so that they share children. */
+        if (o->shards && n++ / 16 % o->shards != o->shard - 1) r->at[i].selected = false;
+        kept += r->at[i].selected;
+    }
+    return kept;
+}
+
+static void expect_before(struct report *r, const struct expectations *e)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct expectation *found = expectation_of(e, r->at[i].id);
+        if (!r->at[i].selected || r->at[i].fixed || !found || found->outcome != OUTCOME_SKIP) continue;
+        r->at[i].outcome = OUTCOME_SKIP;
+        r->at[i].expected = true;
+        report_case_message(&r->at[i], "%s", found->reason);
+    }
+}
+
+static void expect_after(struct report *r, const struct expectations *e)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct expectation *found = expectation_of(e, r->at[i].id);
+        if (r->at[i].selected && !r->at[i].fixed && found && found->outcome != OUTCOME_SKIP)
+            expectation_apply(found, &r->at[i]);
+    }
+}
+
+/* "Linux 6.1 x86_64, 2 processors, AMD EPYC". */
+static char *machine_text(void)
+{
+    struct utsname name;
+    char line[256], model[160] = "", *text = NULL;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "model name : %159[^\n]", model) == 1) break;
+    if (file) fclose(file);
+    uname(&name);
+    if (asprintf(&text, "%s %s %s, %ld processors%s%s", name.sysname, name.release, name.machine,
+                 sysconf(_SC_NPROCESSORS_ONLN), *model ? ", " : "", model) < 0)
+        abort();
+    return text;
+}
+
+static bool write_report(const struct report *r, const char *path, void (*write)(const struct report *, FILE *))
+{
+    FILE *file;
+    bool bad;
+
+    if (!path) return true;
+    file = strcmp(path, "-") ? fopen(path, "w") : fdopen(dup(1), "w");
+    if (file) {
+        write(r, file);
+        bad = ferror(file) != 0;
+        if (!fclose(file) && !bad) return true;
+    }
+    fprintf(stderr, "bp conform: %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+static void report_finish(struct report *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        free(r->at[i].id);
+        free(r->at[i].message);
+    }
+    for (size_t i = 0; i < r->n_row; i++) free(r->row[i].name);
+    free(r->at);
+    free(r->row);
+    free(r->device);
+    free(r->description);
+    free(r->driver);
+    free(r->library);
+    free(r->manifest);
+    free(r->machine);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Runs what is selected, and reports. */
+static int run_selected(struct report *r, const struct expectations *e)
+{
+    const struct conform_options *o = r->options;
+    double begin = now();
+    bool written;
+
+    if (o->dump && mkdir(o->dump, 0777) && errno != EEXIST) {
+        fprintf(stderr, "bp conform: %s: %s\n", o->dump, strerror(errno));
+        return 2;
+    }
+    expect_before(r, e);
+    runner_run(r);
+    expect_after(r, e);
+    r->seconds = now() - begin;
+    report_judge(r);
+    if (!o->json || strcmp(o->json, "-")) report_text(r, stdout);
+    fflush(stdout);
+    written = write_report(r, o->json, report_json);
+    written = write_report(r, o->junit, report_junit) && written;
+    written = write_report(r, o->html, report_html) && written;
+    if (r->broken || !written) return 4;
+    if (o->require && r->level < level_find(o->require)) {
+        fprintf(stderr, "bp conform: level %s is required, %s is reached: %s\n", o->require, level_name(r->level),
+                r->level_reason);
+        return 1;
+    }
+    return report_is_good(r) ? 0 : 1;
+}
+
+/* What is left to be done when the list is there. */
+static int run_listed(struct report *r)
+{
+    const struct conform_options *o = r->options;
+    struct expectations e = {0};
+    int status = 2;
+
+    if (!r->lost && !select_cases(r)) {
+        fprintf(stderr, "bp conform: no case of %s fits; `bp conform %s --list` prints all\n", r->device, o->device);
+        return 2;
+    }
+    if (o->list) {
+        for (size_t i = 0; i < r->n; i++)
+            if (r->at[i].selected) printf("%s\n", r->at[i].id);
+        return 0;
+    }
+    if (r->lost || !o->expect || (expectations_init(&e, o->expect) && expectations_check(&e, r, o->expect)))
+        status = run_selected(r, &e);
+    expectations_finish(&e);
+    return status;
+}
+
+int conform_run(const struct conform_options *options)
+{
+    struct conform_options o = *options;
+    struct report report = {.options = &o, .device = strdup(o.device), .description = strdup(""), .driver = strdup(""),
+                            .library = strdup(""), .manifest = strdup(""), .machine = machine_text()};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    char text[1000];
+    int status;
+
+    if (o.timeout_s <= 0) o.timeout_s = 60;
+    if (!o.jobs) o.jobs = processors < 1 ? 1 : processors > 4 ? 4 : (uint32_t)processors;
+    if (!check_options(&o)) {
+        report_finish(&report);
+        return 2;
+    }
+    status = runner_list(&report, text, sizeof text);
+    if (status) fprintf(stderr, "bp conform: %s\n", text);
+    else status = run_listed(&report);
+    report_finish(&report);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* expect.c: the vendor's file of expectations. */
+#include "expect.h"
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum outcome expected_outcome(const char *word)
+{
+    static const enum outcome allowed[] = {OUTCOME_XFAIL, OUTCOME_UNSUPPORTED, OUTCOME_SKIP};
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(word, outcome_name(allowed[i]))) return allowed[i];
+    return OUTCOME_COUNT;
+}
+
+/* Reads one line; false, with a message, if it is wrong. */
+static bool read_line(struct expectations *e, char *line, const char *path, int number)
+{
+    char *rest = NULL, *pattern = strtok_r(line, " \t\r\n", &rest);
+    char *word = pattern ? strtok_r(NULL, " \t\r\n", &rest) : NULL;
+    struct expectation *made;
+    enum outcome outcome;
+
+    if (!pattern || *pattern == '#') return true;
+    outcome = expected_outcome(word ? word : "");
+    if (outcome == OUTCOME_COUNT) {
+        fprintf(stderr, "%s:%d: expected PATTERN xfail|unsupported|skip REASON, got '%s' after the pattern\n", path,
+                number, word ? word : "");
+        return false;
+    }
+    rest += strspn(rest, " \t");
+    rest[strcspn(rest, "\r\n")] = 0;
+    if (!*rest) {
+        fprintf(stderr, "%s:%d: %s %s has no reason: write why, and where it is worked on\n", path, number, pattern, word);
+        return false;
+    }
+    e->at = realloc(e->at, (e->n + 1) * sizeof *e->at);
+    if (!e->at) abort();
+    made = &e->at[e->n++];
+    *made = (struct expectation){strdup(pattern), strdup(rest), outcome, number, false};
+    return true;
+}
+
+bool expectations_init(struct expectations *e, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *line = NULL;
+    size_t size = 0;
+    bool ok = true;
+
+    *e = (struct expectations){0};
+    if (!file) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        return false;
+    }
+    for (int number = 1; getline(&line, &size, file) >= 0; number++) ok = read_line(e, line, path, number) && ok;
+    free(line);
+    fclose(file);
+    return ok;
+}
+
+void expectations_finish(struct expectations *e)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        free(e->at[i].pattern);
+        free(e->at[i].reason);
+    }
+    free(e->at);
+    *e = (struct expectations){0};
+}
+
+bool expectations_check(struct expectations *e, const struct report *report, const char *path)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < e->n; i++) {
+        for (size_t c = 0; c < report->n && !e->at[i].used; c++)
+            e->at[i].used = !fnmatch(e->at[i].pattern, report->at[c].id, FNM_NOESCAPE);
+        if (e->at[i].used) continue;
+        fprintf(stderr, "%s:%d: %s fits no case; `bp conform %s --list` prints all\n", path, e->at[i].line,
+                e->at[i].pattern, report->options->device);
+        ok = false;
+    }
+    return ok;
+}
+
+const struct expectation *expectation_of(const struct expectations *e, const char *id)
+{
+    for (size_t i = 0; i < e->n; i++)
+        if (!fnmatch(e->at[i].pattern, id, FNM_NOESCAPE)) return &e->at[i];
+    return NULL;
+}
+
+static void set(struct report_case *c, enum outcome outcome, const char *before, const char *reason)
+{
+    char *message = NULL;
+
+    if (asprintf(&message, "%s%s%s%s", before, reason, *c->message ? "; " : "", c->message) < 0) abort();
+    free(c->message);
+    c->message = message;
+    c->outcome = outcome;
+    c->expected = true;
+}
+
+void expectation_apply(const struct expectation *e, struct report_case *c)
+{
+    bool bad = outcome_is_bad(c->outcome);
+
+    if (c->outcome == OUTCOME_COUNT) return;
+    if (e->outcome == OUTCOME_XFAIL && bad) set(c, OUTCOME_XFAIL, "as expected: ", e->reason);
+    else if (e->outcome == OUTCOME_UNSUPPORTED && c->refused) set(c, OUTCOME_UNSUPPORTED, "", e->reason);
+    else if (c->outcome == OUTCOME_PASS) set(c, OUTCOME_XPASS, "it passes, but was expected not to; remove the expectation: ", e->reason);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place.c: a core, a device, a stream to run cases on. */
+#include "place.h"
+#include "suites/suites.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The manifest beside a library, or "". */
+static char *manifest_beside(const char *library)
+{
+    char *path = NULL;
+    size_t n = strlen(library);
+    FILE *file;
+
+    if (n > 3 && !strcmp(library + n - 3, ".so") && asprintf(&path, "%.*s.json", (int)(n - 3), library) > 0) {
+        file = fopen(path, "rb");
+        if (file) {
+            fclose(file);
+            return path;
+        }
+    }
+    free(path);
+    return strdup("");
+}
+
+static enum bp_status open_path(struct place *place, const char *path)
+{
+    char *absolute = realpath(path, NULL);
+    enum bp_status status;
+    uint32_t index;
+
+    /* Where the file is missing the core says so, of the path as it was given. */
+    status = bp_core_load_path(place->core, absolute ? absolute : path, &index);
+    if (!status) status = bp_device_create_at(place->core, index, 0, &place->device);
+    place->library = absolute ? absolute : strdup(path);
+    place->manifest = manifest_beside(place->library);
+    return status;
+}
+
+/* The plugin that serves the device: the ready one of its kind. */
+static void find_library(struct place *place)
+{
+    const char *name = bp_device_name(place->device);
+    size_t kind = strcspn(name, ":");
+
+    for (uint32_t i = 0; i < bp_core_plugins(place->core); i++) {
+        struct bp_plugin_info info = {.size = sizeof info};
+        if (bp_core_plugin(place->core, i, &info) || info.state != BP_PLUGIN_READY) continue;
+        if (strlen(info.kind) != kind || strncmp(info.kind, name, kind)) continue;
+        place->library = strdup(info.library);
+        place->manifest = strdup(info.manifest);
+        return;
+    }
+}
+
+int place_init(struct place *place, const char *device, const char *library, const char *manifest, bool open)
+{
+    enum bp_status status = bp_core_create(NULL, &place->core);
+
+    place->name = device;
+    if (status) return 4;
+    if (!open) {
+        place->library = strdup(library);
+        place->manifest = strdup(manifest);
+        return 0;
+    }
+    if (strchr(device, '/')) status = open_path(place, device);
+    else status = bp_device_create(place->core, device, &place->device);
+    if (!status && !place->library) find_library(place);
+    if (!status) {
+        place->properties.size = sizeof place->properties;
+        status = bp_device_properties(place->device, &place->properties);
+    }
+    if (!status) status = bp_stream_create(place->device, &place->stream);
+    if (!status) return 0;
+    return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN || status == BP_ERR_INVALID
+               ? 3 : 4;
+}
+
+void place_finish(struct place *place)
+{
+    bp_stream_destroy(place->stream);
+    bp_device_destroy(place->device);
+    bp_core_destroy(place->core);
+    free((char *)place->library);
+    free((char *)place->manifest);
+    *place = (struct place){0};
+}
+
+long plugin_cases(void)
+{
+    long n = 0;
+
+    while (suite_plugin[n].id) n++;
+    return n;
+}
+
+void listed_run(struct place *place, const struct listed *listed, struct result *result)
+{
+    struct check check = {place, result, listed->id};
+    struct timespec begin, end;
+
+    *result = (struct result){.outcome = OUTCOME_PASS, .worst = -1};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (listed->run) {
+        listed->run(&check, listed->arg);
+    } else if (listed->kernel) {
+        kernel_case_run(&check, listed->kernel);
+    } else {
+        result->outcome = listed->outcome;
+        snprintf(result->message, sizeof result->message, "%s", listed->message);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    result->seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* html.c: the report as one page that needs nothing else: verdict, totals, support matrix, worst errors,
+ * failures. */
+#include "escape.h"
+#include "report.h"
+#include <backplane/backplane.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char style[] =
+    ":root{color-scheme:light dark;--back:#fff;--text:#1a1d21;--soft:#5c6570;--line:#dde1e6;--card:#f6f7f9;"
+    "--good:#1a7f46;--good-back:#dff3e6;--bad:#b3261e;--bad-back:#fbe3e1;--dull-back:#eceff2;--bar:#3b6fb5}"
+    "@media(prefers-color-scheme:dark){:root{--back:#14171a;--text:#e6e8eb;--soft:#9aa4af;--line:#2d333a;"
+    "--card:#1c2025;--good:#6cd596;--good-back:#16351f;--bad:#ff9d94;--bad-back:#43191a;--dull-back:#23282e;--bar:#7aa7e6}}"
+    "*{box-sizing:border-box}body{margin:0 auto;max-width:72rem;padding:1.5rem 1rem 4rem;background:var(--back);"
+    "color:var(--text);font:15px/1.5 system-ui,sans-serif}"
+    "h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}p{margin:.3rem 0}"
+    ".soft{color:var(--soft)}code,.id{font-family:ui-monospace,monospace;font-size:.86em;overflow-wrap:anywhere}"
+    ".verdict{display:inline-block;padding:.2rem .7rem;border-radius:.4rem;font-weight:600;margin:.6rem .5rem .3rem 0}"
+    ".good{color:var(--good);background:var(--good-back)}.bad{color:var(--bad);background:var(--bad-back)}"
+    ".dull{color:var(--soft);background:var(--dull-back)}"
+    ".scroll{overflow-x:auto;border:1px solid var(--line);border-radius:.4rem}"
+    "table{border-collapse:collapse;width:100%;font-size:.9rem}"
+    "th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}"
+    "tr:last-child td,tr:last-child th{border-bottom:0}"
+    "th{font-weight:600;color:var(--soft)}th:first-child{text-align:left;position:sticky;left:0;background:var(--card)}"
+    "thead th{background:var(--card)}td.none{color:var(--soft)}"
+    ".failure{border:1px solid var(--line);border-left:4px solid var(--bad);border-radius:.4rem;padding:.6rem .8rem;"
+    "margin:.6rem 0;overflow-wrap:anywhere}"
+    "details{margin:.4rem 0}summary{cursor:pointer}ul{padding-left:1.2rem}"
+    "svg{display:block;width:100%;height:auto}svg text{fill:var(--text);font:13px system-ui,sans-serif}"
+    "svg .soft{fill:var(--soft)}svg .bar{fill:var(--bar)}svg .over{fill:var(--bad)}svg .edge{stroke:var(--line)}";
+
+static void print_head(const struct report *r, FILE *file)
+{
+    bool good = report_is_good(r);
+
+    fprintf(file, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Conformance of ");
+    escape(file, r->device);
+    fprintf(file, "</title>\n<style>%s</style></head>\n<body>\n<h1>Conformance of ", style);
+    escape(file, r->device);
+    fprintf(file, "</h1>\n<p>");
+    escape(file, r->description);
+    fprintf(file, " <span class=\"soft\">");
+    escape(file, r->driver);
+    fprintf(file, "</span></p>\n<p class=\"soft\">");
+    escape(file, r->machine);
+    fprintf(file, "</p>\n<p><span class=\"verdict %s\">%s</span><span class=\"verdict %s\">level %s</span></p>\n",
+            good ? "good" : "bad", good ? "passed" : "failed", r->level > LEVEL_NONE ? "good" : "dull",
+            level_name(r->level));
+    fprintf(file, "<p class=\"soft\">");
+    escape(file, r->level_reason);
+    fprintf(file, "</p>\n<p>%zu cases in %.1f s, seed %llu; kernel rows executed %zu of %zu.</p>\n", r->selected,
+            r->seconds, (unsigned long long)r->options->seed, r->rows_executed, r->rows_total);
+}
+
+static void print_totals(const struct report *r, FILE *file)
+{
+    fprintf(file, "<h2>Totals</h2>\n<div class=\"scroll\"><table><thead><tr><th>suite</th>");
+    for (int o = 0; o < OUTCOME_COUNT; o++) fprintf(file, "<th>%s</th>", outcome_name((enum outcome)o));
+    fprintf(file, "</tr></thead><tbody>\n");
+    for (int s = 0; s <= SUITE_COUNT; s++) {
+        const size_t *totals = s < SUITE_COUNT ? r->suite_totals[s] : r->totals;
+        fprintf(file, "<tr><th>%s</th>", s < SUITE_COUNT ? suite_name((enum suite)s) : "all");
+        for (int o = 0; o < OUTCOME_COUNT; o++)
+            fprintf(file, "<td class=\"%s\">%zu</td>",
+                    !totals[o] ? "none" : outcome_is_bad((enum outcome)o) ? "bad" : "", totals[o]);
+        fprintf(file, "</tr>\n");
+    }
+    fprintf(file, "</tbody></table></div>\n");
+}
+
+/* What became of the cases of an operator with a dtype of its first type variable. */
+struct cell {
+    size_t good, bad, other;
+};
+
+static void count_cell(const struct report *r, const char *op, const char *dtype, struct cell *cell)
+{
+    char prefix[80];
+    size_t n;
+
+    snprintf(prefix, sizeof prefix, "kernel/%s/%s", op, dtype);
+    n = strlen(prefix);
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        if (!c->selected || strncmp(c->id, prefix, n) || (c->id[n] != '/' && c->id[n] != '-')) continue;
+        cell->good += c->outcome == OUTCOME_PASS;
+        cell->bad += outcome_is_bad(c->outcome);
+        cell->other += c->outcome != OUTCOME_PASS && !outcome_is_bad(c->outcome);
+    }
+}
+
+static void print_matrix(const struct report *r, FILE *file)
+{
+    fprintf(file, "<h2>Support</h2>\n<p class=\"soft\">Cases that pass, by operator and dtype of the first input; "
+                  "for a dtype that fails: how many fail. A dash: no kernel row.</p>\n"
+                  "<div class=\"scroll\"><table><thead><tr><th>operator</th>");
+    for (uint32_t d = 0; d < 64; d++)
+        if (BP_MASK_ANY >> d & 1) fprintf(file, "<th>%s</th>", bp_dtype_name(d));
+    fprintf(file, "</tr></thead><tbody>\n");
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+        const struct bp_opinfo *op = bp_opinfo_at(i);
+        fprintf(file, "<tr><th>%s</th>", op->name);
+        for (uint32_t d = 0; d < 64; d++) {
+            struct cell cell = {0};
+            if (!(BP_MASK_ANY >> d & 1)) continue;
+            if (!(op->types[0] >> d & 1)) {
+                fprintf(file, "<td></td>");
+                continue;
+            }
+            count_cell(r, op->name, bp_dtype_name(d), &cell);
+            if (cell.bad) fprintf(file, "<td class=\"bad\">%zu fail</td>", cell.bad);
+            else if (cell.good) fprintf(file, "<td class=\"good\">%zu</td>", cell.good);
+            else fprintf(file, "<td class=\"none\">%s</td>", cell.other ? "skip" : "&ndash;");
+        }
+        fprintf(file, "</tr>\n");
+    }
+    fprintf(file, "</tbody></table></div>\n");
+}
+
+enum { BAR_LEFT = 300, BAR_FULL = 560, BAR_STEP = 22, BAR_WIDTH = 960 };
+
+static void print_bar(const struct report_accuracy *a, size_t i, FILE *file)
+{
+    double part = a->worst > 1.05 ? 1.05 : a->worst;
+    size_t y = i * BAR_STEP;
+
+    fprintf(file, "<text x=\"0\" y=\"%zu\">", y + 15);
+    escape(file, a->op);
+    fprintf(file, " <tspan class=\"soft\">%s</tspan></text><rect class=\"%s\" x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"12\" "
+                  "rx=\"2\"><title>", a->dtype, a->worst > 1 ? "over" : "bar", BAR_LEFT, y + 5,
+            1 + part * BAR_FULL);
+    escape(file, a->id);
+    fprintf(file, "</title></rect><text class=\"soft\" x=\"%.1f\" y=\"%zu\">%.3g</text>\n",
+            BAR_LEFT + 8 + part * BAR_FULL, y + 15, a->worst);
+}
+
+/* The plot has a line an operator and dtype, of the row that is worst there. */
+static void print_accuracy(const struct report *r, FILE *file)
+{
+    struct report_accuracy *a;
+    size_t n = report_accuracy(r, &a), kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < kept && (strcmp(a[k].op, a[i].op) || strcmp(a[k].dtype, a[i].dtype))) k++;
+        if (k == kept) a[kept++] = a[i];
+        else if (a[i].worst > a[k].worst) a[k] = a[i];
+    }
+    if (kept) {
+        fprintf(file, "<h2>Largest error, as a part of what is allowed</h2>\n<p class=\"soft\">1 is the tolerance, the line "
+                      "at the right; it is derived in docs/accuracy.md. 0: every result is exact.</p>\n"
+                      "<div class=\"scroll\" style=\"padding:.6rem\"><div style=\"min-width:560px\">"
+                      "<svg viewBox=\"0 0 %d %zu\" role=\"img\" aria-label=\"largest errors\">\n", BAR_WIDTH, kept * BAR_STEP + 4);
+        fprintf(file, "<line class=\"edge\" x1=\"%d\" x2=\"%d\" y1=\"0\" y2=\"%zu\"/><line class=\"edge\" x1=\"%d\" "
+                      "x2=\"%d\" y1=\"0\" y2=\"%zu\"/>\n", BAR_LEFT, BAR_LEFT, kept * BAR_STEP + 4, BAR_LEFT + 1 + BAR_FULL,
+                BAR_LEFT + 1 + BAR_FULL, kept * BAR_STEP + 4);
+        for (size_t i = 0; i < kept; i++) print_bar(&a[i], i, file);
+        fprintf(file, "</svg></div></div>\n");
+    }
+    free(a);
+}
+
+enum { SHOWN = 300 };
+
+static void print_failures(const struct report *r, FILE *file)
+{
+    size_t shown = 0, all = 0;
+
+    for (size_t i = 0; i < r->n; i++) all += r->at[i].selected && outcome_is_bad(r->at[i].outcome);
+    if (!all) return;
+    fprintf(file, "<h2>Failures</h2>\n");
+    for (size_t i = 0; i < r->n && shown < SHOWN; i++) {
+        const struct report_case *c = &r->at[i];
+        char *command;
+        if (!c->selected || !outcome_is_bad(c->outcome)) continue;
+        shown++;
+        command = report_command(r, c);
+        fprintf(file, "<div class=\"failure\"><strong>%s</strong> <span class=\"id\">", outcome_name(c->outcome));
+        escape(file, c->id);
+        fprintf(file, "</span><p>");
+        escape(file, c->message);
+        fprintf(file, "</p><code class=\"soft\">");
+        escape(file, command);
+        fprintf(file, "</code></div>\n");
+        free(command);
+    }
+    if (shown < all) fprintf(file, "<p>and %zu more: the JSON report holds all.</p>\n", all - shown);
+}
+
+/* What did not run to a pass, with the reasons, by outcome. */
+static void print_others(const struct report *r, enum outcome outcome, const char *title, FILE *file)
+{
+    size_t shown = 0;
+
+    if (!r->totals[outcome]) return;
+    fprintf(file, "<details><summary>%zu %s</summary><ul>\n", r->totals[outcome], title);
+    for (size_t i = 0; i < r->n && shown < SHOWN; i++) {
+        const struct report_case *c = &r->at[i];
+        if (!c->selected || c->outcome != outcome) continue;
+        shown++;
+        fprintf(file, "<li><span class=\"id\">");
+        escape(file, c->id);
+        fprintf(file, "</span> <span class=\"soft\">");
+        escape(file, c->message);
+        fprintf(file, "</span></li>\n");
+    }
+    if (shown < r->totals[outcome]) fprintf(file, "<li>and %zu more</li>\n", r->totals[outcome] - shown);
+    fprintf(file, "</ul></details>\n");
+}
+
+void report_html(const struct report *r, FILE *file)
+{
+    print_head(r, file);
+    print_totals(r, file);
+    print_failures(r, file);
+    print_matrix(r, file);
+    print_accuracy(r, file);
+    if (r->totals[OUTCOME_UNSUPPORTED] + r->totals[OUTCOME_SKIP] + r->totals[OUTCOME_XFAIL]) {
+        fprintf(file, "<h2>Not judged</h2>\n");
+        print_others(r, OUTCOME_UNSUPPORTED, "unsupported", file);
+        print_others(r, OUTCOME_SKIP, "skipped", file);
+        print_others(r, OUTCOME_XFAIL, "expected to fail", file);
+    }
+    fprintf(file, "</body></html>\n");
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.c: the report for programs. Keys are only added. */
+#include "report.h"
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+static void add_totals(cJSON *to, const struct report *r)
+{
+    for (int i = 0; i < OUTCOME_COUNT; i++)
+        cJSON_AddNumberToObject(to, outcome_name((enum outcome)i), (double)r->totals[i]);
+}
+
+static void add_cases(cJSON *to, const struct report *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        cJSON *entry;
+        if (!c->selected) continue;
+        entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "id", c->id);
+        cJSON_AddStringToObject(entry, "outcome", outcome_name(c->outcome));
+        cJSON_AddNumberToObject(entry, "seconds", c->seconds);
+        cJSON_AddStringToObject(entry, "message", c->message);
+        if (c->worst >= 0) cJSON_AddNumberToObject(entry, "worst", c->worst);
+        cJSON_AddItemToArray(to, entry);
+    }
+}
+
+static void add_accuracy(cJSON *to, const struct report *r)
+{
+    struct report_accuracy *a;
+    size_t n = report_accuracy(r, &a);
+
+    for (size_t i = 0; i < n; i++) {
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "op", a[i].op);
+        cJSON_AddStringToObject(entry, "dtype", a[i].dtype);
+        cJSON_AddStringToObject(entry, "row", a[i].row);
+        cJSON_AddNumberToObject(entry, "worst", a[i].worst);
+        cJSON_AddStringToObject(entry, "id", a[i].id);
+        cJSON_AddItemToArray(to, entry);
+    }
+    free(a);
+}
+
+void report_json(const struct report *r, FILE *file)
+{
+    cJSON *json = cJSON_CreateObject(), *rows;
+    char *text;
+
+    cJSON_AddStringToObject(json, "device", r->device);
+    cJSON_AddStringToObject(json, "level", level_name(r->level));
+    cJSON_AddNumberToObject(json, "seed", (double)r->options->seed);
+    cJSON_AddStringToObject(json, "machine", r->machine);
+    add_totals(cJSON_AddObjectToObject(json, "totals"), r);
+    rows = cJSON_AddObjectToObject(json, "rows");
+    cJSON_AddNumberToObject(rows, "executed", (double)r->rows_executed);
+    cJSON_AddNumberToObject(rows, "total", (double)r->rows_total);
+    add_cases(cJSON_AddArrayToObject(json, "cases"), r);
+    add_accuracy(cJSON_AddArrayToObject(json, "accuracy"), r);
+    text = cJSON_PrintUnformatted(json);
+    if (text) fprintf(file, "%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(json);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* judge.c: what a run amounts to: totals, rows, the level, accuracy. */
+#include "report.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const levels[] = {
+#define X(NAME, name) #name,
+    CONFORM_LEVELS(X)
+#undef X
+};
+
+const char *level_name(enum level level)
+{
+    return levels[level];
+}
+
+enum level level_find(const char *name)
+{
+    int i = 0;
+
+    while (i < LEVEL_COUNT && strcmp(levels[i], name)) i++;
+    return (enum level)i;
+}
+
+static void count(struct report *r)
+{
+    memset(r->totals, 0, sizeof r->totals);
+    memset(r->suite_totals, 0, sizeof r->suite_totals);
+    r->selected = r->broken = r->rows_executed = r->rows_total = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        if (!c->selected) continue;
+        r->selected++;
+        if (c->row >= 0) r->row[c->row].selected = true;
+        if (c->row >= 0 && c->executed) r->row[c->row].executed = true;
+        if (c->outcome == OUTCOME_COUNT) {
+            r->broken++;
+            continue;
+        }
+        r->totals[c->outcome]++;
+        r->suite_totals[c->suite][c->outcome]++;
+    }
+}
+
+/* Rows that the suite has no cases for are counted where whole suites are run: they were not executed. */
+static void count_rows(struct report *r)
+{
+    bool all = r->options->n_filters == 0 && r->options->shards == 0;
+
+    all = all && (!r->options->suites || strstr(r->options->suites, "kernel"));
+    for (size_t i = 0; i < r->n_row; i++) {
+        if (!r->row[i].usable || !(r->row[i].selected || all)) continue;
+        r->rows_total++;
+        r->rows_executed += r->row[i].executed;
+    }
+}
+
+/* Whether all cases of a suite were run and were good; else why not. What the vendor expects to fail or
+ * leaves out is written down, but it is not reached. */
+static bool suite_holds(struct report *r, enum suite suite, enum level level)
+{
+    size_t cases = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        const char *why = NULL;
+        if (c->suite != suite) continue;
+        cases++;
+        if (!c->selected) why = "was not run";
+        else if (outcome_is_bad(c->outcome)) why = outcome_name(c->outcome);
+        else if (c->outcome == OUTCOME_XFAIL || (c->expected && c->outcome == OUTCOME_SKIP)) why = "is only expected to";
+        if (!why) continue;
+        snprintf(r->level_reason, sizeof r->level_reason, "for %s all of suite %s must pass: %s %s", level_name(level),
+                 suite_name(suite), c->id, why);
+        return false;
+    }
+    if (!cases) snprintf(r->level_reason, sizeof r->level_reason, "suite %s has no cases", suite_name(suite));
+    return cases > 0;
+}
+
+static void find_level(struct report *r)
+{
+    r->level = LEVEL_NONE;
+    for (enum suite suite = SUITE_PLUGIN; suite <= SUITE_MEMORY; suite++)
+        if (!suite_holds(r, suite, LEVEL_RUNTIME)) return;
+    r->level = LEVEL_RUNTIME;
+    if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
+    if (!r->rows_total || r->rows_executed < r->rows_total) {
+        snprintf(r->level_reason, sizeof r->level_reason, "for core every kernel row, and at least one, must be executed");
+        return;
+    }
+    r->level = LEVEL_CORE;
+    snprintf(r->level_reason, sizeof r->level_reason, "the levels above core are not defined yet");
+}
+
+void report_judge(struct report *report)
+{
+    count(report);
+    count_rows(report);
+    find_level(report);
+}
+
+bool report_is_good(const struct report *r)
+{
+    for (int i = 0; i < OUTCOME_COUNT; i++)
+        if (r->totals[i] && outcome_is_bad((enum outcome)i)) return false;
+    return !r->broken && r->rows_executed == r->rows_total;
+}
+
+char *report_command(const struct report *r, const struct report_case *c)
+{
+    char *command = NULL, seed[40] = "";
+    bool quote = strpbrk(r->options->device, " '\"$\\()&;*?") != NULL;
+
+    if (r->options->seed) snprintf(seed, sizeof seed, " --seed %llu", (unsigned long long)r->options->seed);
+    if (asprintf(&command, "bp conform %s%s%s --filter '%s'%s", quote ? "'" : "", r->options->device,
+                 quote ? "'" : "", c->id, seed) < 0)
+        abort();
+    return command;
+}
+
+bool report_parts(const char *id, char op[40], char dtypes[24], char row[64])
+{
+    const char *at = strchr(id, '@');
+
+    row[0] = 0;
+    if (at) snprintf(row, 64, "%s", at + 1);
+    return at && sscanf(id, "kernel/%39[^/]/%23[^/]/", op, dtypes) == 2;
+}
+
+size_t report_accuracy(const struct report *r, struct report_accuracy **out)
+{
+    struct report_accuracy *all = calloc(r->n + 1, sizeof *all);
+    size_t n = 0, k;
+
+    if (!all) abort();
+    for (size_t i = 0; i < r->n; i++) {
+        struct report_accuracy a = {.worst = r->at[i].worst, .id = r->at[i].id};
+        if (!r->at[i].selected || a.worst < 0 || !report_parts(a.id, a.op, a.dtype, a.row)) continue;
+        for (k = 0; k < n; k++)
+            if (!strcmp(all[k].op, a.op) && !strcmp(all[k].dtype, a.dtype) && !strcmp(all[k].row, a.row)) break;
+        if (k == n) all[n++] = a;
+        else if (a.worst > all[k].worst) all[k] = a;
+    }
+    if (out) *out = all;
+    else free(all);
+    return n;
+}

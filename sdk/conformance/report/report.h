@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h: a run of the suite as data: what was to be run, what became of it, and the reports of it. */
+#ifndef BP_CONFORM_REPORT_H
+#define BP_CONFORM_REPORT_H
+
+#include "../check.h"
+#include "../conform.h"
+#include "../list.h"
+#include <stdio.h>
+
+struct report_case {
+    char *id;
+    enum suite suite;
+    int row;           /* number in rows, or -1 */
+    bool quick, selected;
+    bool fixed;        /* nothing to run: outcome and message came with the list */
+    bool expected;     /* an expectation decided the outcome */
+    bool executed, refused;
+    enum outcome outcome; /* OUTCOME_COUNT: has not run */
+    double seconds, worst;
+    char *message;     /* never NULL */
+};
+
+struct report_row {
+    char *name;
+    bool usable, selected, executed;
+};
+
+/* The levels, in order. Each needs the ones before it. */
+#define CONFORM_LEVELS(X) X(NONE, none) X(RUNTIME, runtime) X(CORE, core) X(INFERENCE, inference) X(TRAINING, training) X(CCL, ccl)
+enum level {
+#define X(NAME, name) LEVEL_##NAME,
+    CONFORM_LEVELS(X)
+#undef X
+    LEVEL_COUNT,
+};
+const char *level_name(enum level level);
+enum level level_find(const char *name); /* LEVEL_COUNT: there is none */
+
+struct report {
+    const struct conform_options *options;
+    char *device, *description, *driver, *library, *manifest, *machine;
+    struct report_case *at;
+    size_t n;
+    struct report_row *row;
+    size_t n_row;
+    bool lost; /* the plugin ended the process that listed: the one case says so */
+
+    /* Filled by report_judge. */
+    size_t totals[OUTCOME_COUNT], suite_totals[SUITE_COUNT][OUTCOME_COUNT];
+    size_t selected, broken; /* broken: selected, and without a result */
+    size_t rows_executed, rows_total;
+    enum level level;
+    char level_reason[300];  /* why not the next one */
+    double seconds;
+};
+
+/* Counts, and finds the level. */
+void report_judge(struct report *report);
+
+/* Whether nothing that ran went wrong and every row was executed. */
+bool report_is_good(const struct report *report);
+
+/* The command that runs one case. To be freed. */
+char *report_command(const struct report *report, const struct report_case *c);
+
+/* The largest error of an operator with a dtype, over all rows, as a part of what is allowed. */
+struct report_accuracy {
+    char op[40], dtype[24], row[64];
+    double worst;
+    const char *id;
+};
+/* Answers how many there are; out: NULL, or that many entries to be freed. */
+size_t report_accuracy(const struct report *report, struct report_accuracy **out);
+
+/* The parts of a kernel case's id; false if it has none. */
+bool report_parts(const char *id, char op[40], char dtypes[24], char row[64]);
+
+void report_text(const struct report *report, FILE *file);
+void report_json(const struct report *report, FILE *file);
+void report_junit(const struct report *report, FILE *file);
+void report_html(const struct report *report, FILE *file);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.c: the report for people. */
+#include "report.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Texts of plugins and of crashed children may hold anything. */
+static void print_clean(FILE *file, const char *text)
+{
+    for (; *text; text++) fputc(*text == '\n' ? ' ' : iscntrl((unsigned char)*text) ? '?' : *text, file);
+}
+
+static void print_totals(FILE *file, const size_t *totals)
+{
+    const char *between = "";
+
+    for (int i = 0; i < OUTCOME_COUNT; i++) {
+        if (!totals[i]) continue;
+        fprintf(file, "%s%zu %s", between, totals[i], outcome_name((enum outcome)i));
+        between = ", ";
+    }
+}
+
+enum { SHOWN = 20 };
+
+static void print_failures(const struct report *r, FILE *file)
+{
+    size_t shown = 0, bad = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        char *command;
+        if (!c->selected || !outcome_is_bad(c->outcome) || ++bad > SHOWN) continue;
+        command = report_command(r, c);
+        fprintf(file, "\n%s  %s\n  ", outcome_name(c->outcome), c->id);
+        print_clean(file, c->message);
+        fprintf(file, "\n  %s\n", command);
+        free(command);
+        shown++;
+    }
+    if (bad > shown) fprintf(file, "\n... and %zu more; --json or --html hold all\n", bad - shown);
+}
+
+static void print_rows(const struct report *r, FILE *file)
+{
+    fprintf(file, "kernel rows executed %zu of %zu\n", r->rows_executed, r->rows_total);
+    if (r->rows_executed == r->rows_total) return;
+    fprintf(file, "not executed:");
+    for (size_t i = 0; i < r->n_row; i++)
+        if (r->row[i].usable && !r->row[i].executed) fprintf(file, " %s", r->row[i].name);
+    fprintf(file, "\n");
+}
+
+/* One line an operator: the worst of its dtypes and rows. */
+static void print_accuracy(const struct report *r, FILE *file)
+{
+    struct report_accuracy *a;
+    size_t n = report_accuracy(r, &a);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t worst = i;
+        bool first = true;
+        for (size_t k = 0; k < n; k++) {
+            if (strcmp(a[k].op, a[i].op)) continue;
+            first = first && k >= i;
+            if (a[k].worst > a[worst].worst) worst = k;
+        }
+        if (!first) continue;
+        fprintf(file, "  %-17s %6.3f of what is allowed (%s, %s)\n", a[worst].op, a[worst].worst, a[worst].dtype,
+                a[worst].row);
+    }
+    free(a);
+}
+
+void report_text(const struct report *r, FILE *file)
+{
+    fprintf(file, "%s  ", r->device);
+    print_clean(file, r->description);
+    fprintf(file, "  seed %llu\n", (unsigned long long)r->options->seed);
+    for (int s = 0; s < SUITE_COUNT; s++) {
+        size_t any = 0;
+        for (int o = 0; o < OUTCOME_COUNT; o++) any += r->suite_totals[s][o];
+        if (!any) continue;
+        fprintf(file, "  %-8s  ", suite_name((enum suite)s));
+        print_totals(file, r->suite_totals[s]);
+        fprintf(file, "\n");
+    }
+    print_failures(r, file);
+    if (r->suite_totals[SUITE_KERNEL][OUTCOME_PASS]) {
+        fprintf(file, "\nlargest error\n");
+        print_accuracy(r, file);
+    }
+    fprintf(file, "\n");
+    print_totals(file, r->totals);
+    if (r->broken) fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
+    fprintf(file, " in %.1f s\n", r->seconds);
+    print_rows(r, file);
+    fprintf(file, "level %s (%s)\n", level_name(r->level), r->level_reason);
+}

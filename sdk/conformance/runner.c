@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner.c: runs groups of cases in children, several at once. A group that does not come to its end is
+ * blamed on the case that had begun; those after it then run one by one. */
+#include "runner.h"
+#include "child.h"
+#include "place.h"
+#include <cjson/cJSON.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GROUP_MAX = 160 };
+
+void report_case_message(struct report_case *c, const char *format, ...)
+{
+    char *message = NULL;
+    va_list args;
+
+    va_start(args, format);
+    if (vasprintf(&message, format, args) < 0) abort();
+    va_end(args);
+    free(c->message);
+    c->message = message;
+}
+
+/* Cases first to last - 1 of the report: those that are selected are neighbours of one suite and row. */
+struct group {
+    size_t first, last;
+};
+
+struct run {
+    struct report *report;
+    struct group *group;
+    size_t n_group;
+    pthread_mutex_t lock; /* of all below, and of outcomes while children run */
+    size_t next, done;
+    size_t bad;
+};
+
+/* One child at work. */
+struct shift {
+    struct run *run;
+    size_t first, last; /* what it was given */
+    size_t started;     /* the case that has begun and not ended; SIZE_MAX: none */
+    bool timed_out;
+    char error[600];
+};
+
+static void show_progress(struct run *run, const char *id)
+{
+    const struct conform_options *o = run->report->options;
+    char text[300];
+
+    if (!o->progress) return;
+    snprintf(text, sizeof text, "%zu of %zu, %zu wrong  %s", run->done, run->report->selected, run->bad, id);
+    o->progress(text);
+}
+
+static void finish_case(struct run *run, struct report_case *c, enum outcome outcome)
+{
+    c->outcome = outcome;
+    run->done++;
+    run->bad += outcome_is_bad(outcome);
+}
+
+static double number_of(const cJSON *json, const char *key, double absent)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : absent;
+}
+
+static void take_result(struct shift *s, size_t number, const cJSON *json)
+{
+    struct report_case *c = &s->run->report->at[number];
+    const char *message = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "message"));
+    double outcome = number_of(json, "outcome", OUTCOME_COUNT);
+
+    c->seconds = number_of(json, "seconds", 0);
+    c->worst = number_of(json, "worst", -1);
+    c->executed = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "executed"));
+    c->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
+    report_case_message(c, "%s", message ? message : "");
+    finish_case(s->run, c, outcome >= 0 && outcome < OUTCOME_COUNT ? (enum outcome)outcome : OUTCOME_COUNT);
+    s->started = SIZE_MAX;
+}
+
+static void take_line(void *ctx, const char *line)
+{
+    struct shift *s = ctx;
+    cJSON *json = cJSON_Parse(line);
+    double start = number_of(json, "start", -1), done = number_of(json, "done", -1);
+    const char *error = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "error"));
+
+    pthread_mutex_lock(&s->run->lock);
+    if (start >= (double)s->first && start < (double)s->last) {
+        s->started = (size_t)start;
+        show_progress(s->run, s->run->report->at[s->started].id);
+    } else if (done >= 0 && (size_t)done == s->started) {
+        take_result(s, s->started, json);
+    } else if (cJSON_HasObjectItem(json, "timeout")) {
+        s->timed_out = true;
+    } else if (error) {
+        snprintf(s->error, sizeof s->error, "%s", error);
+    }
+    pthread_mutex_unlock(&s->run->lock);
+    cJSON_Delete(json);
+}
+
+/* The last line that a child has written: what assertions and sanitizers say. */
+static const char *last_output(const struct bp_child_result *result)
+{
+    const char *text = result->output && *result->output ? result->output : "(no output)";
+    size_t size = strlen(text);
+
+    return size > 500 ? text + size - 500 : text;
+}
+
+static void blame(struct shift *s, size_t number, const struct bp_child_result *result)
+{
+    struct report_case *c = &s->run->report->at[number];
+    const char *row = strchr(c->id, '@');
+    bool timed_out = s->timed_out || result->end == BP_CHILD_TIMEOUT;
+    char how[200];
+
+    bp_child_describe(result, how, sizeof how);
+    c->seconds = result->seconds;
+    c->executed = c->row >= 0;
+    if (s->timed_out)
+        report_case_message(c, "not done after %.3g s%s%s", s->run->report->options->timeout_s, row ? " in kernel " : "",
+                            row ? row + 1 : "");
+    else
+        report_case_message(c, "%s%s%s; last output: %s", how, row ? " in kernel " : "", row ? row + 1 : "",
+                            last_output(result));
+    finish_case(s->run, c, timed_out ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
+}
+
+/* Runs cases first to last - 1 in one child. Answers from which case on it did not come, or last. */
+static size_t run_child(struct run *run, size_t first, size_t last)
+{
+    const struct conform_options *o = run->report->options;
+    char seed[32], timeout[32], from[32], to[32];
+    const char *argv[] = {o->self, "conform", CONFORM_CHILD, "run", o->device, run->report->library,
+                          run->report->manifest, seed, timeout, o->dump ? o->dump : "", from, to, NULL};
+    const char *env[] = {"ASAN_OPTIONS=allocator_may_return_null=1", NULL};
+    struct shift shift = {run, first, last, SIZE_MAX, false, ""};
+    struct bp_child child = {.argv = argv, .env = env, .report = take_line, .ctx = &shift};
+    struct bp_child_result result;
+    size_t at = first;
+
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
+    snprintf(timeout, sizeof timeout, "%.0f", o->timeout_s * 1000);
+    snprintf(from, sizeof from, "%zu", first);
+    snprintf(to, sizeof to, "%zu", last);
+    child.timeout_ns = (uint64_t)((o->timeout_s * (double)(last - first) + 30) * 1e9);
+    bp_child_run(&child, &result);
+    pthread_mutex_lock(&run->lock);
+    while (at < last && run->report->at[at].outcome != OUTCOME_COUNT) at++;
+    if (result.end == BP_CHILD_NOT_RUN) {
+        at = last; /* no results: the suite itself is broken, which the report says */
+    } else if (at < last && (shift.started == at || last - first == 1)) {
+        /* A child that ends before its only case has begun ended because of it, or of what it needs. */
+        if (*shift.error) {
+            report_case_message(&run->report->at[at], "the device could not be opened again: %s", shift.error);
+            finish_case(run, &run->report->at[at], OUTCOME_FAIL);
+        } else {
+            blame(&shift, at, &result);
+        }
+        at++;
+    } else if (at == last && (result.end != BP_CHILD_EXITED || result.code != 0)) {
+        /* All results came, and then it did not end well: the last case's mess, or that of the device's end. */
+        if (run->report->at[last - 1].outcome == OUTCOME_PASS) {
+            run->report->at[last - 1].outcome = OUTCOME_CRASH;
+            report_case_message(&run->report->at[last - 1], "after the last case of its group, as the device was "
+                                "closed: exit status or signal %d; last output: %s", result.code, last_output(&result));
+        }
+    }
+    pthread_mutex_unlock(&run->lock);
+    bp_child_finish(&result);
+    return at;
+}
+
+static bool waits(const struct report_case *c)
+{
+    return c->selected && c->outcome == OUTCOME_COUNT;
+}
+
+static void run_group(struct run *run, struct group group)
+{
+    size_t at = run_child(run, group.first, group.last);
+
+    for (; at < group.last; at++)
+        if (waits(&run->report->at[at])) run_child(run, at, at + 1);
+}
+
+static void *work(void *ctx)
+{
+    struct run *run = ctx;
+
+    for (;;) {
+        pthread_mutex_lock(&run->lock);
+        size_t mine = run->next++;
+        pthread_mutex_unlock(&run->lock);
+        if (mine >= run->n_group) return NULL;
+        run_group(run, run->group[mine]);
+    }
+}
+
+static void make_groups(struct run *run, size_t max)
+{
+    struct report *r = run->report;
+
+    run->group = calloc(r->n + 1, sizeof *run->group);
+    if (!run->group) abort();
+    for (size_t i = 0; i < r->n; i++) {
+        struct group *g = run->n_group ? &run->group[run->n_group - 1] : NULL;
+        if (!waits(&r->at[i])) continue;
+        /* The plugin's own cases each need a process that has not loaded it. */
+        if (g && g->last == i && i - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
+            r->at[g->first].suite == r->at[i].suite && r->at[g->first].row == r->at[i].row)
+            g->last = i + 1;
+        else run->group[run->n_group++] = (struct group){i, i + 1};
+    }
+}
+
+static void run_groups(struct run *run)
+{
+    uint32_t jobs = run->report->options->jobs;
+    pthread_t thread[64];
+    uint32_t started = 0;
+
+    if (jobs > 64) jobs = 64;
+    while (started + 1 < jobs && !pthread_create(&thread[started], NULL, work, run)) started++;
+    work(run);
+    while (started) pthread_join(thread[--started], NULL);
+}
+
+/* All but the suite `plugin` in this process: for debuggers. A crash is a crash of the whole. */
+static int run_here(struct run *run)
+{
+    struct report *r = run->report;
+    struct place place = {.seed = r->options->seed, .dump = r->options->dump};
+    struct list list;
+    int status = place_init(&place, r->options->device, r->library, r->manifest, true);
+
+    if (status) return status;
+    list_init(&list, place.device);
+    for (size_t i = 0; i < list.n && i < r->n; i++) {
+        struct report_case *c = &r->at[i];
+        struct result result;
+        if (!waits(c) || c->suite == SUITE_PLUGIN) continue;
+        show_progress(run, c->id);
+        listed_run(&place, &list.at[i], &result);
+        c->seconds = result.seconds;
+        c->worst = result.worst;
+        c->executed = result.executed;
+        c->refused = result.refused;
+        report_case_message(c, "%s", result.message);
+        finish_case(run, c, result.outcome);
+    }
+    list_finish(&list);
+    place_finish(&place);
+    return 0;
+}
+
+void runner_run(struct report *report)
+{
+    struct run run = {.report = report};
+
+    pthread_mutex_init(&run.lock, NULL);
+    report->selected = 0;
+    for (size_t i = 0; i < report->n; i++) report->selected += report->at[i].selected;
+    if (report->options->isolate == CONFORM_NONE) run_here(&run);
+    make_groups(&run, report->options->isolate == CONFORM_GROUP ? GROUP_MAX : 1);
+    run_groups(&run);
+    if (report->options->progress) report->options->progress("");
+    free(run.group);
+    pthread_mutex_destroy(&run.lock);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner_list.c: what there is to run, asked of a child: to list the rows of a plugin it must be loaded. */
+#include "runner.h"
+#include "child.h"
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_TIMEOUT_S = 60 };
+
+struct listing {
+    struct report *report;
+    size_t room;
+    char error[1000];
+    bool complete;
+};
+
+static char *text_of(const cJSON *json, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+
+    return strdup(text ? text : "");
+}
+
+static double number_of(const cJSON *json, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : -1;
+}
+
+static void take_case(struct listing *l, const cJSON *json)
+{
+    struct report *r = l->report;
+    double outcome = number_of(json, "outcome"), suite = number_of(json, "suite"), row = number_of(json, "of");
+    struct report_case *c;
+
+    if (r->n == l->room) {
+        l->room = l->room ? 2 * l->room : 256;
+        r->at = realloc(r->at, l->room * sizeof *r->at);
+        if (!r->at) abort();
+    }
+    c = &r->at[r->n++];
+    *c = (struct report_case){.id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
+    c->suite = suite >= 0 && suite < SUITE_COUNT ? (enum suite)suite : SUITE_PLUGIN;
+    c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
+    c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
+    c->fixed = outcome >= 0;
+    c->outcome = c->fixed ? (enum outcome)outcome : OUTCOME_COUNT;
+}
+
+static void take_row(struct report *r, const cJSON *json)
+{
+    r->row = realloc(r->row, (r->n_row + 1) * sizeof *r->row);
+    if (!r->row) abort();
+    r->row[r->n_row++] = (struct report_row){.name = text_of(json, "row"),
+                                             .usable = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "usable"))};
+}
+
+static void take_device(struct report *r, const cJSON *json)
+{
+    free(r->device);
+    free(r->description);
+    free(r->driver);
+    free(r->library);
+    free(r->manifest);
+    r->device = text_of(json, "device");
+    r->description = text_of(json, "description");
+    r->driver = text_of(json, "driver");
+    r->library = text_of(json, "library");
+    r->manifest = text_of(json, "manifest");
+}
+
+static void take_line(void *ctx, const char *line)
+{
+    struct listing *l = ctx;
+    cJSON *json = cJSON_Parse(line);
+
+    if (cJSON_IsTrue(json)) l->complete = true;
+    else if (cJSON_HasObjectItem(json, "case")) take_case(l, json);
+    else if (cJSON_HasObjectItem(json, "row")) take_row(l->report, json);
+    else if (cJSON_HasObjectItem(json, "device")) take_device(l->report, json);
+    else if (cJSON_HasObjectItem(json, "error")) {
+        char *text = text_of(json, "error");
+        snprintf(l->error, sizeof l->error, "%s", text);
+        free(text);
+    }
+    cJSON_Delete(json);
+}
+
+/* A plugin that takes its process along is a finding, not a missing device: one case that crashed. */
+static int broken_plugin(struct report *r, const struct bp_child_result *result)
+{
+    struct report_case *c = calloc(1, sizeof *c);
+    char how[200];
+
+    if (!c) abort();
+    bp_child_describe(result, how, sizeof how);
+    *c = (struct report_case){.id = strdup("plugin/load"), .row = -1, .selected = true, .fixed = true, .worst = -1,
+                              .message = strdup(""), .seconds = result->seconds,
+                              .outcome = result->end == BP_CHILD_TIMEOUT ? OUTCOME_TIMEOUT : OUTCOME_CRASH};
+    report_case_message(c, "opening the device ended the process: %s; `bp doctor` says more. Output: %.400s", how,
+                        result->output ? result->output : "");
+    r->at = c;
+    r->n = 1;
+    r->lost = true;
+    return 0;
+}
+
+int runner_list(struct report *r, char *text, size_t size)
+{
+    const char *argv[] = {r->options->self, "conform", CONFORM_CHILD, "list", r->options->device, "", "", "0", "0", "",
+                          "0", "0", NULL};
+    struct listing listing = {.report = r};
+    struct bp_child child = {.argv = argv, .timeout_ns = LIST_TIMEOUT_S * UINT64_C(1000000000), .report = take_line,
+                             .ctx = &listing};
+    struct bp_child_result result;
+    int status = 4;
+
+    bp_child_run(&child, &result);
+    if (result.end == BP_CHILD_EXITED && result.code == 0 && listing.complete) status = 0;
+    else if (*listing.error && result.end == BP_CHILD_EXITED) status = result.code == 3 ? 3 : 4;
+    else if (result.end != BP_CHILD_NOT_RUN && r->n == 0) status = broken_plugin(r, &result);
+    if (*listing.error) snprintf(text, size, "%s", listing.error);
+    else bp_child_describe(&result, text, size);
+    bp_child_finish(&result);
+    return status;
+}

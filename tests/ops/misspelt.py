@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A mistake in a row of the operator table is one error, and it names the row.
+
+usage: misspelt.py SOURCE_ROOT CC ARGUMENT...
+
+clang stops without the note that names the row, but shows the line: there the slip itself will do.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# (file, what stands there, what a slip makes of it, the row)
+SLIPS = [
+    ('nn.def', 'INFER(softmax) ', 'INFR(softmax) ', 'softmax'),
+    ('math.def', 'OUT(y, U', 'OTU(y, U', 'cast'),
+    ('math.def', 'IN(a, T', 'INN(a, T', 'matmul'),
+    ('nn.def', 'I64(axis, -1, KEY, "axis that', 'I46(axis, -1, KEY, "axis that', 'softmax'),
+    ('math.def', 'GRAD(add) ', '', 'add'),
+    ('math.def', 'CASES(reduce) ', 'CASES(reduce) CASES(reduce) ', 'sum'),
+    ('nn.def', 'OPA(softmax_grad,', 'OPA(softmax,', 'softmax'),
+]
+
+
+def errors_of(cc, source, include):
+    """What the build's own compile of opgen.c says."""
+    command = cc + ['-std=c11', '-fsyntax-only', '-I', str(include), str(source / 'sdk/opgen/opgen.c')]
+    output = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False).stderr
+    return output, [line for line in output.splitlines() if ' error:' in line and 'fatal error: too many' not in line]
+
+
+def main():
+    source, cc = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    clang = any('-ferror-limit' in word for word in cc)
+    failed = 0
+    print(f'1..{len(SLIPS) + 1}')
+    output, errors = errors_of(cc, source, source / 'sdk/include')
+    print('not ok' if errors else 'ok', 1, '- the table as it is compiles')
+    failed += bool(errors)
+    for number, (name, right, slip, row) in enumerate(SLIPS, 2):
+        with tempfile.TemporaryDirectory() as scratch:
+            include = pathlib.Path(scratch) / 'include'
+            shutil.copytree(source / 'sdk/include', include)
+            path = include / 'backplane/ops' / name
+            text = path.read_text()
+            assert right in text, f'{name} no longer holds {right!r}: mend this test'
+            path.write_text(text.replace(right, slip, 1))
+            output, errors = errors_of(cc, source, include)
+        shown = row in output or (clang and slip.split('(')[0] in output)
+        good = len(errors) == 1 and shown
+        failed += not good
+        print('ok' if good else 'not ok', number, f'- {right!r} misspelt as {slip!r}')
+        if not good:
+            print(''.join('# ' + line + '\n' for line in output.splitlines()))
+    return failed > 0
+
+
+sys.exit(main())

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* secure.c: a set-uid program takes no plugin from its caller's environment. Makes a set-uid copy of
+ * itself, which lists what it finds; the caller becomes another user before it runs that. Needs root. */
+#include <backplane/backplane.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FOUND = 1, SECURE = 2, WRONG = 64, NOBODY = 65534 };
+
+/* The copy: an exit status that says whether it is set-uid and whether it found the planted plugin. */
+static int report(void)
+{
+    struct bp_core_options options = {.size = sizeof options};
+    struct bp_core *core;
+    int status = getauxval(AT_SECURE) ? SECURE : 0;
+
+    if (bp_core_create(&options, &core)) return WRONG;
+    for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
+        struct bp_plugin_info info = {.size = sizeof info};
+        if (bp_core_plugin(core, i, &info) == BP_OK && !strcmp(info.name, "h_good")) status |= FOUND;
+    }
+    bp_core_destroy(core);
+    return status;
+}
+
+/* Runs program as another user. */
+static int run(const char *program)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid < 0) return WRONG;
+    if (!pid) {
+        setenv("BP_PLUGIN_PATH", HOSTILE_DIR, 1);
+        setenv("BP_PLUGINS", "h_good", 1);
+        /* The leak check traces its own process, which the kernel forbids in a set-uid one. */
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+        if (setgid(NOBODY) || setuid(NOBODY)) _exit(WRONG);
+        execl(program, program, "report", (char *)NULL);
+        _exit(WRONG);
+    }
+    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return WRONG;
+    return WEXITSTATUS(status);
+}
+
+static bool copy_self(const char *path)
+{
+    FILE *from = fopen("/proc/self/exe", "re"), *to = fopen(path, "we");
+    char data[1 << 16];
+    size_t n;
+    bool good = from && to;
+
+    while (good && (n = fread(data, 1, sizeof data, from)) > 0) good = fwrite(data, 1, n, to) == n;
+    if (from) fclose(from);
+    if (to && fclose(to)) good = false;
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    char directory[] = "/tmp/bp-secure-XXXXXX", path[64];
+    int secure;
+
+    if (argc == 2 && !strcmp(argv[1], "report")) return report();
+    if (geteuid() != 0) {
+        puts("1..0 # SKIP only root can make a set-uid program and become another user");
+        return 0;
+    }
+    puts("1..2");
+    snprintf(path, sizeof path, "%s/copy", mkdtemp(directory) ? directory : "/nonexistent");
+    if (!copy_self(path) || chmod(directory, 0755) || chmod(path, 04755)) {
+        puts("Bail out! no copy could be made in /tmp");
+        return 1;
+    }
+    secure = run(path);
+    if (secure != WRONG && !(secure & SECURE)) puts("ok 1 - environment ignored # SKIP /tmp is mounted nosuid");
+    else printf("%sok 1 - in a set-uid process the environment is ignored\n# exit status %d\n", secure == SECURE ? "" : "not ", secure);
+    unlink(path);
+    rmdir(directory);
+
+    /* The same without set-uid, so that the first is known to test something. */
+    setenv("BP_PLUGIN_PATH", HOSTILE_DIR, 1);
+    printf("%sok 2 - in another process it is not\n", report() == FOUND ? "" : "not ");
+    return 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plugins.c: many threads load plugins at once, the same and different ones, good and hostile, in one
+ * core and each in its own. A plain program, so that ThreadSanitizer can judge it. Silent on success. */
+#include <backplane/backplane.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 8, ROUNDS = 20 };
+
+#define SELECTION "h_good,h_wide_rows,h_long_tables,h_no_symbol,h_undefined_symbol,h_create_fails,h_no_devices,h_bad_name"
+enum { LISTED = 8, BROKEN = 4, READY = 3 };
+
+static atomic_int errors;
+
+static void count_errors(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    (void)text;
+    if (level == BP_LOG_ERROR) errors++;
+}
+
+static void need(int good, const char *what)
+{
+    if (good) return;
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    exit(1);
+}
+
+static struct bp_core *create_core(void)
+{
+    struct bp_core_options options = {.size = sizeof options, .log = count_errors, .plugin_path = HOSTILE_DIR,
+                                      .plugins = SELECTION};
+    struct bp_core *core;
+
+    need(bp_core_create(&options, &core) == BP_OK, "create");
+    need(bp_core_plugins(core) >= LISTED, "some plugin is not listed");
+    return core;
+}
+
+/* Loads all, beginning with number first; each answer is what the state says, and the device works. */
+static void load_all(struct bp_core *core, uint32_t first)
+{
+    uint32_t states[4] = {0};
+
+    for (uint32_t i = 0; i < LISTED; i++) {
+        uint32_t index = (first + i) % LISTED;
+        enum bp_status status = bp_core_load(core, index);
+        struct bp_plugin_info info = {.size = sizeof info};
+        struct bp_device *device;
+
+        need(bp_core_plugin(core, index, &info) == BP_OK, "info");
+        states[info.state & 3]++;
+        need(status == (info.state == BP_PLUGIN_READY ? BP_OK : info.state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT : BP_ERR_PLUGIN),
+             "the status is not what the state says");
+        if (status) need(!strcmp(bp_error_message(), info.reason), "the message is not the reason");
+        if (status) continue;
+        need(bp_device_create_at(core, index, 0, &device) == BP_OK, "device");
+        need(bp_device_synchronize(device) == BP_OK, "synchronize");
+        bp_device_destroy(device);
+    }
+    need(states[BP_PLUGIN_READY] == READY && states[BP_PLUGIN_BROKEN] == BROKEN && states[BP_PLUGIN_UNPROBED] == 0,
+         "the states are not those of the plugins");
+}
+
+static struct bp_core *shared;
+static pthread_barrier_t barrier;
+
+static void *work(void *number)
+{
+    uint32_t first = (uint32_t)(uintptr_t)number, index, again;
+    struct bp_core *own;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_barrier_wait(&barrier);
+        if (first == 0) {
+            errors = 0;
+            shared = create_core();
+        }
+        pthread_barrier_wait(&barrier);
+        load_all(shared, first);
+        need(bp_core_load_path(shared, HOSTILE_DIR "/bp_h_good.so", &index) == BP_OK, "by a path");
+        need(bp_core_load_path(shared, HOSTILE_DIR "//bp_h_good.so", &again) == BP_OK && again == index, "by a path again");
+        need(bp_core_plugins(shared) > LISTED, "the path has no entry");
+        pthread_barrier_wait(&barrier);
+        if (first == 0) {
+            need(errors == BROKEN, "a plugin that is loaded by many threads is complained about once");
+            bp_core_destroy(shared);
+        }
+        pthread_barrier_wait(&barrier);
+
+        own = create_core();
+        load_all(own, first);
+        bp_core_destroy(own);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t threads[THREADS];
+
+    need(!pthread_barrier_init(&barrier, NULL, THREADS), "barrier");
+    for (uintptr_t i = 0; i < THREADS; i++) need(!pthread_create(&threads[i], NULL, work, (void *)i), "thread");
+    for (int i = 0; i < THREADS; i++) need(!pthread_join(threads[i], NULL), "join");
+    pthread_barrier_destroy(&barrier);
+    return 0;
+}

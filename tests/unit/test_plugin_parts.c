@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plugin_parts.c: the parts of the loader by themselves: paths, globs, quotes, hashes, processor
+ * features, trust, the parser of manifests. */
+#include "plugin_kit.h"
+#include "../../core/plugin/loader.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+Test(plugin_parts, paths)
+{
+    static const char *const clean[][2] = {{"/", "/"},           {"//", "/"},       {"/a", "/a"},   {"/a/", "/a"},
+                                           {"//a//b/.//c/.", "/a/b/c"}, {"/./a", "/a"}, {"a/./b", "a/b"}, {".", "."},
+                                           {"/a/...", "/a/..."}, {"/.a", "/.a"}};
+
+    for (size_t i = 0; i < sizeof clean / sizeof *clean; i++) {
+        char *got = bp_path_clean(clean[i][0]);
+        cr_assert_str_eq(got, clean[i][1], "%s: %s", clean[i][0], got);
+        free(got);
+    }
+    cr_assert(bp_path_climbs(".."));
+    cr_assert(bp_path_climbs("/a/../b"));
+    cr_assert(bp_path_climbs("/a/.."));
+    cr_assert(!bp_path_climbs("/a/..b/c../..."));
+    cr_assert_str_eq(bp_path_base("/a/b"), "b");
+    cr_assert_str_eq(bp_path_base("b"), "b");
+    cr_assert_str_eq(kit_keep(bp_path_directory("/a/b")), "/a");
+    cr_assert_str_eq(kit_keep(bp_path_directory("/b")), "/");
+    cr_assert_str_eq(kit_keep(bp_path_guess("/a/bp_x.y.json")), "x");
+    cr_assert_str_eq(kit_keep(bp_path_guess("libz.so")), "libz");
+}
+
+Test(plugin_parts, globs)
+{
+    cr_assert(bp_select_match(NULL, "x"));
+    cr_assert(bp_select_match("", "x"));
+    cr_assert(bp_select_match(" , ,", "x"));
+    cr_assert(bp_select_match("!y", "x"));
+    cr_assert(!bp_select_match("!x", "x"));
+    cr_assert(!bp_select_match("y", "x"));
+    cr_assert(!bp_select_match("x,!*", "x"));
+    cr_assert(bp_select_match("y,x*", "xyz"));
+    cr_assert(!bp_select_match("y,x", "xyz"));
+    /* Longer than any name; it must not be cut to something that matches. */
+    cr_assert(!bp_select_match("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "aaaa"));
+}
+
+Test(plugin_parts, quotes)
+{
+    struct bp_quote quote;
+    char longer[1000];
+
+    cr_assert_str_eq(bp_quote(&quote, "a b"), "\"a b\"");
+    cr_assert_str_eq(bp_quote(&quote, NULL), "nothing");
+    cr_assert_str_eq(bp_quote(&quote, "\x1b[2J\n\x7f"), "\"?[2J??\"");
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    cr_assert_eq(strlen(bp_quote(&quote, longer)), sizeof quote.text - 1);
+    cr_assert(!strcmp(quote.text + sizeof quote.text - 6, "x...\""), "%s", quote.text);
+}
+
+/* Tables of FIPS 180 and all lengths around a block and around a read, against another program. */
+Test(plugin_parts, hashes)
+{
+    static const size_t sizes[] = {0, 1, 55, 56, 63, 64, 65, 119, 120, 65535, 65536, 65537, 131072, 200001};
+    char *directory = kit_create(), *path = kit_format("%s/data", directory);
+    char *data = malloc(200001), got[65], expected[65] = "";
+
+    for (size_t i = 0; i < 200001; i++) data[i] = (char)(i * 2654435761u >> 11);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        FILE *pipe;
+        int fd;
+
+        kit_write(path, data, sizes[i]);
+        fd = open(path, O_RDONLY);
+        cr_assert(bp_sha256_fd(fd, got));
+        close(fd);
+        pipe = popen(kit_format("sha256sum %s", path), "re");
+        cr_assert(pipe && fread(expected, 1, 64, pipe) == 64);
+        pclose(pipe);
+        cr_assert_str_eq(got, expected, "%zu bytes", sizes[i]);
+    }
+    kit_write(path, "abc", 3);
+    cr_assert(bp_sha256_fd(open(path, O_RDONLY), got));
+    cr_assert_str_eq(got, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    cr_assert(!bp_sha256_fd(open(directory, O_RDONLY), got), "a directory has a hash");
+    free(data);
+    kit_destroy(directory);
+}
+
+Test(plugin_parts, features)
+{
+    char *words[2] = {"fpu", "no_such_thing"};
+    struct bp_manifest manifest = {.cpu_features = words};
+
+    cr_assert_null(bp_features_missing(&manifest));
+#if defined(__x86_64__)
+    manifest.n_cpu_features = 1;
+    cr_assert_null(bp_features_missing(&manifest));
+    words[0] = "fp"; /* the beginning of a word is not that word */
+    cr_assert_str_eq(bp_features_missing(&manifest), "fp");
+    words[0] = "fpu";
+#endif
+    manifest.n_cpu_features = 2;
+    cr_assert(bp_features_missing(&manifest));
+}
+
+static bool trusted(const char *path)
+{
+    struct bp_refusal why = {0};
+    struct stat file;
+    bool good = bp_trust_check(path, &file, &why);
+
+    cr_assert_eq(good, why.text == NULL);
+    free(why.text);
+    return good;
+}
+
+Test(plugin_parts, trust)
+{
+    char *directory = kit_create(), *inside = kit_format("%s/in", directory), *file = kit_format("%s/file", inside);
+
+    cr_assert_eq(mkdir(inside, 0755), 0);
+    kit_write(file, "x", 1);
+    cr_assert(trusted(file));
+    cr_assert(!trusted(inside), "a directory is no file");
+    cr_assert(!trusted("/"));
+    cr_assert(!trusted("file"));
+    cr_assert(!trusted(kit_format("%s/../in/file", inside)));
+    cr_assert(!trusted(kit_format("%s/gone", inside)));
+    cr_assert(!trusted(kit_format("%s/file", file)));
+    for (mode_t mode = 0; mode < 01000; mode++) {
+        cr_assert_eq(chmod(file, mode), 0);
+        if (mode & 0002) cr_assert(!trusted(file), "file of mode %04o", (unsigned)mode);
+        if (!(mode & 0022)) cr_assert(trusted(file), "file of mode %04o", (unsigned)mode);
+    }
+    cr_assert_eq(chmod(file, 0644), 0);
+    cr_assert_eq(chmod(inside, 0777), 0);
+    cr_assert(!trusted(file));
+    cr_assert_eq(chmod(inside, 01777), 0);
+    cr_assert(!trusted(file), "anyone can put a library beside it");
+    cr_assert_eq(chmod(inside, 0755), 0);
+    cr_assert_eq(chmod(directory, 01777), 0);
+    cr_assert(trusted(file), "nobody can replace a directory in a sticky one");
+    cr_assert_eq(chmod(directory, 0777), 0);
+    cr_assert(!trusted(file));
+    kit_destroy(directory);
+}
+
+/* A group that is not the user's very own may not write. Group 0 is root's own, where one runs as root. */
+Test(plugin_parts, trust_of_a_group)
+{
+    char *directory = kit_create(), *file = kit_format("%s/file", directory);
+
+    if (geteuid() != 0) cr_skip_test("only root can give a file to another group");
+    kit_write(file, "x", 1);
+    cr_assert_eq(chmod(file, 0664), 0);
+    cr_assert_eq(chown(file, (uid_t)-1, 0), 0);
+    cr_assert(trusted(file));
+    cr_assert_eq(chown(file, (uid_t)-1, 100), 0);
+    cr_assert(!trusted(file));
+    kit_destroy(directory);
+}
+
+/* Any beginning of a manifest, and any with one byte changed, is taken or refused, and nothing worse. */
+Test(plugin_parts, mangled_manifests)
+{
+    static const char text[] = "{\"manifest\": 1, \"name\": \"a\", \"kind\": \"b\", \"library\": \"bp_c.so\", \"abi\": "
+                               "{\"major\": 0, \"minor\": 1}, \"version\": \"1\", \"priority\": -5, "
+                               "\"cpu_features\": [\"x\", \"y\"]}";
+    size_t good = 0;
+
+    for (size_t i = 0; i < sizeof text; i++) {
+        for (int change = -1; change < 256; change += change < 0 ? 1 : 5) {
+            struct bp_manifest manifest;
+            struct bp_refusal why = {0};
+            char *copy = malloc(sizeof text);
+            size_t size = change < 0 ? i : sizeof text - 1;
+
+            memcpy(copy, text, sizeof text);
+            if (change >= 0) copy[i] = (char)change;
+            copy = realloc(copy, size + 1);
+            if (bp_manifest_parse("/d/bp_a.json", copy, size, &manifest, &why)) {
+                good++;
+                cr_assert(manifest.name && manifest.kind && manifest.version && manifest.library[0] == '/');
+                bp_manifest_finish(&manifest);
+            } else cr_assert(why.text && !manifest.name && !manifest.cpu_features);
+            free(why.text);
+            free(copy);
+        }
+    }
+    cr_assert(good > 100, "only %zu were taken", good);
+}
