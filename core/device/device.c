@@ -138,7 +138,7 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
     if (plugin < core->n_entry) entry = core->entry[plugin];
     pthread_mutex_unlock(&core->lock);
     if (!entry)
-        return bp_error(BP_ERR_NOT_FOUND, "bp_device_create_at: there is no plugin %u, only %u", plugin,
+        return bp_error(BP_ERR_INVALID, "bp_device_create_at: there is no plugin %u, only %u", plugin,
                         bp_core_plugins(core));
     TRY(bp_plugin_load(entry));
     if (index >= entry->n_device)
@@ -155,8 +155,8 @@ static enum bp_status parse_name(const char *name, char *kind, size_t size, uint
     unsigned long index = 0;
 
     if (name[n] == ':') index = strtoul(name + n + 1, &end, 10);
-    if (!n || n >= size || *end || (name[n] == ':' && (name[n + 1] < '0' || name[n + 1] > '9')) || index > 65535)
-        return bp_error(BP_ERR_INVALID, "device name '%.80s': expected kind or kind:index, such as cpu:0", name);
+    if (!n || n >= size || *end || (name[n] == ':' && (name[n + 1] < '0' || name[n + 1] > '9')) || index > UINT32_MAX)
+        return bp_error(BP_ERR_INVALID, "device name '%.80s': expected kind or kind:index", name);
     memcpy(kind, name, n);
     kind[n] = 0;
     *out_index = (uint32_t)index;
@@ -275,7 +275,7 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index, struct
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (index >= device->entry->n_kernel)
-        return bp_error(BP_ERR_NOT_FOUND, "bp_device_kernel: there is no row %u, only %u", index,
+        return bp_error(BP_ERR_INVALID, "bp_device_kernel: there is no row %u, only %u", index,
                         device->entry->n_kernel);
     k = &device->entry->kernel[index];
     info.op = k->op;

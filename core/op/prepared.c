@@ -110,7 +110,8 @@ void bp_prepared_destroy(struct bp_prepared *p)
     if (!prepared_is(p)) return;
     if (p->plan.plan && p->kernel->plan_destroy) {
         if (!p->device->is_inline) bp_device_synchronize(p->device);
-        p->kernel->plan_destroy(p->device->entry->self, p->kernel, p->plan.plan);
+        p->kernel->plan_destroy(p->device->entry->self, bp_kernel_own(p->device->entry, p->kernel),
+                                p->plan.plan);
     }
     bp_device_release(p->device);
     p->magic = 0;
@@ -241,7 +242,7 @@ static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stre
 {
     struct bp_plugin_entry *entry = p->device->entry;
     struct bp_launch l = {
-        .self = entry->self, .kernel = p->kernel, .plan = p->plan.plan,
+        .self = entry->self, .kernel = bp_kernel_own(entry, p->kernel), .plan = p->plan.plan,
         .in = in, .out = out, .in_at = p->in_at, .out_at = p->out_at, .n_in = p->n_in, .n_out = p->n_out,
         .attrs = attrs,
         .workspace = workspace ? workspace->memory.data : NULL,

@@ -90,7 +90,7 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     struct bp_plugin_entry *entry = site->device->entry;
     struct bp_plan plan = {.size = sizeof plan};
     struct bp_prep prep = {
-        .size = sizeof prep, .kernel = k,
+        .size = sizeof prep, .kernel = bp_kernel_own(entry, k),
         .in = site->in, .out = out, .in_at = site->in_at, .out_at = site->out_at,
         .n_in = site->n_in, .n_out = site->n_out,
         .attrs = site->attrs, .device = site->device->index, .width = site->device->core->width,

@@ -18,7 +18,8 @@ uint32_t bp_core_plugins(struct bp_core *core)
     return count;
 }
 
-static enum bp_status find_entry(struct bp_core *core, const char *caller, uint32_t index, struct bp_plugin_entry **out_entry)
+static enum bp_status find_entry(struct bp_core *core, const char *caller, uint32_t index,
+                                 struct bp_plugin_entry **out_entry)
 {
     struct bp_plugin_entry *entry;
     uint32_t count;
@@ -29,8 +30,10 @@ static enum bp_status find_entry(struct bp_core *core, const char *caller, uint3
     entry = index < count ? core->entry[index] : NULL;
     pthread_mutex_unlock(&core->lock);
     if (!entry)
-        return bp_error(BP_ERR_INVALID, "%s: there is no plugin %u: expected less than %u, the number of plugins found", caller, index,
-                        count);
+        return bp_error(
+            BP_ERR_INVALID,
+            "%s: there is no plugin %u: expected less than %u, the number of plugins found", caller,
+            index, count);
     *out_entry = entry;
     return BP_OK;
 }
@@ -41,7 +44,8 @@ enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_pl
     struct bp_plugin_info info = {0};
 
     TRY(find_entry(core, "bp_core_plugin", index, &entry));
-    pthread_mutex_lock(&core->lock); /* not the entry's: a plugin that is being loaded may take its time */
+    pthread_mutex_lock(
+        &core->lock); /* not the entry's: a plugin that is being loaded may take its time */
     info.name = entry->manifest.name;
     info.kind = entry->manifest.kind;
     info.version = entry->manifest.version;
@@ -65,10 +69,12 @@ enum bp_status bp_core_load(struct bp_core *core, uint32_t index)
 }
 
 /* The entry of a path that was given before, or NULL. The caller holds the core's lock. */
-static struct bp_plugin_entry *find_path(struct bp_core *core, const char *path, uint32_t *out_index)
+static struct bp_plugin_entry *find_path(struct bp_core *core, const char *path,
+                                         uint32_t *out_index)
 {
     for (uint32_t i = 0; i < core->n_entry; i++) {
-        if (*core->entry[i]->manifest_path || strcmp(core->entry[i]->manifest.library, path)) continue;
+        if (*core->entry[i]->manifest_path || strcmp(core->entry[i]->manifest.library, path))
+            continue;
         *out_index = i;
         return core->entry[i];
     }
@@ -80,9 +86,13 @@ static struct bp_plugin_entry *create_entry(struct bp_core *core, const char *pa
     struct bp_plugin_entry *entry = bp_plugin_entry_create(core, "");
 
     if (!entry) return NULL;
-    entry->manifest = (struct bp_manifest){.name = bp_path_guess(path), .kind = strdup(""), .version = strdup(""),
+    entry->manifest = (struct bp_manifest){.name = bp_path_guess(path),
+                                           .kind = strdup(""),
+                                           .version = strdup(""),
                                            .library = strdup(path)};
-    if (entry->manifest.name && entry->manifest.kind && entry->manifest.version && entry->manifest.library) return entry;
+    if (entry->manifest.name && entry->manifest.kind && entry->manifest.version &&
+        entry->manifest.library)
+        return entry;
     bp_plugin_entry_destroy(entry);
     return NULL;
 }
@@ -107,7 +117,9 @@ enum bp_status bp_plugin_add_path(struct bp_core *core, const char *path, uint32
     char *clean;
 
     if (!path || path[0] != '/' || bp_path_climbs(path) || !bp_path_ends(path, ".so"))
-        return bp_error(BP_ERR_INVALID, "the path of a plugin is wrong: expected an absolute path without \"..\" that ends in .so, got %s%s%s; write it out",
+        return bp_error(BP_ERR_INVALID,
+                        "the path of a plugin is wrong: expected an absolute path without \"..\" "
+                        "that ends in .so, got %s%s%s; write it out",
                         path ? "\"" : "", path ? path : "NULL", path ? "\"" : "");
     clean = bp_path_clean(path);
     if (!clean) return bp_error(BP_ERR_MEMORY, "no memory for another plugin");

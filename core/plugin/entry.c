@@ -20,7 +20,8 @@ struct bp_plugin_entry *bp_plugin_entry_create(struct bp_core *core, const char 
     return entry;
 }
 
-enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_entry *entry, uint32_t *out_index)
+enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_entry *entry,
+                                      uint32_t *out_index)
 {
     struct bp_plugin_entry **more = realloc(core->entry, (core->n_entry + 1) * sizeof *more);
 
@@ -41,7 +42,9 @@ void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why)
     entry->state = state;
     entry->reason = reason ? reason : "";
     if (state == BP_PLUGIN_READY) entry->step = BP_STEP_COUNT;
-    entry->status = state == BP_PLUGIN_READY ? BP_OK : state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT : BP_ERR_PLUGIN;
+    entry->status = state == BP_PLUGIN_READY    ? BP_OK
+                    : state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT
+                                                : BP_ERR_PLUGIN;
     pthread_mutex_unlock(&entry->core->lock);
     atomic_store(&entry->settled, true);
 

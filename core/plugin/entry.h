@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entry.h: a plugin as the core keeps it: what its manifest says, what became of loading it, and its
- * tables in the core's own shape. */
+/* entry.h: a plugin as the core keeps it: what its manifest says, what became of loading it, and
+ * its tables in the core's own shape. */
 #ifndef BP_PLUGIN_ENTRY_H
 #define BP_PLUGIN_ENTRY_H
 
@@ -24,7 +24,7 @@ struct bp_plugin_entry {
 
     /* Its name, kind, version and library are never NULL; "" where they are not known. */
     struct bp_manifest manifest;
-    struct bp_manifest before; /* of a plugin loaded by its path: what stood in manifest until then */
+    struct bp_manifest before; /* of a plugin loaded by its path: what was in manifest until then */
 
     /* Written while both lock and the core's lock are held, so that either lets one read them. */
     uint32_t state;        /* enum bp_plugin_state */
@@ -41,13 +41,21 @@ struct bp_plugin_entry {
     struct bp_plugin plugin;   /* copies: tails that the plugin lacks are NULL */
     struct bp_runtime runtime;
     struct bp_kernel *kernel;  /* n_kernel rows, copied by the plugin's stride */
-    const struct bp_kernel **kernel_row; /* the plugin's own rows: what its callbacks are given as kernel */
+    const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_own */
     char **kernel_reason;      /* why this machine cannot run a row, or NULL */
     uint32_t n_kernel;
     struct bp_host host;       /* ctx is this entry */
     void *self;
     uint32_t n_device;
 };
+
+/* The plugin's own row of which kernel, one of the entry's, is the copy. A plugin may have put
+ * more behind it than this core knows: every callback gets the row as it was registered. */
+static inline const struct bp_kernel *bp_kernel_own(const struct bp_plugin_entry *entry,
+                                                    const struct bp_kernel *kernel)
+{
+    return entry->kernel_row[kernel - entry->kernel];
+}
 
 /* search.c: fills core->entry from all manifests of the search path. Broken manifests become broken
  * entries; none stops another. */
@@ -56,8 +64,9 @@ enum bp_status bp_plugin_search(struct bp_core *core);
 /* load.c: loads an entry, once; answers what the first time answered. */
 enum bp_status bp_plugin_load(struct bp_plugin_entry *entry);
 
-/* Before each step of loading: notes it in the entry, and logs "LIBRARY: step WORD" at debug level, so that
- * who watches a load from outside (bp doctor) knows where a plugin was when it took its process with it. */
+/* Before each step of loading: notes it in the entry, and logs "LIBRARY: step WORD" at debug
+ * level, so that who watches a load from outside (bp doctor) knows where a plugin was when it
+ * took its process with it. */
 void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step);
 
 /* Makes an entry for a bare path and adds it to the core, or finds the one that is there. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* features.c: what this processor can do, in the words of the kernel: a library that was compiled for
- * more than that may not even be opened, for its constructors could trap. */
+/* features.c: what this processor can do, in the words of the kernel: a library that was compiled
+ * for more than that may not even be opened, for its constructors could trap. */
 #include "loader.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,8 @@ const char *bp_features_missing(const struct bp_manifest *manifest)
     if (!manifest->n_cpu_features) return NULL;
     line = flags_line();
     for (uint32_t i = 0; i < manifest->n_cpu_features && !missing; i++)
-        if (!line || !has_word(line, manifest->cpu_features[i])) missing = manifest->cpu_features[i];
+        if (!line || !has_word(line, manifest->cpu_features[i]))
+            missing = manifest->cpu_features[i];
     free(line);
     return missing;
 }

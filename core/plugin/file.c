@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c: whether a file is a shared object for this machine, in words better than the dynamic linker's
- * (which calls a library for another processor a missing file), and whether it has the promised hash. */
+/* file.c: whether a file is a shared object for this machine, in words better than the dynamic
+ * linker's (which calls a library for another processor a missing file), and whether it has the
+ * promised hash. */
 #include "loader.h"
 #include <elf.h>
 #include <errno.h>
@@ -17,8 +18,10 @@ static const char *machine_name(unsigned machine, char text[32])
     static const struct {
         unsigned machine;
         const char *name;
-    } names[] = {{EM_X86_64, "x86-64"}, {EM_386, "x86"},           {EM_AARCH64, "aarch64"}, {EM_ARM, "arm"},
-                 {EM_RISCV, "riscv"},   {EM_PPC64, "powerpc64"},   {EM_S390, "s390"},       {EM_LOONGARCH, "loongarch"}};
+    } names[] = {{EM_X86_64, "x86-64"},   {EM_386, "x86"},
+                 {EM_AARCH64, "aarch64"}, {EM_ARM, "arm"},
+                 {EM_RISCV, "riscv"},     {EM_PPC64, "powerpc64"},
+                 {EM_S390, "s390"},       {EM_LOONGARCH, "loongarch"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].machine == machine) return names[i].name;
@@ -28,17 +31,29 @@ static const char *machine_name(unsigned machine, char text[32])
 
 /* What this process is itself. */
 #if defined(__x86_64__)
-enum { OWN_MACHINE = EM_X86_64 };
+enum {
+    OWN_MACHINE = EM_X86_64
+};
 #elif defined(__aarch64__)
-enum { OWN_MACHINE = EM_AARCH64 };
+enum {
+    OWN_MACHINE = EM_AARCH64
+};
 #elif defined(__riscv)
-enum { OWN_MACHINE = EM_RISCV };
+enum {
+    OWN_MACHINE = EM_RISCV
+};
 #elif defined(__powerpc64__)
-enum { OWN_MACHINE = EM_PPC64 };
+enum {
+    OWN_MACHINE = EM_PPC64
+};
 #elif defined(__s390x__)
-enum { OWN_MACHINE = EM_S390 };
+enum {
+    OWN_MACHINE = EM_S390
+};
 #elif defined(__loongarch__)
-enum { OWN_MACHINE = EM_LOONGARCH };
+enum {
+    OWN_MACHINE = EM_LOONGARCH
+};
 #else
 #error "say here which ELF machine this is"
 #endif
@@ -47,25 +62,34 @@ enum {
     OWN_DATA = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
 };
 
-/* A file that was cut short, by a full disk or a broken copy, may have a sound head. The dynamic linker
- * would map what is not there and die of SIGBUS. */
-static bool check_length(const char *path, int fd, const ElfW(Ehdr) *head, struct bp_refusal *why)
+/* A file that was cut short, by a full disk or a broken copy, may have a sound head. The dynamic
+ * linker would map what is not there and die of SIGBUS. */
+static bool check_length(const char *path, int fd, const ElfW(Ehdr) * head, struct bp_refusal *why)
 {
     struct stat file;
     uint64_t needed = head->e_phoff;
 
-    if (fstat(fd, &file)) return bp_broken(why, "%s: cannot be examined: expected a shared object, got \"%s\"; try again", path, strerror(errno));
+    if (fstat(fd, &file))
+        return bp_broken(why,
+                         "%s: cannot be examined: expected a shared object, got \"%s\"; try again",
+                         path, strerror(errno));
     for (unsigned i = 0; i < head->e_phnum; i++) {
         ElfW(Phdr) part;
         off_t at = (off_t)(head->e_phoff + i * sizeof part);
 
         if (pread(fd, &part, sizeof part, at) != sizeof part) needed = UINT64_MAX;
-        else if (part.p_type == PT_LOAD && part.p_filesz > UINT64_MAX - part.p_offset) needed = UINT64_MAX;
-        else if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > needed) needed = part.p_offset + part.p_filesz;
+        else if (part.p_type == PT_LOAD && part.p_filesz > UINT64_MAX - part.p_offset)
+            needed = UINT64_MAX;
+        else if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > needed)
+            needed = part.p_offset + part.p_filesz;
     }
     if ((uint64_t)file.st_size >= needed) return true;
-    return bp_broken(why, "%s: the file is cut short: expected at least %llu bytes, got %llu; build or install it again", path,
-                     (unsigned long long)(needed == UINT64_MAX ? (uint64_t)file.st_size + 1 : needed), (unsigned long long)file.st_size);
+    return bp_broken(
+        why,
+        "%s: the file is cut short: expected at least %llu bytes, got %llu; build or install it "
+        "again",
+        path, (unsigned long long)(needed == UINT64_MAX ? (uint64_t)file.st_size + 1 : needed),
+        (unsigned long long)file.st_size);
 }
 
 static bool check_elf(const char *path, int fd, struct bp_refusal *why)
@@ -75,18 +99,33 @@ static bool check_elf(const char *path, int fd, struct bp_refusal *why)
     ssize_t n = pread(fd, &head, sizeof head, 0);
 
     if (n < 0)
-        return bp_broken(why, "%s: cannot be read: expected a shared object, got \"%s\"; correct its permissions", path, strerror(errno));
+        return bp_broken(
+            why,
+            "%s: cannot be read: expected a shared object, got \"%s\"; correct its permissions",
+            path, strerror(errno));
     if (n == 0)
-        return bp_broken(why, "%s: the file is empty: expected a shared object, got 0 bytes; build or install it again", path);
+        return bp_broken(why,
+                         "%s: the file is empty: expected a shared object, got 0 bytes; build or "
+                         "install it again",
+                         path);
     if ((size_t)n < sizeof head || memcmp(head.e_ident, ELFMAG, SELFMAG))
-        return bp_broken(why, "%s: not a library: expected a shared object, got a file that is not ELF; build or install it again", path);
-    if (head.e_ident[EI_CLASS] != OWN_CLASS || head.e_ident[EI_DATA] != OWN_DATA || head.e_machine != OWN_MACHINE)
-        return bp_broken(why, "%s: built for another machine: expected %s, got %s%s; install the build for this machine", path,
-                         machine_name(OWN_MACHINE, own), machine_name(head.e_machine, text),
+        return bp_broken(why,
+                         "%s: not a library: expected a shared object, got a file that is not ELF; "
+                         "build or install it again",
+                         path);
+    if (head.e_ident[EI_CLASS] != OWN_CLASS || head.e_ident[EI_DATA] != OWN_DATA ||
+        head.e_machine != OWN_MACHINE)
+        return bp_broken(why,
+                         "%s: built for another machine: expected %s, got %s%s; install the build "
+                         "for this machine",
+                         path, machine_name(OWN_MACHINE, own), machine_name(head.e_machine, text),
                          head.e_ident[EI_CLASS] != OWN_CLASS ? " of another word size"
-                         : head.e_ident[EI_DATA] != OWN_DATA ? " of another byte order" : "");
+                         : head.e_ident[EI_DATA] != OWN_DATA ? " of another byte order"
+                                                             : "");
     if (head.e_type != ET_DYN)
-        return bp_broken(why, "%s: not a shared object: expected ELF type %d, got %d; link it with -shared", path, ET_DYN, head.e_type);
+        return bp_broken(
+            why, "%s: not a shared object: expected ELF type %d, got %d; link it with -shared",
+            path, ET_DYN, head.e_type);
     return check_length(path, fd, &head, why);
 }
 
@@ -97,10 +136,15 @@ static int open_checked(const char *path, const struct stat *checked, struct bp_
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0)
-        bp_broken(why, "%s: cannot be opened: expected a shared object, got \"%s\"; correct its permissions", path, strerror(errno));
+        bp_broken(
+            why,
+            "%s: cannot be opened: expected a shared object, got \"%s\"; correct its permissions",
+            path, strerror(errno));
     else if (fstat(fd, &file) || file.st_dev != checked->st_dev || file.st_ino != checked->st_ino) {
-        bp_broken(why, "%s: replaced while it was being checked: expected inode %llu, got %llu; try again", path,
-                  (unsigned long long)checked->st_ino, (unsigned long long)file.st_ino);
+        bp_broken(
+            why,
+            "%s: replaced while it was being checked: expected inode %llu, got %llu; try again",
+            path, (unsigned long long)checked->st_ino, (unsigned long long)file.st_ino);
         close(fd);
         fd = -1;
     }
@@ -116,7 +160,8 @@ bool bp_file_elf(const char *path, const struct stat *checked, struct bp_refusal
     return good;
 }
 
-bool bp_file_hash(const char *path, const struct stat *checked, const char *sha256, struct bp_refusal *why)
+bool bp_file_hash(const char *path, const struct stat *checked, const char *sha256,
+                  struct bp_refusal *why)
 {
     char got[65];
     int fd = open_checked(path, checked, why);
@@ -124,9 +169,13 @@ bool bp_file_hash(const char *path, const struct stat *checked, const char *sha2
 
     if (fd < 0) return false;
     if (!bp_sha256_fd(fd, got))
-        good = bp_broken(why, "%s: cannot be read: expected a shared object, got \"%s\"; install it again", path, strerror(errno));
+        good = bp_broken(
+            why, "%s: cannot be read: expected a shared object, got \"%s\"; install it again", path,
+            strerror(errno));
     else if (strcasecmp(got, sha256))
-        good = bp_broken(why, "%s: the SHA-256 is not that of the manifest: expected %s, got %s; install the plugin again, or write the manifest anew",
+        good = bp_broken(why,
+                         "%s: the SHA-256 is not that of the manifest: expected %s, got %s; "
+                         "install the plugin again, or write the manifest anew",
                          path, sha256, got);
     else good = true;
     close(fd);

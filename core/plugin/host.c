@@ -10,7 +10,8 @@ static void host_log(void *ctx, uint32_t level, const char *text)
     /* A plugin that fails to load gets one message at error level, which is the core's: it has the
      * plugin's own reason in it. */
     if (level == BP_LOG_ERROR && !atomic_load(&entry->settled)) level = BP_LOG_WARN;
-    bp_core_log(entry->core, (enum bp_log_level)level, "%s: %s", entry->plugin.name, text ? text : "");
+    bp_core_log(entry->core, (enum bp_log_level)level, "%s: %s", entry->plugin.name,
+                text ? text : "");
 }
 
 static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c: the way of a plugin from a name in a manifest to devices, step by step. The first step that
- * fails writes the one message that there is; all before it are undone but for the library, which is
- * never unmapped: its threads or its vendor's may still run in it. */
+/* load.c: the way of a plugin from a name in a manifest to devices, step by step. The first step
+ * that fails writes the one message that there is; all before it are undone but for the library,
+ * which is never unmapped: its threads or its vendor's may still run in it. */
 #include "loader.h"
 #include <backplane/call.h>
 #include <dlfcn.h>
@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEVICES = 65535 }; /* struct bp_view has 16 bits for it */
+enum {
+    MAX_DEVICES = 65535
+}; /* struct bp_view has 16 bits for it */
 
 static const char *library(const struct bp_load *load)
 {
@@ -22,9 +24,11 @@ static bool check_there(struct bp_load *load)
     struct stat file;
 
     if (!stat(library(load), &file)) return true;
-    return bp_broken(&load->why, "%s: there is no such library: expected a shared object, got \"%s\"; %s%s", library(load), strerror(errno),
-                     *load->entry->manifest_path ? "install it, or correct \"library\" in " : "correct the path",
-                     load->entry->manifest_path);
+    return bp_broken(
+        &load->why, "%s: there is no such library: expected a shared object, got \"%s\"; %s%s",
+        library(load), strerror(errno),
+        *load->entry->manifest_path ? "install it, or correct \"library\" in " : "correct the path",
+        load->entry->manifest_path);
 }
 
 /* The manifest says it without the library being opened. */
@@ -33,7 +37,9 @@ static bool check_abi(struct bp_load *load)
     const struct bp_plugin_entry *entry = load->entry;
 
     if (!*entry->manifest_path || entry->manifest.abi_major == BP_ABI_MAJOR) return true;
-    return bp_broken(&load->why, "%s: of another plugin ABI, says its manifest: expected major %d, got %u; install the build for this version",
+    return bp_broken(&load->why,
+                     "%s: of another plugin ABI, says its manifest: expected major %d, got %u; "
+                     "install the build for this version",
                      entry->manifest_path, BP_ABI_MAJOR, entry->manifest.abi_major);
 }
 
@@ -50,7 +56,9 @@ static bool check_features(struct bp_load *load)
     const char *missing = bp_features_missing(&load->entry->manifest);
 
     if (!missing) return true;
-    return bp_absent(&load->why, "%s: the processor lacks what it needs: expected %s in /proc/cpuinfo, got a processor without it; use a build for this processor",
+    return bp_absent(&load->why,
+                     "%s: the processor lacks what it needs: expected %s in /proc/cpuinfo, got a "
+                     "processor without it; use a build for this processor",
                      library(load), missing);
 }
 
@@ -58,14 +66,18 @@ static bool not_opened(struct bp_load *load, const char *text)
 {
     const char *advice = "build it again for this system";
 
-    if (strstr(text, "undefined symbol")) advice = "link it with -Wl,-z,defs, which finds what is missing";
-    else if (strstr(text, "cannot open shared object file")) advice = "install that library, or link with an rpath to it";
-    return bp_broken(&load->why, "%s: cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s", library(load),
-                     text, advice);
+    if (strstr(text, "undefined symbol"))
+        advice = "link it with -Wl,-z,defs, which finds what is missing";
+    else if (strstr(text, "cannot open shared object file"))
+        advice = "install that library, or link with an rpath to it";
+    return bp_broken(
+        &load->why,
+        "%s: cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s",
+        library(load), text, advice);
 }
 
-/* Whether bp_plugin_get is of the file that was checked, not of a library that it depends on, nor of one
- * that was opened before under this name. */
+/* Whether bp_plugin_get is of the file that was checked, not of a library that it depends on, nor
+ * of one that was opened before under this name. */
 static bool is_checked(struct bp_load *load)
 {
     Dl_info info;
@@ -74,9 +86,13 @@ static bool is_checked(struct bp_load *load)
 
     if (dladdr(load->symbol, &info) && info.dli_fname) {
         got = info.dli_fname;
-        if (!stat(got, &file) && file.st_dev == load->file.st_dev && file.st_ino == load->file.st_ino) return true;
+        if (!stat(got, &file) && file.st_dev == load->file.st_dev &&
+            file.st_ino == load->file.st_ino)
+            return true;
     }
-    return bp_broken(&load->why, "%s: its bp_plugin_get is not in the file that was checked: expected %s, got %s; export it from the plugin itself",
+    return bp_broken(&load->why,
+                     "%s: its bp_plugin_get is not in the file that was checked: expected %s, got "
+                     "%s; export it from the plugin itself",
                      library(load), library(load), got);
 }
 
@@ -97,28 +113,35 @@ static bool get_table(struct bp_load *load)
     const struct bp_plugin *(*get)(void);
 
     if (!load->symbol)
-        return bp_broken(&load->why, "%s: not a plugin: expected the exported symbol bp_plugin_get, got a library without it; export it with BP_EXPORT",
+        return bp_broken(&load->why,
+                         "%s: not a plugin: expected the exported symbol bp_plugin_get, got a "
+                         "library without it; export it with BP_EXPORT",
                          library(load));
     if (!is_checked(load)) return false;
     memcpy(&get, &load->symbol, sizeof get);
     load->table = get();
     if (load->table) return true;
-    return bp_broken(&load->why, "%s: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; return a constant table",
+    return bp_broken(&load->why,
+                     "%s: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; "
+                     "return a constant table",
                      library(load));
 }
 
-/* A callback of the plugin failed with status: its own reason, or that it gave none, goes into the one
- * message. */
+/* A callback of the plugin failed with status: its own reason, or that it gave none, goes into
+ * the one message. */
 static bool callback_failed(struct bp_load *load, const char *callback, enum bp_status status)
 {
     const char *name = load->entry->plugin.name;
 
     bp_error_leave(status, name, callback);
     if (status == BP_ERR_ABSENT)
-        return bp_absent(&load->why, "%s: %s finds nothing to drive: expected a device and its driver, got \"%s\"; install the driver if there is such hardware",
+        return bp_absent(&load->why,
+                         "%s: %s finds nothing to drive: expected a device and its driver, got "
+                         "\"%s\"; install the driver if there is such hardware",
                          library(load), callback, bp_error_message());
-    return bp_broken(&load->why, "%s: %s failed: expected BP_OK, got %s, \"%s\"; see the manual of the plugin", library(load), callback,
-                     bp_status_name(status), bp_error_message());
+    return bp_broken(&load->why,
+                     "%s: %s failed: expected BP_OK, got %s, \"%s\"; see the manual of the plugin",
+                     library(load), callback, bp_status_name(status), bp_error_message());
 }
 
 static bool create(struct bp_load *load)
@@ -143,11 +166,15 @@ static bool count_devices(struct bp_load *load)
     status = entry->runtime.device_count(entry->self, &count);
     if (status) return callback_failed(load, "device_count", status);
     if (!count)
-        return bp_absent(&load->why, "%s: no device: expected at least one, got 0; nothing is wrong if there is no such hardware",
+        return bp_absent(&load->why,
+                         "%s: no device: expected at least one, got 0; nothing is wrong if there "
+                         "is no such hardware",
                          library(load));
     if (count > MAX_DEVICES)
-        return bp_broken(&load->why, "%s: device_count cannot be right: expected at most %d, got %u; correct the plugin", library(load),
-                         MAX_DEVICES, count);
+        return bp_broken(
+            &load->why,
+            "%s: device_count cannot be right: expected at most %d, got %u; correct the plugin",
+            library(load), MAX_DEVICES, count);
     entry->n_device = count;
     return true;
 }
@@ -161,11 +188,15 @@ static char *row_reason(const struct bp_kernel *row, bool *out_memory)
     int made = 0;
 
     if (!op)
-        made = asprintf(&reason, "this version (%s) has no operator %s", bp_version(), bp_quote(&quote, row->op));
+        made = asprintf(&reason, "this version (%s) has no operator %s", bp_version(),
+                        bp_quote(&quote, row->op));
     else if (strcmp(op->name, row->op))
-        made = asprintf(&reason, "%s is another name of the operator: rows say \"%s\"", bp_quote(&quote, row->op), op->name);
-    else if (row->attrs_size > op->attrs_size || row->in_known > op->n_in || row->out_known > op->n_out)
-        made = asprintf(&reason, "made for a newer form of %s than this version (%s) has", op->name, bp_version());
+        made = asprintf(&reason, "%s is another name of the operator: rows say \"%s\"",
+                        bp_quote(&quote, row->op), op->name);
+    else if (row->attrs_size > op->attrs_size || row->in_known > op->n_in ||
+             row->out_known > op->n_out)
+        made = asprintf(&reason, "made for a newer form of %s than this version (%s) has", op->name,
+                        bp_version());
     *out_memory = made < 0;
     return made < 0 ? NULL : reason;
 }
@@ -203,7 +234,8 @@ void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
     pthread_mutex_lock(&entry->core->lock);
     entry->step = step;
     pthread_mutex_unlock(&entry->core->lock);
-    if (step < BP_STEP_COUNT) bp_core_log(entry->core, BP_LOG_DEBUG, "%s: step %s", entry->manifest.library, words[step]);
+    if (step < BP_STEP_COUNT)
+        bp_core_log(entry->core, BP_LOG_DEBUG, "%s: step %s", entry->manifest.library, words[step]);
 }
 
 static void load_entry(struct bp_plugin_entry *entry)
@@ -212,10 +244,18 @@ static void load_entry(struct bp_plugin_entry *entry)
         enum bp_plugin_step step;
         bool (*check)(struct bp_load *);
     } checks[] = {
-        {BP_STEP_FILE, check_there},         {BP_STEP_MANIFEST, check_abi},         {BP_STEP_MANIFEST, check_features},
-        {BP_STEP_TRUST, check_trust},        {BP_STEP_OPEN, open_library},          {BP_STEP_ENTRY, get_table},
-        {BP_STEP_VERSION, bp_table_check},   {BP_STEP_VERSION, bp_table_manifest},  {BP_STEP_VERSION, bp_table_runtime},
-        {BP_STEP_VERSION, bp_table_kernels}, {BP_STEP_CREATE, create},              {BP_STEP_DEVICES, count_devices},
+        {BP_STEP_FILE, check_there},
+        {BP_STEP_MANIFEST, check_abi},
+        {BP_STEP_MANIFEST, check_features},
+        {BP_STEP_TRUST, check_trust},
+        {BP_STEP_OPEN, open_library},
+        {BP_STEP_ENTRY, get_table},
+        {BP_STEP_VERSION, bp_table_check},
+        {BP_STEP_VERSION, bp_table_manifest},
+        {BP_STEP_VERSION, bp_table_runtime},
+        {BP_STEP_VERSION, bp_table_kernels},
+        {BP_STEP_CREATE, create},
+        {BP_STEP_DEVICES, count_devices},
         {BP_STEP_DEVICES, ask_rows},
     };
     struct bp_load load = {.entry = entry};

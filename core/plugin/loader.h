@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loader.h: what the files of the loader share. entry.h is what the rest of the core sees of it.
  *
- * search.c finds manifests (path.c, trust.c, manifest.c, select.c) and makes entries (entry.c) of them;
- * load.c takes an entry through the steps of loading (trust.c, file.c, features.c, ltdl.c, table.c,
- * host.c); api.c is the public side. */
+ * search.c finds manifests (path.c, trust.c, manifest.c, select.c) and makes entries (entry.c) of
+ * them; load.c takes an entry through the steps of loading (trust.c, file.c, features.c, ltdl.c,
+ * table.c, host.c); api.c is the public side. */
 #ifndef BP_PLUGIN_LOADER_H
 #define BP_PLUGIN_LOADER_H
 
@@ -13,14 +13,19 @@
 /* Why a plugin cannot be used. Zeroed: nothing is known against it. */
 struct bp_refusal {
     uint32_t state; /* BP_PLUGIN_ABSENT or BP_PLUGIN_BROKEN */
-    char *text;     /* "file: what is wrong: expected ..., got ...; advice"; NULL: no memory even for that */
+
+    /* "file: what is wrong: expected ..., got ...; advice". NULL: no memory even for that. */
+    char *text;
 };
 
 /* Fill why, which holds nothing yet, and return false. */
-bool bp_broken(struct bp_refusal *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool bp_absent(struct bp_refusal *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool bp_broken(struct bp_refusal *why, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool bp_absent(struct bp_refusal *why, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* What a file or a plugin said, fit for a message: in quotes, without control characters, shortened. */
+/* What a file or a plugin said, fit for a message: in quotes, without control characters,
+ * shortened. */
 struct bp_quote {
     char text[128];
 };
@@ -40,8 +45,8 @@ char *bp_path_guess(const char *path);
 /* The directory of this very library, all links resolved; NULL if that cannot be known. */
 char *bp_path_own(void);
 
-/* trust.c: whether nobody but root and the user of this process can have written the regular file that
- * path names, or can put another one in its place. Fills out_file with what was checked. */
+/* trust.c: whether nobody but root and the user of this process can have written the regular file
+ * that path names, or can put another one in its place. Fills out_file with what was checked. */
 bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *why);
 
 /* select.c: whether globs ("cuda,!hip*"; NULL: everything) admit a plugin of that name. */
@@ -59,28 +64,31 @@ void bp_manifest_finish(struct bp_manifest *manifest);
 bool bp_name_fits(const char *name);    /* of a plugin or a kind: letters, digits, '_' */
 bool bp_version_fits(const char *text); /* of a plugin */
 
-/* file.c: whether the file is still the one that was checked for trust, and has the hash, or is a shared
- * object for this machine. */
-bool bp_file_hash(const char *path, const struct stat *checked, const char *sha256, struct bp_refusal *why);
+/* file.c: whether the file is still the one that was checked for trust, and has the hash, or is a
+ * shared object for this machine. */
+bool bp_file_hash(const char *path, const struct stat *checked, const char *sha256,
+                  struct bp_refusal *why);
 bool bp_file_elf(const char *path, const struct stat *checked, struct bp_refusal *why);
 
-/* sha256.c: the hash of all that can be read from fd, as 64 digits. false: a read failed, see errno. */
+/* sha256.c: the hash of all that can be read from fd, as 64 digits. false: a read failed, see
+ * errno. */
 bool bp_sha256_fd(int fd, char out[65]);
 
 /* features.c: the first feature of the manifest that this processor lacks, or NULL. */
 const char *bp_features_missing(const struct bp_manifest *manifest);
 
-/* ltdl.c: opens the library at an absolute path, for good; the address of symbol in it. out_opened says
- * whether it could be opened at all, if not, out_why has the dynamic linker's words (free it). */
+/* ltdl.c: opens the library at an absolute path, for good; the address of symbol in it.
+ * out_opened says whether it could be opened at all, if not, out_why has the dynamic linker's
+ * words (free it). */
 void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why);
 
 /* One loading. */
 struct bp_load {
     struct bp_plugin_entry *entry;
-    struct stat file;               /* of the library, as it was checked */
-    void *symbol;                   /* bp_plugin_get, or NULL */
-    const struct bp_plugin *table;  /* as the plugin gave it */
-    struct bp_kernels kernels;      /* a copy */
+    struct stat file;              /* of the library, as it was checked */
+    void *symbol;                  /* bp_plugin_get, or NULL */
+    const struct bp_plugin *table; /* as the plugin gave it */
+    struct bp_kernels kernels;     /* a copy */
     bool created;
     struct bp_refusal why;
 };
@@ -94,12 +102,14 @@ bool bp_table_kernels(struct bp_load *load);
 /* host.c: fills entry->host. */
 void bp_host_init(struct bp_plugin_entry *entry);
 
-/* entry.c. create: an empty one, unprobed. append: makes it visible; the caller holds the core's lock. */
+/* entry.c. create: an empty one, unprobed. append: makes it visible; the caller holds the core's
+ * lock. */
 struct bp_plugin_entry *bp_plugin_entry_create(struct bp_core *core, const char *manifest_path);
-enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_entry *entry, uint32_t *out_index);
+enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_entry *entry,
+                                      uint32_t *out_index);
 
-/* Writes down what became of an entry, and says so in the log if why holds anything; empties why. The
- * caller holds the entry's lock, or is the only one to know the entry. */
+/* Writes down what became of an entry, and says so in the log if why holds anything; empties why.
+ * The caller holds the entry's lock, or is the only one to know the entry. */
 void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why);
 
 /* Forgets what was copied from the plugin's tables. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ltdl.c: opens plugins through libltdl, in the one form that is sound.
  *
- * libltdl by itself binds lazily, says "file not found" whatever was wrong, and may open another file
- * than the one that was checked. So it gets a loader of ours, in front of its own, which
- *   - declines every file but the one that is being opened now: other users of libltdl in the process
- *     do not notice it;
- *   - never answers NULL for that one, or libltdl would go on to its own loaders: a failure is a module
- *     without a library that holds the true reason.
- * libltdl knows no locks: one of ours stands around every call. (It cannot hold back another library
- * that calls libltdl in another thread at the same moment.) */
+ * libltdl by itself binds lazily, says "file not found" whatever was wrong, and may open another
+ * file than the one that was checked. So it gets a loader of ours, in front of its own, which
+ *   - declines every file but the one that is being opened now: other users of libltdl in the
+ *     process do not notice it;
+ *   - never answers NULL for that one, or libltdl would go on to its own loaders: a failure is a
+ *     module without a library that holds the true reason.
+ * libltdl knows no locks: one of ours stands around every call. (It cannot hold back another
+ * library that calls libltdl in another thread at the same moment.) */
 #include "loader.h"
 #include <dlfcn.h>
 #include <libltdl/lt_dlloader.h>
@@ -65,8 +65,8 @@ static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
     return module->library ? dlsym(module->library, name) : NULL;
 }
 
-/* The table is never freed: libltdl holds it, and would call free() on it in lt_dlexit, which nobody of
- * us calls. */
+/* The table is never freed: libltdl holds it, and would call free() on it in lt_dlexit, which
+ * nobody of us calls. */
 static bool add_loader(void)
 {
     lt_dlvtable *table;
@@ -75,8 +75,11 @@ static bool add_loader(void)
     if (lt_dlinit()) return false;
     table = calloc(1, sizeof *table);
     if (!table) return false;
-    *table = (lt_dlvtable){.name = "backplane", .module_open = module_open, .module_close = module_close,
-                           .find_sym = find_symbol, .priority = LT_DLLOADER_PREPEND};
+    *table = (lt_dlvtable){.name = "backplane",
+                           .module_open = module_open,
+                           .module_close = module_close,
+                           .find_sym = find_symbol,
+                           .priority = LT_DLLOADER_PREPEND};
     if (lt_dlloader_add(table)) {
         free(table);
         return false;
@@ -93,7 +96,8 @@ static lt_dlhandle open_library(const char *path, char **out_why)
 
     loader.path = path;
     loader.last = NULL;
-    handle = lt_dlopen(path); /* a file that is open already gives its handle without asking the loader */
+    handle = lt_dlopen(
+        path); /* a file that is open already gives its handle without asking the loader */
     loader.path = NULL;
     if (!handle) {
         text = lt_dlerror();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c: reads the JSON file that announces a plugin. It may come from anywhere: it is small, flat
- * and complete, or refused with the key, what was expected there and what was found. */
+/* manifest.c: reads the JSON file that announces a plugin. It may come from anywhere: it is
+ * small, flat and complete, or refused with the key, what was expected there and what was found. */
 #include "loader.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -20,7 +20,8 @@ enum {
 bool bp_name_fits(const char *name)
 {
     size_t length = strlen(name);
-    return length > 0 && length < 64 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+    return length > 0 && length < 64 &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
 bool bp_version_fits(const char *text)
@@ -41,11 +42,17 @@ static bool library_fits(const char *path)
 }
 
 /* Each reads one value: READ_BAD if it is not what the key expects. */
-enum outcome { READ_GOOD, READ_BAD, READ_MEMORY };
+enum outcome {
+    READ_GOOD,
+    READ_BAD,
+    READ_MEMORY
+};
 
 static bool read_whole(const cJSON *item, int64_t low, int64_t high, int64_t *out)
 {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= (double)low && item->valuedouble <= (double)high)) return false;
+    if (!cJSON_IsNumber(item) ||
+        !(item->valuedouble >= (double)low && item->valuedouble <= (double)high))
+        return false;
     *out = (int64_t)item->valuedouble;
     return (double)*out == item->valuedouble;
 }
@@ -84,8 +91,10 @@ static enum outcome read_abi(const cJSON *item, struct bp_manifest *out)
     int64_t major, minor;
 
     if (!cJSON_IsObject(item) || cJSON_GetArraySize(item) != 2) return READ_BAD;
-    if (!read_whole(cJSON_GetObjectItemCaseSensitive(item, "major"), 0, 65535, &major)) return READ_BAD;
-    if (!read_whole(cJSON_GetObjectItemCaseSensitive(item, "minor"), 0, 65535, &minor)) return READ_BAD;
+    if (!read_whole(cJSON_GetObjectItemCaseSensitive(item, "major"), 0, 65535, &major))
+        return READ_BAD;
+    if (!read_whole(cJSON_GetObjectItemCaseSensitive(item, "minor"), 0, 65535, &minor))
+        return READ_BAD;
     out->abi_major = (uint32_t)major;
     out->abi_minor = (uint32_t)minor;
     return READ_GOOD;
@@ -110,8 +119,10 @@ static enum outcome read_features(const cJSON *item, struct bp_manifest *out)
     if (!count) return READ_GOOD;
     out->cpu_features = calloc((size_t)count, sizeof *out->cpu_features);
     if (!out->cpu_features) return READ_MEMORY;
-    cJSON_ArrayForEach(word, item) {
-        enum outcome outcome = read_string(word, bp_version_fits, &out->cpu_features[out->n_cpu_features]);
+    cJSON_ArrayForEach(word, item)
+    {
+        enum outcome outcome = read_string(word, bp_version_fits,
+                                           &out->cpu_features[out->n_cpu_features]);
         if (outcome) return outcome;
         out->n_cpu_features++;
     }
@@ -134,18 +145,23 @@ static const struct key {
     bool required;
     enum outcome (*read)(const cJSON *item, struct bp_manifest *out);
 } keys[] = {
-    {"manifest", "1", "install a library that is as new as the plugin, or " ANEW, true, read_format},
+    {"manifest", "1", "install a library that is as new as the plugin, or " ANEW, true,
+     read_format},
     {"name", "lower-case letters, digits and '_', at most 63", ANEW, true, read_name},
     {"kind", "lower-case letters, digits and '_', at most 63", ANEW, true, read_kind},
-    {"library", "a path that ends in .so, without \"..\"", "name the library beside the manifest, or its absolute path", true,
-     read_library},
+    {"library", "a path that ends in .so, without \"..\"",
+     "name the library beside the manifest, or its absolute path", true, read_library},
     {"abi", "{\"major\": number, \"minor\": number}", ANEW, true, read_abi},
     {"version", "1 to 63 characters without spaces", ANEW, true, read_version},
-    {"priority", "a whole number from -1000000 to 1000000", "correct it or leave it out", false, read_priority},
-    {"cpu_features", "at most 64 words as in the flags of /proc/cpuinfo", "correct it or leave it out", false, read_features},
+    {"priority", "a whole number from -1000000 to 1000000", "correct it or leave it out", false,
+     read_priority},
+    {"cpu_features", "at most 64 words as in the flags of /proc/cpuinfo",
+     "correct it or leave it out", false, read_features},
     {"sha256", "64 hexadecimal digits", "correct it with: sha256sum FILE.so", false, read_sha256},
 };
-enum { KEYS = sizeof keys / sizeof *keys };
+enum {
+    KEYS = sizeof keys / sizeof *keys
+};
 
 /* What stands in a manifest, for a message. */
 static const char *describe(const cJSON *item, struct bp_quote *quote)
@@ -162,25 +178,30 @@ static const char *describe(const cJSON *item, struct bp_quote *quote)
 }
 
 /* No key twice; out_ignored: the first that is not known. */
-static bool check_keys(const char *path, const cJSON *root, const char **out_ignored, struct bp_refusal *why)
+static bool check_keys(const char *path, const cJSON *root, const char **out_ignored,
+                       struct bp_refusal *why)
 {
     uint32_t seen = 0;
     struct bp_quote quote;
     const cJSON *item;
 
-    cJSON_ArrayForEach(item, root) {
+    cJSON_ArrayForEach(item, root)
+    {
         unsigned i = 0;
         while (i < KEYS && strcmp(keys[i].name, item->string)) i++;
         if (i == KEYS && !*out_ignored) *out_ignored = item->string;
         if (i < KEYS && seen & 1u << i)
-            return bp_broken(why, "%s: the key %s stands there twice: expected it once, got %s as well; remove one", path,
-                             keys[i].name, describe(item, &quote));
+            return bp_broken(
+                why,
+                "%s: the key %s stands there twice: expected it once, got %s as well; remove one",
+                path, keys[i].name, describe(item, &quote));
         if (i < KEYS) seen |= 1u << i;
     }
     return true;
 }
 
-static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *out, struct bp_refusal *why)
+static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *out,
+                      struct bp_refusal *why)
 {
     for (const struct key *key = keys; key < keys + KEYS; key++) {
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key->name);
@@ -191,8 +212,9 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
         if (item) outcome = key->read(item, out);
         if (outcome == READ_MEMORY) return bp_broken(why, "%s: out of memory", path);
         if (outcome == READ_BAD)
-            return bp_broken(why, "%s: the key %s is %s: expected %s, got %s; %s", path, key->name, item ? "wrong" : "missing",
-                             key->expected, describe(item, &quote), key->advice);
+            return bp_broken(why, "%s: the key %s is %s: expected %s, got %s; %s", path, key->name,
+                             item ? "wrong" : "missing", key->expected, describe(item, &quote),
+                             key->advice);
     }
     return true;
 }
@@ -203,7 +225,9 @@ static bool place_library(const char *path, struct bp_manifest *out, struct bp_r
     char *directory = bp_path_directory(path), *joined = NULL, *clean;
 
     if (out->library[0] != '/' && directory) joined = bp_path_join(directory, out->library);
-    clean = out->library[0] == '/' ? bp_path_clean(out->library) : joined ? bp_path_clean(joined) : NULL;
+    clean = out->library[0] == '/' ? bp_path_clean(out->library)
+            : joined               ? bp_path_clean(joined)
+                                   : NULL;
     free(directory);
     free(joined);
     if (!clean) return bp_broken(why, "%s: out of memory", path);
@@ -212,7 +236,8 @@ static bool place_library(const char *path, struct bp_manifest *out, struct bp_r
     return true;
 }
 
-/* Asked before parsing: cJSON would go down once more for each level. Brackets in strings do not count. */
+/* Asked before parsing: cJSON would go down once more for each level. Brackets in strings do not
+ * count. */
 static bool check_levels(const char *path, const char *text, size_t size, struct bp_refusal *why)
 {
     bool quoted = false;
@@ -224,8 +249,10 @@ static bool check_levels(const char *path, const char *text, size_t size, struct
         else if (!quoted && (text[i] == '{' || text[i] == '[')) level++;
         else if (!quoted && (text[i] == '}' || text[i] == ']')) level--;
         if (level > MAX_LEVELS)
-            return bp_broken(why, "%s: nested too deeply: expected at most %d levels, got more at byte %zu; " ANEW, path,
-                             MAX_LEVELS, i);
+            return bp_broken(
+                why,
+                "%s: nested too deeply: expected at most %d levels, got more at byte %zu; " ANEW,
+                path, MAX_LEVELS, i);
     }
     return true;
 }
@@ -248,12 +275,17 @@ static cJSON *parse_json(const char *path, const char *text, size_t size, struct
     if (root && at == size && cJSON_IsObject(root)) return root;
     for (size_t i = 0; i < at && i < size; i++) line += text[i] == '\n';
     bp_broken(why, "%s: not a manifest: expected one JSON object, got %s at line %zu; " ANEW, path,
-              !size ? "an empty file" : root && at == size ? "another value" : root ? "more text" : "an error", line);
+              !size                ? "an empty file"
+              : root && at == size ? "another value"
+              : root               ? "more text"
+                                   : "an error",
+              line);
     cJSON_Delete(root);
     return NULL;
 }
 
-bool bp_manifest_parse(const char *path, const char *text, size_t size, struct bp_manifest *out, struct bp_refusal *why)
+bool bp_manifest_parse(const char *path, const char *text, size_t size, struct bp_manifest *out,
+                       struct bp_refusal *why)
 {
     const char *ignored = NULL;
     cJSON *root = NULL;
@@ -261,9 +293,11 @@ bool bp_manifest_parse(const char *path, const char *text, size_t size, struct b
 
     *out = (struct bp_manifest){0};
     if (size > MAX_SIZE)
-        return bp_broken(why, "%s: too large: expected at most %d bytes, got %zu; " ANEW, path, MAX_SIZE, size);
+        return bp_broken(why, "%s: too large: expected at most %d bytes, got %zu; " ANEW, path,
+                         MAX_SIZE, size);
     good = check_levels(path, text, size, why) && (root = parse_json(path, text, size, why)) &&
-           check_keys(path, root, &ignored, why) && read_keys(path, root, out, why) && place_library(path, out, why);
+           check_keys(path, root, &ignored, why) && read_keys(path, root, out, why) &&
+           place_library(path, out, why);
     if (good && ignored) out->ignored = strdup(ignored);
     cJSON_Delete(root);
     if (!good) bp_manifest_finish(out);
@@ -280,13 +314,20 @@ bool bp_manifest_read(const char *path, struct bp_manifest *out, struct bp_refus
 
     *out = (struct bp_manifest){0};
     if (fd < 0 || fstat(fd, &file))
-        bp_broken(why, "%s: cannot be opened: expected a readable manifest, got \"%s\"; correct its permissions", path, strerror(errno));
+        bp_broken(why,
+                  "%s: cannot be opened: expected a readable manifest, got \"%s\"; correct its "
+                  "permissions",
+                  path, strerror(errno));
     else if (file.st_size > MAX_SIZE)
-        bp_broken(why, "%s: too large: expected at most %d bytes, got %lld; " ANEW, path, MAX_SIZE, (long long)file.st_size);
-    else if (!(text = malloc(MAX_SIZE + 1)))
-        bp_broken(why, "%s: out of memory", path);
-    else if ((size = read(fd, text, MAX_SIZE + 1)) < 0) /* one call gives all of a small regular file */
-        bp_broken(why, "%s: cannot be read: expected a readable manifest, got \"%s\"; correct its permissions", path, strerror(errno));
+        bp_broken(why, "%s: too large: expected at most %d bytes, got %lld; " ANEW, path, MAX_SIZE,
+                  (long long)file.st_size);
+    else if (!(text = malloc(MAX_SIZE + 1))) bp_broken(why, "%s: out of memory", path);
+    else if ((size = read(fd, text, MAX_SIZE + 1)) <
+             0) /* one call gives all of a small regular file */
+        bp_broken(
+            why,
+            "%s: cannot be read: expected a readable manifest, got \"%s\"; correct its permissions",
+            path, strerror(errno));
     else good = bp_manifest_parse(path, text, (size_t)size, out, why);
     free(text);
     if (fd >= 0) close(fd);

@@ -31,7 +31,8 @@ char *bp_path_join(const char *directory, const char *name)
 {
     char *path;
 
-    if (asprintf(&path, "%s%s%s", directory, bp_path_ends(directory, "/") ? "" : "/", name) < 0) return NULL;
+    if (asprintf(&path, "%s%s%s", directory, bp_path_ends(directory, "/") ? "" : "/", name) < 0)
+        return NULL;
     return path;
 }
 
@@ -82,7 +83,9 @@ char *bp_path_own(void)
     char *directory, *own;
 
     /* A relative name was good where the process started; by now it may name anything. */
-    if (!dladdr((void *)(uintptr_t)bp_path_own, &info) || !info.dli_fname || info.dli_fname[0] != '/') return NULL;
+    if (!dladdr((void *)(uintptr_t)bp_path_own, &info) || !info.dli_fname ||
+        info.dli_fname[0] != '/')
+        return NULL;
     directory = bp_path_directory(info.dli_fname);
     if (!directory) return NULL;
     own = realpath(directory, NULL);

@@ -33,7 +33,9 @@ bool bp_absent(struct bp_refusal *why, const char *format, ...)
 
 const char *bp_quote(struct bp_quote *quote, const char *text)
 {
-    enum { MAX = sizeof quote->text - sizeof "\"...\"" };
+    enum {
+        MAX = sizeof quote->text - sizeof "\"...\""
+    };
     char *to = quote->text;
     size_t n = 0;
 

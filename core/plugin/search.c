@@ -17,11 +17,13 @@ struct search {
 /* The system's own directories. */
 static const char *const system_directories[] = {"/usr/lib/backplane", "/usr/local/lib/backplane"};
 
-/* Whether a sound manifest of that name was found before. (Nothing is loaded while the search goes on.) */
+/* Whether a sound manifest of that name was found before. (Nothing is loaded while the search
+ * goes on.) */
 static const struct bp_plugin_entry *find_entry(const struct bp_core *core, const char *name)
 {
     for (uint32_t i = 0; i < core->n_entry; i++)
-        if (core->entry[i]->state == BP_PLUGIN_UNPROBED && !strcmp(core->entry[i]->manifest.name, name))
+        if (core->entry[i]->state == BP_PLUGIN_UNPROBED &&
+            !strcmp(core->entry[i]->manifest.name, name))
             return core->entry[i];
     return NULL;
 }
@@ -29,9 +31,12 @@ static const struct bp_plugin_entry *find_entry(const struct bp_core *core, cons
 /* What can be said of a plugin whose manifest cannot be used. */
 static bool guess_manifest(struct bp_plugin_entry *entry)
 {
-    entry->manifest = (struct bp_manifest){.name = bp_path_guess(entry->manifest_path), .kind = strdup(""),
-                                           .version = strdup(""), .library = strdup("")};
-    return entry->manifest.name && entry->manifest.kind && entry->manifest.version && entry->manifest.library;
+    entry->manifest = (struct bp_manifest){.name = bp_path_guess(entry->manifest_path),
+                                           .kind = strdup(""),
+                                           .version = strdup(""),
+                                           .library = strdup("")};
+    return entry->manifest.name && entry->manifest.kind && entry->manifest.version &&
+           entry->manifest.library;
 }
 
 /* Whether the entry is to be listed. */
@@ -41,13 +46,14 @@ static bool is_wanted(struct search *s, const struct bp_plugin_entry *entry)
     const char *name = entry->manifest.name;
 
     if (!bp_select_match(s->globs, name)) {
-        bp_core_log(s->core, BP_LOG_INFO, "%s: not selected by %s=%s", entry->manifest_path, s->globs_from, s->globs);
+        bp_core_log(s->core, BP_LOG_INFO, "%s: not selected by %s=%s", entry->manifest_path,
+                    s->globs_from, s->globs);
         return false;
     }
     before = find_entry(s->core, name);
     if (!before) return true;
-    bp_core_log(s->core, BP_LOG_INFO, "%s: plugin %s was found before, in %s, which counts", entry->manifest_path, name,
-                before->manifest_path);
+    bp_core_log(s->core, BP_LOG_INFO, "%s: plugin %s was found before, in %s, which counts",
+                entry->manifest_path, name, before->manifest_path);
     return false;
 }
 
@@ -68,14 +74,17 @@ static void found_manifest(struct search *s, const char *path)
     if (good) entry->step = BP_STEP_MANIFEST;
     good = good && bp_manifest_read(path, &entry->manifest, &why);
     if (good) entry->step = BP_STEP_FILE; /* loading begins there */
-    if (!good && !guess_manifest(entry)) s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
+    if (!good && !guess_manifest(entry))
+        s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
 
     if (good) listed = is_wanted(s, entry);
     else listed = !s->status && bp_select_match(s->globs, entry->manifest.name);
     if (listed && !good) bp_plugin_settle(entry, &why);
     if (listed && entry->manifest.ignored)
-        bp_core_log(s->core, BP_LOG_WARN, "%s: the key %s is not known and has no effect; correct its spelling or remove it", path,
-                    entry->manifest.ignored);
+        bp_core_log(
+            s->core, BP_LOG_WARN,
+            "%s: the key %s is not known and has no effect; correct its spelling or remove it",
+            path, entry->manifest.ignored);
     if (listed) {
         pthread_mutex_lock(&s->core->lock);
         s->status = bp_plugin_entry_append(s->core, entry, &index);
@@ -121,8 +130,8 @@ static bool list_directory(const char *path, char ***out_names, size_t *out_coun
     return true;
 }
 
-/* The manifests in a directory, then, if deep, those in its own directories. own: the directory is ours,
- * and so are links in it: they are followed before anything is checked. */
+/* The manifests in a directory, then, if deep, those in its own directories. own: the directory
+ * is ours, and so are links in it: they are followed before anything is checked. */
 static void search_directory(struct search *s, const char *path, bool own, bool deep)
 {
     char *resolved = own ? realpath(path, NULL) : NULL;
@@ -132,7 +141,9 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
     if (resolved) path = resolved;
     if (!list_directory(path, &names, &count)) {
         if (errno != ENOENT)
-            bp_core_log(s->core, BP_LOG_WARN, "%s: cannot be searched for plugins: expected a directory, got \"%s\"; correct it or leave it out",
+            bp_core_log(s->core, BP_LOG_WARN,
+                        "%s: cannot be searched for plugins: expected a directory, got \"%s\"; "
+                        "correct it or leave it out",
                         path, strerror(errno));
         free(resolved);
         return;
@@ -144,7 +155,8 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
             struct stat file;
 
             if (full && manifest) found_manifest(s, full);
-            else if (full && !(own ? stat : lstat)(full, &file) && S_ISDIR(file.st_mode)) search_directory(s, full, own, false);
+            else if (full && !(own ? stat : lstat)(full, &file) && S_ISDIR(file.st_mode))
+                search_directory(s, full, own, false);
             free(full);
         }
     }
@@ -153,7 +165,8 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
     free(resolved);
 }
 
-/* Directories with ':' between. Relative ones would mean the current directory: they get one warning. */
+/* Directories with ':' between. Relative ones would mean the current directory: they get one
+ * warning. */
 static void search_list(struct search *s, const char *list, const char *from)
 {
     bool warned = false;
@@ -165,7 +178,9 @@ static void search_list(struct search *s, const char *list, const char *from)
         if (!clean) s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
         else if (word[0] == '/' && !bp_path_climbs(clean)) search_directory(s, clean, false, true);
         else if (!warned) {
-            bp_core_log(s->core, BP_LOG_WARN, "%s: an entry is passed over: expected absolute directories without \"..\", got \"%s\"; write it out",
+            bp_core_log(s->core, BP_LOG_WARN,
+                        "%s: an entry is passed over: expected absolute directories without "
+                        "\"..\", got \"%s\"; write it out",
                         from, word);
             warned = true;
         }
@@ -173,7 +188,10 @@ static void search_list(struct search *s, const char *list, const char *from)
         free(word);
         list += length;
         if (*list == ':' && !list[1] && !warned)
-            bp_core_log(s->core, BP_LOG_WARN, "%s: an entry is passed over: expected absolute directories without \"..\", got \"\"; write it out", from);
+            bp_core_log(s->core, BP_LOG_WARN,
+                        "%s: an entry is passed over: expected absolute directories without "
+                        "\"..\", got \"\"; write it out",
+                        from);
         list += *list == ':';
     }
 }
@@ -184,7 +202,9 @@ static void search_own(struct search *s)
 
     if (path) search_directory(s, path, true, true);
     else if (!own)
-        bp_core_log(s->core, BP_LOG_WARN, "libbackplane was loaded by a relative path: expected an absolute one, to search the directory beside it; make LD_LIBRARY_PATH absolute");
+        bp_core_log(s->core, BP_LOG_WARN,
+                    "libbackplane was loaded by a relative path: expected an absolute one, to "
+                    "search the directory beside it; make LD_LIBRARY_PATH absolute");
     free(path);
     free(own);
 }
@@ -199,14 +219,17 @@ static void warn_unmatched(struct search *s)
         for (uint32_t e = 0; e < s->core->n_entry && !match; e++)
             match = bp_select_match(glob, s->core->entry[e]->manifest.name);
         if (!match)
-            bp_core_log(s->core, BP_LOG_WARN, "%s: \"%s\" selects no plugin: expected the name of one that is installed, got none that matches; bp list shows all, with %s unset",
+            bp_core_log(s->core, BP_LOG_WARN,
+                        "%s: \"%s\" selects no plugin: expected the name of one that is installed, "
+                        "got none that matches; bp list shows all, with %s unset",
                         s->globs_from, glob, s->globs_from);
     }
 }
 
 enum bp_status bp_plugin_search(struct bp_core *core)
 {
-    struct search s = {.core = core, .globs = core->plugins, .globs_from = "plugins of the options"};
+    struct search s = {
+        .core = core, .globs = core->plugins, .globs_from = "plugins of the options"};
 
     if (!s.globs) {
         s.globs = bp_env("BP_PLUGINS");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c: which plugins are wanted. "a*,b,!c": those that match one of the globs without '!' (any, if
- * there is none of these) and none of those with it, in whatever order they stand. */
+/* select.c: which plugins are wanted. "a*,b,!c": those that match one of the globs without '!'
+ * (any, if there is none of these) and none of those with it, in whatever order they stand. */
 #include "loader.h"
 #include <fnmatch.h>
 #include <string.h>
 
-/* The next word of a list, without spaces around it; false at its end. An empty word is passed over. */
+/* The next word of a list, without spaces around it; false at its end. An empty word is passed
+ * over. */
 static bool next(const char **list, char out[64])
 {
     while (*list && **list) {

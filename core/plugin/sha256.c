@@ -29,7 +29,8 @@ static void block(uint32_t state[8], const uint8_t *at)
     uint32_t w[64], s[8];
 
     for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)at[4 * i] << 24 | (uint32_t)at[4 * i + 1] << 16 | (uint32_t)at[4 * i + 2] << 8 | at[4 * i + 3];
+        w[i] = (uint32_t)at[4 * i] << 24 | (uint32_t)at[4 * i + 1] << 16 |
+               (uint32_t)at[4 * i + 2] << 8 | at[4 * i + 3];
     for (int i = 16; i < 64; i++)
         w[i] = w[i - 16] + w[i - 7] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
                (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
@@ -38,7 +39,8 @@ static void block(uint32_t state[8], const uint8_t *at)
     for (int i = 0; i < 64; i++) {
         uint32_t choose = (s[4] & s[5]) ^ (~s[4] & s[6]);
         uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t t1 = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choose + k[i] + w[i];
+        uint32_t t1 = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choose + k[i] +
+                      w[i];
         uint32_t t2 = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + majority;
 
         memmove(s + 1, s, 7 * sizeof *s);
@@ -65,8 +67,11 @@ static ssize_t read_all(int fd, uint8_t *to, size_t size)
 
 bool bp_sha256_fd(int fd, char out[65])
 {
-    enum { CHUNK = 1 << 16 };
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    enum {
+        CHUNK = 1 << 16
+    };
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     uint8_t *data = malloc(CHUNK + 128); /* room for the padding */
     uint64_t size = 0;
     ssize_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c: reads what a plugin says of itself, believing nothing before it is checked, and copies its
- * tables into the core's own shape: what is missing at their end becomes NULL, what is newer than this
- * core is cut off. After this the core knows one shape only. */
+/* table.c: reads what a plugin says of itself, believing nothing before it is checked, and copies
+ * its tables into the core's own shape: what is missing at their end becomes NULL, what is newer
+ * than this core is cut off. After this the core knows one shape only. */
 #include "loader.h"
 #include <backplane/call.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #define END(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)
 
 enum {
-    MAX_TABLE = 4096,       /* bytes; a larger one is no table */
-    MAX_ROWS = 1 << 20,     /* kernel rows of one plugin */
+    MAX_TABLE = 4096,   /* bytes; a larger one is no table */
+    MAX_ROWS = 1 << 20, /* kernel rows of one plugin */
     SANITIZERS = BP_BUILD_ASAN | BP_BUILD_TSAN,
 };
 
@@ -21,14 +21,18 @@ static const char *library(const struct bp_load *load)
     return load->entry->manifest.library;
 }
 
-/* Copies a table that begins with its size. required: the bytes that version 0.1 cannot do without. */
-static bool copy_table(struct bp_load *load, const char *name, const void *table, size_t required, void *out, size_t out_size)
+/* Copies a table that begins with its size. required: the bytes that version 0.1 cannot do
+ * without. */
+static bool copy_table(struct bp_load *load, const char *name, const void *table, size_t required,
+                       void *out, size_t out_size)
 {
     size_t size;
 
     memcpy(&size, table, sizeof size);
     if (size < required || size > MAX_TABLE || size % sizeof(void *))
-        return bp_broken(&load->why, "%s: the size of its struct %s makes no sense: expected %zu to %d bytes, got %zu; set size to sizeof the struct",
+        return bp_broken(&load->why,
+                         "%s: the size of its struct %s makes no sense: expected %zu to %d bytes, "
+                         "got %zu; set size to sizeof the struct",
                          library(load), name, required, MAX_TABLE, size);
     memcpy(out, table, size < out_size ? size : out_size);
     memcpy(out, &out_size, sizeof out_size);
@@ -37,7 +41,9 @@ static bool copy_table(struct bp_load *load, const char *name, const void *table
 
 static const char *sanitizer_name(uint32_t build)
 {
-    return build & BP_BUILD_ASAN ? "AddressSanitizer" : build & BP_BUILD_TSAN ? "ThreadSanitizer" : "no sanitizer";
+    return build & BP_BUILD_ASAN   ? "AddressSanitizer"
+           : build & BP_BUILD_TSAN ? "ThreadSanitizer"
+                                   : "no sanitizer";
 }
 
 static bool check_names(struct bp_load *load)
@@ -46,39 +52,58 @@ static bool check_names(struct bp_load *load)
     struct bp_quote quote;
 
     if (!plugin->name || !bp_name_fits(plugin->name))
-        return bp_broken(&load->why, "%s: its name cannot be used: expected lower-case letters, digits and '_', at most 63, got %s; rename it",
+        return bp_broken(&load->why,
+                         "%s: its name cannot be used: expected lower-case letters, digits and "
+                         "'_', at most 63, got %s; rename it",
                          library(load), bp_quote(&quote, plugin->name));
     if (!plugin->kind || !bp_name_fits(plugin->kind))
-        return bp_broken(&load->why, "%s: its device kind cannot be used: expected lower-case letters, digits and '_', at most 63, got %s; rename it",
+        return bp_broken(&load->why,
+                         "%s: its device kind cannot be used: expected lower-case letters, digits "
+                         "and '_', at most 63, got %s; rename it",
                          library(load), bp_quote(&quote, plugin->kind));
     if (!plugin->version || !bp_version_fits(plugin->version))
-        return bp_broken(&load->why, "%s: its version cannot be used: expected 1 to 63 characters without spaces, got %s; correct it",
+        return bp_broken(&load->why,
+                         "%s: its version cannot be used: expected 1 to 63 characters without "
+                         "spaces, got %s; correct it",
                          library(load), bp_quote(&quote, plugin->version));
     return true;
 }
 
-/* The order is the point: nothing but size and abi_major is read before both are right, for in another
- * major the rest may be anything. */
+/* The order is the point: nothing but size and abi_major is read before both are right, for in
+ * another major the rest may be anything. */
 bool bp_table_check(struct bp_load *load)
 {
     struct bp_plugin *plugin = &load->entry->plugin;
 
-    if (load->table->size >= END(bp_plugin, abi_major) && load->table->size <= MAX_TABLE && load->table->abi_major != BP_ABI_MAJOR)
-        return bp_broken(&load->why, "%s: of another plugin ABI: expected major %d, got %u; install the build for this version",
+    if (load->table->size >= END(bp_plugin, abi_major) && load->table->size <= MAX_TABLE &&
+        load->table->abi_major != BP_ABI_MAJOR)
+        return bp_broken(&load->why,
+                         "%s: of another plugin ABI: expected major %d, got %u; install the build "
+                         "for this version",
                          library(load), BP_ABI_MAJOR, load->table->abi_major);
-    if (!copy_table(load, "bp_plugin", load->table, END(bp_plugin, runtime), plugin, sizeof *plugin)) return false;
+    if (!copy_table(load, "bp_plugin", load->table, END(bp_plugin, runtime), plugin,
+                    sizeof *plugin))
+        return false;
     if (plugin->needs_minor > BP_ABI_MINOR)
-        return bp_broken(&load->why, "%s: needs a newer core: expected ABI %d.%d or less, got %d.%u; install a newer libbackplane",
-                         library(load), BP_ABI_MAJOR, BP_ABI_MINOR, BP_ABI_MAJOR, plugin->needs_minor);
+        return bp_broken(&load->why,
+                         "%s: needs a newer core: expected ABI %d.%d or less, got %d.%u; install a "
+                         "newer libbackplane",
+                         library(load), BP_ABI_MAJOR, BP_ABI_MINOR, BP_ABI_MAJOR,
+                         plugin->needs_minor);
     if ((plugin->build & SANITIZERS) != (BP_BUILD_FLAGS & SANITIZERS))
-        return bp_broken(&load->why, "%s: built with another sanitizer: expected %s, got %s; build plugin and core alike", library(load),
-                         sanitizer_name(BP_BUILD_FLAGS), sanitizer_name(plugin->build));
+        return bp_broken(
+            &load->why,
+            "%s: built with another sanitizer: expected %s, got %s; build plugin and core alike",
+            library(load), sanitizer_name(BP_BUILD_FLAGS), sanitizer_name(plugin->build));
     if (!check_names(load)) return false;
     if (!plugin->create || !plugin->destroy)
-        return bp_broken(&load->why, "%s: a required callback is missing: expected %s, got NULL; write it", library(load),
-                         plugin->create ? "destroy" : "create");
+        return bp_broken(&load->why,
+                         "%s: a required callback is missing: expected %s, got NULL; write it",
+                         library(load), plugin->create ? "destroy" : "create");
     if (!plugin->runtime)
-        return bp_broken(&load->why, "%s: a required interface is missing: expected runtime, got NULL; write it", library(load));
+        return bp_broken(
+            &load->why, "%s: a required interface is missing: expected runtime, got NULL; write it",
+            library(load));
     return true;
 }
 
@@ -119,15 +144,21 @@ bool bp_table_manifest(struct bp_load *load)
         {"device kind", manifest->kind, plugin->kind},
     };
 
-    if (!*path) return take_words(load) || bp_broken(&load->why, "%s: out of memory", library(load));
+    if (!*path)
+        return take_words(load) || bp_broken(&load->why, "%s: out of memory", library(load));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (strcmp(said[i].expected, said[i].got))
-            return bp_broken(&load->why, "%s: its %s is not what the manifest %s says: expected \"%s\", got \"%s\"; write it anew with: bp manifest %s",
-                             library(load), said[i].what, path, said[i].expected, said[i].got, library(load));
+            return bp_broken(&load->why,
+                             "%s: its %s is not what the manifest %s says: expected \"%s\", got "
+                             "\"%s\"; write it anew with: bp manifest %s",
+                             library(load), said[i].what, path, said[i].expected, said[i].got,
+                             library(load));
     if (manifest->abi_major != plugin->abi_major || manifest->abi_minor != plugin->abi_minor)
-        return bp_broken(&load->why, "%s: its ABI is not what the manifest %s says: expected %u.%u, got %u.%u; write it anew with: bp manifest %s",
-                         library(load), path, manifest->abi_major, manifest->abi_minor, plugin->abi_major,
-                         plugin->abi_minor, library(load));
+        return bp_broken(&load->why,
+                         "%s: its ABI is not what the manifest %s says: expected %u.%u, got %u.%u; "
+                         "write it anew with: bp manifest %s",
+                         library(load), path, manifest->abi_major, manifest->abi_minor,
+                         plugin->abi_major, plugin->abi_minor, library(load));
     return true;
 }
 
@@ -135,10 +166,14 @@ struct callback {
     const char *name;
     size_t offset;
 };
-#define CALLBACK(field) {#field, offsetof(struct bp_runtime, field)}
+#define CALLBACK(field) \
+    { \
+#field, offsetof(struct bp_runtime, field) \
+    }
 
 /* The first of n callbacks that is there, or that is missing; NULL: none is. */
-static const char *find_callback(const struct bp_runtime *runtime, const struct callback *list, size_t n, bool there)
+static const char *find_callback(const struct bp_runtime *runtime, const struct callback *list,
+                                 size_t n, bool there)
 {
     for (size_t i = 0; i < n; i++) {
         void (*callback)(void);
@@ -155,29 +190,35 @@ static bool check_group(struct bp_load *load, const struct callback *list, size_
     const char *missing = find_callback(&load->entry->runtime, list, n, false);
 
     if (!there || !missing) return true;
-    return bp_broken(&load->why, "%s: callbacks that belong together are not all there: expected %s beside %s, got NULL; write both or neither",
+    return bp_broken(&load->why,
+                     "%s: callbacks that belong together are not all there: expected %s beside %s, "
+                     "got NULL; write both or neither",
                      library(load), missing, there);
 }
 
 bool bp_table_runtime(struct bp_load *load)
 {
     static const struct callback required[] = {
-        CALLBACK(device_count), CALLBACK(device_properties), CALLBACK(memory_allocate), CALLBACK(memory_free),
-        CALLBACK(copy_in),      CALLBACK(copy_out),          CALLBACK(copy_within),     CALLBACK(synchronize),
+        CALLBACK(device_count), CALLBACK(device_properties), CALLBACK(memory_allocate),
+        CALLBACK(memory_free),  CALLBACK(copy_in),           CALLBACK(copy_out),
+        CALLBACK(copy_within),  CALLBACK(synchronize),
     };
     static const struct callback streams[] = {CALLBACK(stream_create), CALLBACK(stream_destroy)};
-    static const struct callback events[] = {CALLBACK(event_create), CALLBACK(event_destroy), CALLBACK(event_record),
-                                             CALLBACK(event_query), CALLBACK(event_wait)};
+    static const struct callback events[] = {CALLBACK(event_create), CALLBACK(event_destroy),
+                                             CALLBACK(event_record), CALLBACK(event_query),
+                                             CALLBACK(event_wait)};
     struct bp_plugin_entry *entry = load->entry;
     const char *missing;
 
-    if (!copy_table(load, "bp_runtime", entry->plugin.runtime, END(bp_runtime, synchronize), &entry->runtime,
-                    sizeof entry->runtime))
+    if (!copy_table(load, "bp_runtime", entry->plugin.runtime, END(bp_runtime, synchronize),
+                    &entry->runtime, sizeof entry->runtime))
         return false;
     entry->plugin.runtime = &entry->runtime;
     missing = find_callback(&entry->runtime, required, sizeof required / sizeof *required, false);
     if (missing)
-        return bp_broken(&load->why, "%s: a required callback is missing: expected %s, got NULL; write it", library(load), missing);
+        return bp_broken(&load->why,
+                         "%s: a required callback is missing: expected %s, got NULL; write it",
+                         library(load), missing);
     return check_group(load, streams, sizeof streams / sizeof *streams) &&
            check_group(load, events, sizeof events / sizeof *events);
 }
@@ -200,8 +241,10 @@ static bool check_unique(struct bp_load *load)
     qsort(sorted, entry->n_kernel, sizeof *sorted, compare_names);
     for (uint32_t i = 1; i < entry->n_kernel && good; i++)
         if (!strcmp(sorted[i - 1]->name, sorted[i]->name))
-            good = bp_broken(&load->why, "%s: two kernel rows have one name: expected different ones, got %s twice; rename one", library(load),
-                             bp_quote(&quote, sorted[i]->name));
+            good = bp_broken(&load->why,
+                             "%s: two kernel rows have one name: expected different ones, got %s "
+                             "twice; rename one",
+                             library(load), bp_quote(&quote, sorted[i]->name));
     free(sorted);
     return good;
 }
@@ -209,12 +252,16 @@ static bool check_unique(struct bp_load *load)
 static bool check_row(struct bp_load *load, uint32_t index)
 {
     const struct bp_kernel *row = &load->entry->kernel[index];
-    const char *missing = !row->op ? "op" : !row->name || !*row->name ? "name" : !row->launch ? "launch" : NULL;
+    const char *missing = !row->op                    ? "op"
+                          : !row->name || !*row->name ? "name"
+                          : !row->launch              ? "launch"
+                                                      : NULL;
     struct bp_quote quote;
 
     if (!missing) return true;
-    return bp_broken(&load->why, "%s: kernel row %u (%s) is not complete: expected %s, got NULL; fill it in", library(load), index,
-                     bp_quote(&quote, row->name), missing);
+    return bp_broken(&load->why,
+                     "%s: kernel row %u (%s) is not complete: expected %s, got NULL; fill it in",
+                     library(load), index, bp_quote(&quote, row->name), missing);
 }
 
 bool bp_table_kernels(struct bp_load *load)
@@ -224,15 +271,19 @@ bool bp_table_kernels(struct bp_load *load)
     size_t used;
 
     if (!entry->plugin.kernels) return true;
-    if (!copy_table(load, "bp_kernels", entry->plugin.kernels, END(bp_kernels, stride), &load->kernels, sizeof load->kernels))
+    if (!copy_table(load, "bp_kernels", entry->plugin.kernels, END(bp_kernels, stride),
+                    &load->kernels, sizeof load->kernels))
         return false;
     entry->plugin.kernels = NULL; /* only the rows are of use from now on */
     if (!kernels->count) return true;
     if (!kernels->first || kernels->count > MAX_ROWS || kernels->stride < END(bp_kernel, launch) ||
         kernels->stride > MAX_TABLE || kernels->stride % sizeof(void *))
-        return bp_broken(&load->why, "%s: its kernel rows cannot be walked: expected first, count up to %d, stride %zu to %d, got %s, %zu, %zu; set stride to sizeof(struct bp_kernel)",
-                         library(load), MAX_ROWS, END(bp_kernel, launch), MAX_TABLE, kernels->first ? "first" : "NULL",
-                         kernels->count, kernels->stride);
+        return bp_broken(
+            &load->why,
+            "%s: its kernel rows cannot be walked: expected first, count up to %d, stride %zu to "
+            "%d, got %s, %zu, %zu; set stride to sizeof(struct bp_kernel)",
+            library(load), MAX_ROWS, END(bp_kernel, launch), MAX_TABLE,
+            kernels->first ? "first" : "NULL", kernels->count, kernels->stride);
 
     entry->kernel = calloc(kernels->count, sizeof *entry->kernel);
     entry->kernel_row = calloc(kernels->count, sizeof *entry->kernel_row);

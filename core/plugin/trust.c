@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trust.c: who could have written a file, asked before anything of it is used.
  *
- * The rule is about the path, not about one open file: if the file and every directory above it belong
- * to root or to the user of this process, and nobody else can write to them, then nobody else can put
- * another file in its place between the check and the use, nor another library beside it. Links are
- * refused, since each would need the same question asked of where it leads. */
+ * The rule is about the path, not about one open file: if the file and every directory above it
+ * belong to root or to the user of this process, and nobody else can write to them, then nobody
+ * else can put another file in its place between the check and the use, nor another library
+ * beside it. Links are refused, since each would need the same question asked of where it leads. */
 #include "loader.h"
 #include <errno.h>
 #include <grp.h>
@@ -14,8 +14,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Whether gid is the user's own group, of the user's own name and with no other member: distributions
- * that make one for each user let new files be writable by it. Not asked in a set-uid process. */
+/* Whether gid is the user's own group, of the user's own name and with no other member:
+ * distributions that make one for each user let new files be writable by it. Not asked in a
+ * set-uid process. */
 static bool private_group(gid_t gid)
 {
     char user_text[4096], group_text[4096];
@@ -23,9 +24,11 @@ static bool private_group(gid_t gid)
     struct group group, *got_group;
 
     if (getauxval(AT_SECURE)) return false;
-    if (getpwuid_r(geteuid(), &user, user_text, sizeof user_text, &got_user) || !got_user) return false;
+    if (getpwuid_r(geteuid(), &user, user_text, sizeof user_text, &got_user) || !got_user)
+        return false;
     if (user.pw_gid != gid) return false;
-    if (getgrgid_r(gid, &group, group_text, sizeof group_text, &got_group) || !got_group) return false;
+    if (getgrgid_r(gid, &group, group_text, sizeof group_text, &got_group) || !got_group)
+        return false;
     if (strcmp(group.gr_name, user.pw_name)) return false;
     for (char **member = group.gr_mem; *member; member++)
         if (strcmp(*member, user.pw_name)) return false;
@@ -38,7 +41,9 @@ static bool refuse_link(const char *path, const char *part, struct bp_refusal *w
     ssize_t length = readlink(part, to, sizeof to - 1);
 
     to[length < 0 ? 0 : length] = 0;
-    bp_broken(why, "%s: %s is a symbolic link: expected a path without links, got a link to %s; name %s instead",
+    bp_broken(why,
+              "%s: %s is a symbolic link: expected a path without links, got a link to %s; name %s "
+              "instead",
               path, part, to, full ? full : "what it should lead to");
     free(full);
     return false;
@@ -51,27 +56,39 @@ static bool check_part(const char *path, const char *part, bool last, bool holds
     mode_t others;
 
     if (lstat(part, file))
-        return bp_broken(why, "%s: %s cannot be examined: expected a %s, got \"%s\"; install it there or correct the path",
+        return bp_broken(why,
+                         "%s: %s cannot be examined: expected a %s, got \"%s\"; install it there "
+                         "or correct the path",
                          path, part, last ? "regular file" : "directory", strerror(errno));
     if (S_ISLNK(file->st_mode)) return refuse_link(path, part, why);
     if (last ? !S_ISREG(file->st_mode) : !S_ISDIR(file->st_mode))
-        return bp_broken(why, "%s: %s is of the wrong type: expected a %s, got %s; correct the path", path, part,
-                         last ? "regular file" : "directory",
-                         S_ISDIR(file->st_mode) ? "a directory" : S_ISREG(file->st_mode) ? "a regular file" : "a special file");
+        return bp_broken(why,
+                         "%s: %s is of the wrong type: expected a %s, got %s; correct the path",
+                         path, part, last ? "regular file" : "directory",
+                         S_ISDIR(file->st_mode)   ? "a directory"
+                         : S_ISREG(file->st_mode) ? "a regular file"
+                                                  : "a special file");
 
     if (file->st_uid != 0 && file->st_uid != geteuid())
-        return bp_broken(why, "%s: %s belongs to another user: expected user 0 or %u, got user %u; install the plugin as root or as yourself",
+        return bp_broken(why,
+                         "%s: %s belongs to another user: expected user 0 or %u, got user %u; "
+                         "install the plugin as root or as yourself",
                          path, part, (unsigned)geteuid(), (unsigned)file->st_uid);
 
     others = file->st_mode & (S_IWGRP | S_IWOTH);
     if (others == S_IWGRP && private_group(file->st_gid)) others = 0;
-    /* In a sticky directory only its owner and theirs can replace what root or the user owns, which the
-     * next component is asked for. But anyone can put a library beside the plugin there. */
+    /* In a sticky directory only its owner and theirs can replace what root or the user owns,
+     * which the next component is asked for. But anyone can put a library beside the plugin
+     * there. */
     if (others && S_ISDIR(file->st_mode) && file->st_mode & S_ISVTX && !holds) others = 0;
     if (!others) return true;
-    return bp_broken(why, "%s: %s can be changed by other users: expected mode %04o, got %04o; %s %s", path, part,
-                     (unsigned)(file->st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH)), (unsigned)(file->st_mode & 07777),
-                     file->st_mode & S_ISVTX ? "keep plugins in a directory of their own, not in" : "run: chmod go-w", part);
+    return bp_broken(why,
+                     "%s: %s can be changed by other users: expected mode %04o, got %04o; %s %s",
+                     path, part, (unsigned)(file->st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH)),
+                     (unsigned)(file->st_mode & 07777),
+                     file->st_mode & S_ISVTX ? "keep plugins in a directory of their own, not in"
+                                             : "run: chmod go-w",
+                     part);
 }
 
 bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *why)
@@ -83,7 +100,9 @@ bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *
 
     if (!part) return bp_broken(why, "%s: out of memory", path);
     if (path[0] != '/' || bp_path_climbs(path))
-        good = bp_broken(why, "%s: its path does not lead down from the root: expected an absolute path without \"..\", got \"%s\"; write it out",
+        good = bp_broken(why,
+                         "%s: its path does not lead down from the root: expected an absolute path "
+                         "without \"..\", got \"%s\"; write it out",
                          path, path);
 
     /* "/", "/a", "/a/b": each prefix that ends before a '/', and the whole. */

@@ -16,12 +16,8 @@ static const struct command {
     {"doctor", bp_cmd_doctor, "[NAME|PATH]", "why a plugin does not work, and what to do"},
     {"ops", bp_cmd_ops, "[--device DEV]", "the operators, and what a device has kernels for"},
     {"manifest", bp_cmd_manifest, "FILE.so", "write the manifest that announces a plugin"},
-#ifdef BP_WITH_CONFORM
     {"conform", bp_cmd_conform, "DEV", "test a device against the references"},
-#endif
-#ifdef BP_WITH_BENCH
     {"bench", bp_cmd_bench, "DEV", "measure a device"},
-#endif
     {"probe-plugin", bp_cmd_probe_plugin, NULL, NULL},
     {"read-plugin", bp_cmd_read_plugin, NULL, NULL},
 };

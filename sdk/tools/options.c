@@ -57,20 +57,27 @@ static char *option_text(const struct bp_option *o)
                           o->value ? o->value : "");
 }
 
-static void print_help(const struct bp_usage *usage)
+/* "usage: bp CMD WORDS [--option VALUE] ...", broken between options only. */
+static void print_synopsis(const struct bp_usage *usage)
 {
-    char *line = bp_text_format("usage: bp %s%s%s", usage->command, usage->words ? " " : "",
-                                usage->words ? usage->words : "");
+    enum { WIDTH = 90 };
+    int column = printf("usage: bp %s", usage->command);
 
+    if (usage->words) column += printf(" %s", usage->words);
     for (const struct bp_option *o = usage->options; o->name; o++) {
-        char *more = bp_text_format("%s [--%s%s%s]%s", line, o->name, o->value ? " " : "",
+        char *text = bp_text_format("[--%s%s%s]%s", o->name, o->value ? " " : "",
                                     o->value ? o->value : "",
                                     o->kind == BP_OPTION_TEXTS ? "..." : "");
-        free(line);
-        line = more;
+        if (column + 1 + (int)strlen(text) > WIDTH) column = printf("\n         ") - 1;
+        column += printf(" %s", text);
+        free(text);
     }
-    bp_text_print(stdout, 0, line);
-    free(line);
+    printf("\n");
+}
+
+static void print_help(const struct bp_usage *usage)
+{
+    print_synopsis(usage);
     printf("\n");
     bp_text_print(stdout, 2, usage->about);
     printf("\n");

@@ -11,9 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bp_refusal why = {0};
 
     if (bp_manifest_parse("/d/bp_fuzz.json", (const char *)data, size, &manifest, &why)) {
-        if (why.text || !bp_name_fits(manifest.name) || !bp_name_fits(manifest.kind) || !bp_version_fits(manifest.version))
+        if (why.text || !bp_name_fits(manifest.name) || !bp_name_fits(manifest.kind) ||
+            !bp_version_fits(manifest.version))
             abort();
-        if (manifest.library[0] != '/' || bp_path_climbs(manifest.library) || !bp_path_ends(manifest.library, ".so")) abort();
+        if (manifest.library[0] != '/' || bp_path_climbs(manifest.library) ||
+            !bp_path_ends(manifest.library, ".so"))
+            abort();
         bp_manifest_finish(&manifest);
     } else if (!why.text || strncmp(why.text, "/d/bp_fuzz.json: ", 17) || manifest.name) abort();
     free(why.text);
@@ -21,10 +24,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 const char *const bp_fuzz_seeds[] = {
-    "{\"manifest\": 1, \"name\": \"a\", \"kind\": \"b\", \"library\": \"bp_c.so\", \"abi\": {\"major\": 0, \"minor\": 1}, "
+    "{\"manifest\": 1, \"name\": \"a\", \"kind\": \"b\", \"library\": \"bp_c.so\", \"abi\": "
+    "{\"major\": 0, \"minor\": 1}, "
     "\"version\": \"1\"}",
-    "{\"manifest\": 1, \"name\": \"x_1\", \"kind\": \"x\", \"library\": \"/l/bp_x.so\", \"abi\": {\"major\": 0, \"minor\": 1}, "
-    "\"version\": \"1.2.3-rc1\", \"priority\": -100, \"cpu_features\": [\"avx2\", \"fma\"], \"sha256\": "
+    "{\"manifest\": 1, \"name\": \"x_1\", \"kind\": \"x\", \"library\": \"/l/bp_x.so\", \"abi\": "
+    "{\"major\": 0, \"minor\": 1}, "
+    "\"version\": \"1.2.3-rc1\", \"priority\": -100, \"cpu_features\": [\"avx2\", \"fma\"], "
+    "\"sha256\": "
     "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}",
     "{\"manifest\": 1, \"name\": \"\\u0061\\n\\ud83d\\ude00\", \"manifest\": 1}",
     "[[[[{\"a\": [true, false, null, 1e999, -0.5e-3]}]]]]",

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutate.c: drives a fuzzer without libFuzzer: FUZZER [SECONDS [SEED]]. Mutates the seeds and what came
- * of them; blind to coverage, but the same for the same seed, and there in every build. */
+/* mutate.c: drives a fuzzer without libFuzzer: FUZZER [SECONDS [SEED]]. Mutates the seeds and
+ * what came of them; blind to coverage, but the same for the same seed, and there in every
+ * build. */
 #include "fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { POOL = 64, MAX = 1 << 17 };
+enum {
+    POOL = 64,
+    MAX = 1 << 17
+};
 
 static struct {
     uint8_t *data;
@@ -32,7 +36,8 @@ static size_t below(size_t n)
 /* One change to size bytes in a buffer of MAX; the new size. */
 static size_t mutate(uint8_t *data, size_t size)
 {
-    static const char *const words[] = {"\"", "{", "}", "[", "]", ",", ":", "\\u0000", "null", "1e308", "-1", "..", "/", "\n"};
+    static const char *const words[] = {"\"",      "{",    "}",     "[",  "]",  ",", ":",
+                                        "\\u0000", "null", "1e308", "-1", "..", "/", "\n"};
     size_t at = below(size + 1), n;
     const char *word;
 
@@ -59,14 +64,14 @@ static size_t mutate(uint8_t *data, size_t size)
         memmove(data + at + n, data + at, size - at);
         memcpy(data + at, word, n);
         return size + n;
-    default: /* the end is lost */
-        return below(8) ? size : at;
+    default: /* the end is lost */ return below(8) ? size : at;
     }
 }
 
 static void run(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size ? size : 1); /* of exact size, so that a sanitizer sees a step too far */
+    uint8_t *exact = malloc(size ? size
+                                 : 1); /* of exact size, so that a sanitizer sees a step too far */
 
     if (!exact) abort();
     memcpy(exact, data, size);
@@ -113,7 +118,8 @@ int main(int argc, char **argv)
             pool[from].size = size;
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec) < seconds);
+    } while ((double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec) <
+             seconds);
     for (size_t i = 0; i < filled; i++) free(pool[i].data);
     printf("%llu inputs from seed %llu\n", (unsigned long long)runs, (unsigned long long)seed);
     return 0;

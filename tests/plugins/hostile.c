@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostile.c: a tiny sound plugin over host memory, and with -DHOSTILE_... one of the many ways to be
- * none. Built once for each case: see meson.build. The tests give each to the loader, to `bp doctor` and
- * to `bp list --probe`. PLUGIN_NAME is its name and its device kind. */
+/* hostile.c: a tiny sound plugin over host memory, or one of the many ways to be none:
+ * PLUGIN_NAME, which is its name and its device kind, says which. Built once for each case: see
+ * meson.build. The tests give each to the loader, to `bp doctor` and to `bp list --probe`. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define IS(name) (!strcmp(PLUGIN_NAME, "h_" name))
 #define POISON ((void *)(uintptr_t)8) /* not NULL, and a crash for who uses it */
 
 #ifdef HOSTILE_UNDEFINED_SYMBOL
@@ -30,17 +31,15 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
 {
     struct device *self;
 
-#ifdef HOSTILE_CREATE_FAILS
-    bp_log(host, BP_LOG_ERROR, "before I fail I complain at error level, too");
-    return bp_fail(host, BP_ERR_DEVICE, "the driver answered -13: permission denied");
-#elif defined(HOSTILE_CREATE_SILENT)
-    (void)host;
-    return (enum bp_status)77;
-#elif defined(HOSTILE_CREATE_ABSENT)
-    return bp_fail(host, BP_ERR_ABSENT, "libhostile.so.2: no such library");
-#elif defined(HOSTILE_CREATE_SIGNAL)
-    abort();
-#endif
+    if (IS("create_fails")) {
+        bp_log(host, BP_LOG_ERROR, "before I fail I complain at error level, too");
+        return bp_fail(host, BP_ERR_DEVICE, "the driver answered -13: permission denied");
+    }
+    if (IS("create_silent")) return (enum bp_status)77;
+    if (IS("create_absent"))
+        return bp_fail(host, BP_ERR_ABSENT, "libhostile.so.2: no such library");
+    if (IS("create_signal")) abort();
+
     self = host->allocate(host->ctx, sizeof *self, sizeof(void *));
     if (!self) return bp_fail(host, BP_ERR_MEMORY, "no memory for an instance");
     self->host = host;
@@ -66,21 +65,13 @@ static void destroy(void *self)
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
     (void)self;
-#ifdef HOSTILE_NO_DEVICES
-    *out_count = 0;
-#elif defined(HOSTILE_MANY_DEVICES)
-    *out_count = 4000000000u;
-#else
-    *out_count = 1;
-#endif
-#ifdef HOSTILE_COUNT_FAILS
-    return BP_ERR_DEVICE;
-#else
+    if (IS("count_fails")) return BP_ERR_DEVICE;
+    *out_count = IS("no_devices") ? 0 : IS("many_devices") ? 4000000000u : 1;
     return BP_OK;
-#endif
 }
 
-static enum bp_status device_properties(void *self, uint32_t device, struct bp_device_properties *out)
+static enum bp_status device_properties(void *self, uint32_t device,
+                                        struct bp_device_properties *out)
 {
     (void)self;
     (void)device;
@@ -91,7 +82,8 @@ static enum bp_status device_properties(void *self, uint32_t device, struct bp_d
     return BP_OK;
 }
 
-static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                      struct bp_memory *out)
 {
     const struct bp_host *host = ((struct device *)self)->host;
     void *memory;
@@ -99,7 +91,8 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     (void)device;
     if (space != BP_SPACE_DEVICE) return BP_ERR_UNSUPPORTED;
     memory = aligned_alloc(64, (size + 63) / 64 * 64);
-    if (!memory) return bp_fail(host, BP_ERR_MEMORY, "%llu bytes cannot be had", (unsigned long long)size);
+    if (!memory)
+        return bp_fail(host, BP_ERR_MEMORY, "%llu bytes cannot be had", (unsigned long long)size);
     *out = (struct bp_memory){.handle = memory, .data = memory};
     return BP_OK;
 }
@@ -129,20 +122,11 @@ static enum bp_status synchronize(void *self, uint32_t device, void *stream)
     return BP_OK;
 }
 
-static inline enum bp_status query(void *self, uint32_t device, void *event)
+static enum bp_status query(void *self, uint32_t device, void *event)
 {
     (void)self;
     (void)device;
     (void)event;
-    return BP_OK;
-}
-
-static enum bp_status launch(const struct bp_launch *l)
-{
-    const float *a = l->in[0]->data, *b = l->in[1]->data;
-    float *out = l->out[0]->data;
-
-    for (int64_t i = 0; i < l->out[0]->count; i++) out[i] = a[i] + b[i];
     return BP_OK;
 }
 
@@ -151,7 +135,20 @@ struct wide_row {
     struct bp_kernel row;
     uint64_t mark, more;
 };
-enum { MARK = 0x6d61726b };
+enum {
+    MARK = 0x6d61726b
+};
+
+static enum bp_status launch(const struct bp_launch *l)
+{
+    const float *a = l->in[0]->data, *b = l->in[1]->data;
+    float *out = l->out[0]->data;
+
+    if (IS("wide_rows") && ((const struct wide_row *)l->kernel)->mark != MARK)
+        return BP_ERR_INTERNAL;
+    for (int64_t i = 0; i < l->out[0]->count; i++) out[i] = a[i] + b[i];
+    return BP_OK;
+}
 
 /* A row that ends with launch, the last field that it cannot do without. */
 struct short_row {
@@ -161,11 +158,17 @@ struct short_row {
 #define ADD .op = "add", .types = {BP_M(F32)}, .launch = launch
 static struct bp_kernel rows[] = {
     {ADD, .name = PLUGIN_NAME "_add", .in_known = 2, .out_known = 1},
-    {ADD, .name = PLUGIN_NAME "_elsewhere", .in_known = 2, .out_known = 1, .flags = BP_KERNEL_STRIDED},
+    {ADD, .name = PLUGIN_NAME "_elsewhere", .in_known = 2, .out_known = 1,
+     .flags = BP_KERNEL_STRIDED},
     {ADD, .name = PLUGIN_NAME "_newer", .in_known = 9, .out_known = 1},
-    {.op = "op_of_the_future", .name = PLUGIN_NAME "_future", .types = {BP_M(F32)}, .launch = launch},
+    {.op = "op_of_the_future",
+     .name = PLUGIN_NAME "_future",
+     .types = {BP_M(F32)},
+     .launch = launch},
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum {
+    ROWS = sizeof rows / sizeof *rows
+};
 static struct wide_row wide_rows[ROWS];
 static struct short_row short_rows[ROWS];
 
@@ -174,9 +177,10 @@ static enum bp_status usable(void *self, const struct bp_kernel *kernel)
 {
     const struct bp_host *host = ((struct device *)self)->host;
 
-    if (wide_rows[0].mark && ((const struct wide_row *)kernel)->mark != MARK)
+    if (IS("wide_rows") && ((const struct wide_row *)kernel)->mark != MARK)
         return bp_fail(host, BP_ERR_UNSUPPORTED, "this is not my row");
-    if (kernel->flags & BP_KERNEL_STRIDED) return bp_fail(host, BP_ERR_UNSUPPORTED, "needs a coprocessor of 1989");
+    if (kernel->flags & BP_KERNEL_STRIDED)
+        return bp_fail(host, BP_ERR_UNSUPPORTED, "needs a coprocessor of 1989");
     return BP_OK;
 }
 
@@ -188,51 +192,66 @@ static struct {
     struct bp_runtime runtime;
     void *more[4];
 } runtime = {
-    .runtime = {.size = sizeof(struct bp_runtime), .device_count = device_count, .device_properties = device_properties,
-                .memory_allocate = memory_allocate, .memory_free = memory_free, .copy_in = copy, .copy_out = copy,
-                .copy_within = copy, .synchronize = synchronize},
+    .runtime = {.size = sizeof(struct bp_runtime),
+                .device_count = device_count,
+                .device_properties = device_properties,
+                .memory_allocate = memory_allocate,
+                .memory_free = memory_free,
+                .copy_in = copy,
+                .copy_out = copy,
+                .copy_within = copy,
+                .synchronize = synchronize},
     .more = {POISON, POISON, POISON, POISON},
 };
 static struct {
     struct bp_plugin plugin;
     void *more[4];
 } table = {
-    .plugin = {.size = sizeof(struct bp_plugin), .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR,
-               .build = BP_BUILD_FLAGS, .name = PLUGIN_NAME, .version = "0.1.0", .kind = PLUGIN_NAME, .create = create,
-               .destroy = destroy, .runtime = &runtime.runtime, .kernels = &kernels},
+    .plugin = {.size = sizeof(struct bp_plugin),
+               .abi_major = BP_ABI_MAJOR,
+               .abi_minor = BP_ABI_MINOR,
+               .build = BP_BUILD_FLAGS,
+               .name = PLUGIN_NAME,
+               .version = "0.1.0",
+               .kind = PLUGIN_NAME,
+               .create = create,
+               .destroy = destroy,
+               .runtime = &runtime.runtime,
+               .kernels = &kernels},
     .more = {POISON, POISON, POISON, POISON},
 };
 
 /* Bytes of a struct from field on: what a shorter table does not have is no NULL but anything. */
-#define SHORTEN(object, field) shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
-static inline void shorten(void *object, size_t size, size_t at)
+#define SHORTEN(object, field) \
+    shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
+static void shorten(void *object, size_t size, size_t at)
 {
     memset((char *)object + at, 0x08, size - at);
     memcpy(object, &at, sizeof at);
 }
 
 /* In another major all is different but the first two fields. */
-static inline void become_future(void)
+static void become_future(void)
 {
     memset((char *)&table + sizeof(size_t), 0xff, sizeof table - sizeof(size_t));
     table.plugin.abi_major = BP_ABI_MAJOR + 1;
 }
 
-static inline void widen_rows(void)
+static void widen_rows(void)
 {
     for (int i = 0; i < ROWS; i++) wide_rows[i] = (struct wide_row){.row = rows[i], .mark = MARK};
     kernels.first = &wide_rows[0].row;
     kernels.stride = sizeof *wide_rows;
 }
 
-static inline void shorten_rows(void)
+static void shorten_rows(void)
 {
     for (int i = 0; i < ROWS; i++) memcpy(&short_rows[i], &rows[i], sizeof short_rows[i]);
     kernels.first = (const struct bp_kernel *)(const void *)short_rows;
     kernels.stride = sizeof *short_rows;
 }
 
-static inline void write_for_ever(void)
+static void write_for_ever(void)
 {
     static const char line[] = "I have much to say and no end in mind.\n";
 
@@ -240,59 +259,40 @@ static inline void write_for_ever(void)
     abort(); /* nobody listens any more */
 }
 
-/* The attack. Runs when the library is opened, so that bp_plugin_get stays as pure as it should be. */
+/* The attack. Runs when the library is opened, so that bp_plugin_get stays as pure as it should
+ * be. */
 static void __attribute__((constructor)) prepare(void)
 {
-#if defined(HOSTILE_SHORT_PLUGIN)
-    SHORTEN(table.plugin, kernels);
-#elif defined(HOSTILE_SHORT_TABLES)
-    SHORTEN(table.plugin, ccl);
-    SHORTEN(runtime.runtime, stream_create);
-    SHORTEN(kernels, usable);
-#elif defined(HOSTILE_SHORT_ROWS)
-    shorten_rows();
-#elif defined(HOSTILE_LONG_TABLES)
-    table.plugin.size = sizeof table;
-    runtime.runtime.size = sizeof runtime;
-#elif defined(HOSTILE_WIDE_ROWS)
-    widen_rows();
-#elif defined(HOSTILE_TINY_TABLE)
-    SHORTEN(table.plugin, name);
-#elif defined(HOSTILE_HUGE_TABLE)
-    table.plugin.size = SIZE_MAX / 2;
-#elif defined(HOSTILE_FUTURE_MAJOR)
-    become_future();
-#elif defined(HOSTILE_NEEDS_MINOR)
-    table.plugin.needs_minor = BP_ABI_MINOR + 1;
-#elif defined(HOSTILE_OTHER_SANITIZER)
-    table.plugin.build ^= BP_BUILD_ASAN;
-#elif defined(HOSTILE_BAD_NAME)
-    table.plugin.name = "a/b\n" PLUGIN_NAME;
-#elif defined(HOSTILE_NO_NAME)
-    table.plugin.name = NULL;
-#elif defined(HOSTILE_NO_DESTROY)
-    table.plugin.destroy = NULL;
-#elif defined(HOSTILE_NO_RUNTIME)
-    table.plugin.runtime = NULL;
-#elif defined(HOSTILE_NO_COPY_IN)
-    runtime.runtime.copy_in = NULL;
-#elif defined(HOSTILE_HALF_EVENTS)
-    runtime.runtime.event_query = query;
-#elif defined(HOSTILE_TWIN_ROWS)
-    rows[2].name = rows[0].name;
-#elif defined(HOSTILE_EMPTY_ROW)
-    rows[1].launch = NULL;
-#elif defined(HOSTILE_ODD_STRIDE)
-    kernels.stride = 12;
-#elif defined(HOSTILE_CONSTRUCTOR_SIGNAL)
-    abort();
-#elif defined(HOSTILE_CONSTRUCTOR_EXIT)
-    exit(0); /* success, it claims */
-#elif defined(HOSTILE_CONSTRUCTOR_HANG)
-    for (;;) pause();
-#elif defined(HOSTILE_CONSTRUCTOR_OUTPUT)
-    write_for_ever();
-#endif
+    if (IS("short_plugin")) SHORTEN(table.plugin, kernels);
+    if (IS("short_tables")) {
+        SHORTEN(table.plugin, ccl);
+        SHORTEN(runtime.runtime, stream_create);
+        SHORTEN(kernels, usable);
+    }
+    if (IS("short_rows")) shorten_rows();
+    if (IS("long_tables")) {
+        table.plugin.size = sizeof table;
+        runtime.runtime.size = sizeof runtime;
+    }
+    if (IS("wide_rows")) widen_rows();
+    if (IS("tiny_table")) SHORTEN(table.plugin, name);
+    if (IS("huge_table")) table.plugin.size = SIZE_MAX / 2;
+    if (IS("future_major")) become_future();
+    if (IS("needs_minor")) table.plugin.needs_minor = BP_ABI_MINOR + 1;
+    if (IS("other_sanitizer")) table.plugin.build ^= BP_BUILD_ASAN;
+    if (IS("bad_name")) table.plugin.name = "a/b\n" PLUGIN_NAME;
+    if (IS("no_name")) table.plugin.name = NULL;
+    if (IS("no_destroy")) table.plugin.destroy = NULL;
+    if (IS("no_runtime")) table.plugin.runtime = NULL;
+    if (IS("no_copy_in")) runtime.runtime.copy_in = NULL;
+    if (IS("half_events")) runtime.runtime.event_query = query;
+    if (IS("twin_rows")) rows[2].name = rows[0].name;
+    if (IS("empty_row")) rows[1].launch = NULL;
+    if (IS("odd_stride")) kernels.stride = 12;
+    if (IS("constructor_signal")) abort();
+    if (IS("constructor_exit")) exit(0); /* success, it claims */
+    while (IS("constructor_hang")) pause();
+    if (IS("constructor_output")) write_for_ever();
 }
 
 #ifdef HOSTILE_NO_SYMBOL
@@ -301,10 +301,6 @@ BP_EXPORT const struct bp_plugin *bp_plugin_fetch(void);
 #endif
 const struct bp_plugin *bp_plugin_get(void)
 {
-#ifdef HOSTILE_ENTRY_SIGNAL
-    abort();
-#elif defined(HOSTILE_NULL_TABLE)
-    return NULL;
-#endif
-    return &table.plugin;
+    if (IS("entry_signal")) abort();
+    return IS("null_table") ? NULL : &table.plugin;
 }

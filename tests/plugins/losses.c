@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* losses.c: plugins that take their process with them. No core can catch that in its own process; what
- * is tested here is that nothing of it happens before the plugin is loaded, that each does what it is
- * for (so that the tests of `bp doctor` and of probing test something), and that a child process is a
- * sufficient wall: the good plugin works on. */
+/* losses.c: plugins that take their process with them. No core can catch that in its own process;
+ * what is tested here is that nothing of it happens before the plugin is loaded, that each does
+ * what it is for (so that the tests of `bp doctor` and of probing test something), and that a
+ * child process is a sufficient wall: the good plugin works on. */
 #include <backplane/backplane.h>
 #include <child.h>
 #include <signal.h>
@@ -16,11 +16,17 @@ struct loss {
     int code;
 };
 static const struct loss losses[] = {
-    {"h_constructor_signal", BP_CHILD_SIGNALLED, SIGABRT}, {"h_constructor_exit", BP_CHILD_EXITED, 0},
-    {"h_constructor_hang", BP_CHILD_TIMEOUT, 0},           {"h_constructor_output", BP_CHILD_OUTPUT, 0},
-    {"h_entry_signal", BP_CHILD_SIGNALLED, SIGABRT},       {"h_create_signal", BP_CHILD_SIGNALLED, SIGABRT},
+    {"h_constructor_signal", BP_CHILD_SIGNALLED, SIGABRT},
+    {"h_constructor_exit", BP_CHILD_EXITED, 0},
+    {"h_constructor_hang", BP_CHILD_TIMEOUT, 0},
+    {"h_constructor_output", BP_CHILD_OUTPUT, 0},
+    {"h_entry_signal", BP_CHILD_SIGNALLED, SIGABRT},
+    {"h_create_signal", BP_CHILD_SIGNALLED, SIGABRT},
 };
-enum { LOSSES = sizeof losses / sizeof *losses, SURVIVED = 42 };
+enum {
+    LOSSES = sizeof losses / sizeof *losses,
+    SURVIVED = 42
+};
 
 static int number, failed;
 
@@ -45,7 +51,8 @@ static void check_loss(const struct loss *loss)
 {
     char path[4096], text[200];
     const char *argv[] = {"/proc/self/exe", path, NULL};
-    struct bp_child child = {.argv = argv, .timeout_ns = UINT64_C(5000000000), .output_max = 1 << 16};
+    struct bp_child child = {
+        .argv = argv, .timeout_ns = UINT64_C(5000000000), .output_max = 1 << 16};
     struct bp_child_result result;
 
     if (loss->end == BP_CHILD_TIMEOUT) child.timeout_ns = UINT64_C(1000000000);
@@ -61,14 +68,17 @@ static uint32_t find(struct bp_core *core, const char *name)
 {
     for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
         struct bp_plugin_info info = {.size = sizeof info};
-        if (bp_core_plugin(core, i, &info) == BP_OK && !strcmp(info.name, name) && info.state == BP_PLUGIN_UNPROBED) return i;
+        if (bp_core_plugin(core, i, &info) == BP_OK && !strcmp(info.name, name) &&
+            info.state == BP_PLUGIN_UNPROBED)
+            return i;
     }
     return UINT32_MAX;
 }
 
 int main(int argc, char **argv)
 {
-    struct bp_core_options options = {.size = sizeof options, .plugin_path = HOSTILE_DIR, .plugins = "h_*"};
+    struct bp_core_options options = {
+        .size = sizeof options, .plugin_path = HOSTILE_DIR, .plugins = "h_*"};
     struct bp_device *device = NULL;
     struct bp_core *core;
 
@@ -80,11 +90,13 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int i = 0; i < LOSSES; i++) {
-        check(find(core, losses[i].name) != UINT32_MAX, "is listed, not opened", losses[i].name, "it is not unprobed");
+        check(find(core, losses[i].name) != UINT32_MAX, "is listed, not opened", losses[i].name,
+              "it is not unprobed");
         check_loss(&losses[i]);
     }
-    check(bp_device_create(core, "h_good", &device) == BP_OK && bp_device_synchronize(device) == BP_OK, "works on", "h_good",
-          bp_error_message());
+    check(bp_device_create(core, "h_good", &device) == BP_OK &&
+              bp_device_synchronize(device) == BP_OK,
+          "works on", "h_good", bp_error_message());
     bp_device_destroy(device);
     bp_core_destroy(core);
     return failed;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secure.c: a set-uid program takes no plugin from its caller's environment. Makes a set-uid copy of
- * itself, which lists what it finds; the caller becomes another user before it runs that. Needs root. */
+/* secure.c: a set-uid program takes no plugin from its caller's environment. Makes a set-uid copy
+ * of itself, which lists what it finds; the caller becomes another user before it runs that.
+ * Needs root. */
 #include <backplane/backplane.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,9 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FOUND = 1, SECURE = 2, WRONG = 64, NOBODY = 65534 };
+enum {
+    FOUND = 1,
+    SECURE = 2,
+    WRONG = 64,
+    NOBODY = 65534
+};
 
-/* The copy: an exit status that says whether it is set-uid and whether it found the planted plugin. */
+/* The copy: an exit status that says whether it is set-uid and whether it found the planted
+ * plugin. */
 static int report(void)
 {
     struct bp_core_options options = {.size = sizeof options};
@@ -23,7 +30,8 @@ static int report(void)
     if (bp_core_create(&options, &core)) return WRONG;
     for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
         struct bp_plugin_info info = {.size = sizeof info};
-        if (bp_core_plugin(core, i, &info) == BP_OK && !strcmp(info.name, "h_good")) status |= FOUND;
+        if (bp_core_plugin(core, i, &info) == BP_OK && !strcmp(info.name, "h_good"))
+            status |= FOUND;
     }
     bp_core_destroy(core);
     return status;
@@ -79,8 +87,11 @@ int main(int argc, char **argv)
         return 1;
     }
     secure = run(path);
-    if (secure != WRONG && !(secure & SECURE)) puts("ok 1 - environment ignored # SKIP /tmp is mounted nosuid");
-    else printf("%sok 1 - in a set-uid process the environment is ignored\n# exit status %d\n", secure == SECURE ? "" : "not ", secure);
+    if (secure != WRONG && !(secure & SECURE))
+        puts("ok 1 - environment ignored # SKIP /tmp is mounted nosuid");
+    else
+        printf("%sok 1 - in a set-uid process the environment is ignored\n# exit status %d\n",
+               secure == SECURE ? "" : "not ", secure);
     unlink(path);
     rmdir(directory);
 

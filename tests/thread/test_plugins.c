@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugins.c: many threads load plugins at once, the same and different ones, good and hostile, in one
- * core and each in its own. A plain program, so that ThreadSanitizer can judge it. Silent on success. */
+/* test_plugins.c: many threads load plugins at once, the same and different ones, good and
+ * hostile, in one core and each in its own. A plain program, so that ThreadSanitizer can judge
+ * it. Silent on success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,10 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 8, ROUNDS = 20 };
+enum {
+    THREADS = 8,
+    ROUNDS = 20
+};
 
-#define SELECTION "h_good,h_wide_rows,h_long_tables,h_no_symbol,h_undefined_symbol,h_create_fails,h_no_devices,h_bad_name"
-enum { LISTED = 8, BROKEN = 4, READY = 3 };
+#define SELECTION \
+    "h_good,h_wide_rows,h_long_tables,h_no_symbol,h_undefined_symbol,h_create_fails,h_no_devices," \
+    "h_bad_name"
+enum {
+    LISTED = 8,
+    BROKEN = 4,
+    READY = 3
+};
 
 static atomic_int errors;
 
@@ -31,7 +41,9 @@ static void need(int good, const char *what)
 
 static struct bp_core *create_core(void)
 {
-    struct bp_core_options options = {.size = sizeof options, .log = count_errors, .plugin_path = HOSTILE_DIR,
+    struct bp_core_options options = {.size = sizeof options,
+                                      .log = count_errors,
+                                      .plugin_path = HOSTILE_DIR,
                                       .plugins = SELECTION};
     struct bp_core *core;
 
@@ -40,7 +52,8 @@ static struct bp_core *create_core(void)
     return core;
 }
 
-/* Loads all, beginning with number first; each answer is what the state says, and the device works. */
+/* Loads all, beginning with number first; each answer is what the state says, and the device
+ * works. */
 static void load_all(struct bp_core *core, uint32_t first)
 {
     uint32_t states[4] = {0};
@@ -53,7 +66,9 @@ static void load_all(struct bp_core *core, uint32_t first)
 
         need(bp_core_plugin(core, index, &info) == BP_OK, "info");
         states[info.state & 3]++;
-        need(status == (info.state == BP_PLUGIN_READY ? BP_OK : info.state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT : BP_ERR_PLUGIN),
+        need(status == (info.state == BP_PLUGIN_READY    ? BP_OK
+                        : info.state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT
+                                                         : BP_ERR_PLUGIN),
              "the status is not what the state says");
         if (status) need(!strcmp(bp_error_message(), info.reason), "the message is not the reason");
         if (status) continue;
@@ -61,7 +76,8 @@ static void load_all(struct bp_core *core, uint32_t first)
         need(bp_device_synchronize(device) == BP_OK, "synchronize");
         bp_device_destroy(device);
     }
-    need(states[BP_PLUGIN_READY] == READY && states[BP_PLUGIN_BROKEN] == BROKEN && states[BP_PLUGIN_UNPROBED] == 0,
+    need(states[BP_PLUGIN_READY] == READY && states[BP_PLUGIN_BROKEN] == BROKEN &&
+             states[BP_PLUGIN_UNPROBED] == 0,
          "the states are not those of the plugins");
 }
 
@@ -82,11 +98,14 @@ static void *work(void *number)
         pthread_barrier_wait(&barrier);
         load_all(shared, first);
         need(bp_core_load_path(shared, HOSTILE_DIR "/bp_h_good.so", &index) == BP_OK, "by a path");
-        need(bp_core_load_path(shared, HOSTILE_DIR "//bp_h_good.so", &again) == BP_OK && again == index, "by a path again");
+        need(bp_core_load_path(shared, HOSTILE_DIR "//bp_h_good.so", &again) == BP_OK &&
+                 again == index,
+             "by a path again");
         need(bp_core_plugins(shared) > LISTED, "the path has no entry");
         pthread_barrier_wait(&barrier);
         if (first == 0) {
-            need(errors == BROKEN, "a plugin that is loaded by many threads is complained about once");
+            need(errors == BROKEN,
+                 "a plugin that is loaded by many threads is complained about once");
             bp_core_destroy(shared);
         }
         pthread_barrier_wait(&barrier);
@@ -103,7 +122,8 @@ int main(void)
     pthread_t threads[THREADS];
 
     need(!pthread_barrier_init(&barrier, NULL, THREADS), "barrier");
-    for (uintptr_t i = 0; i < THREADS; i++) need(!pthread_create(&threads[i], NULL, work, (void *)i), "thread");
+    for (uintptr_t i = 0; i < THREADS; i++)
+        need(!pthread_create(&threads[i], NULL, work, (void *)i), "thread");
     for (int i = 0; i < THREADS; i++) need(!pthread_join(threads[i], NULL), "join");
     pthread_barrier_destroy(&barrier);
     return 0;

@@ -86,17 +86,20 @@ void kit_patch(const char *path, long at, const void *data, size_t size)
 {
     FILE *file = fopen(path, "r+e");
 
-    cr_assert(file && !fseek(file, at, SEEK_SET) && fwrite(data, 1, size, file) == size && !fclose(file));
+    cr_assert(file && !fseek(file, at, SEEK_SET) && fwrite(data, 1, size, file) == size &&
+              !fclose(file));
 }
 
 void kit_library(const char *directory, const char *name)
 {
-    kit_copy(kit_format("%s/bp_%s.so", HOSTILE_DIR, name), kit_format("%s/bp_%s.so", directory, name));
+    kit_copy(kit_format("%s/bp_%s.so", HOSTILE_DIR, name),
+             kit_format("%s/bp_%s.so", directory, name));
 }
 
 void kit_manifest(const char *directory, const char *name)
 {
-    kit_copy(kit_format("%s/bp_%s.json", HOSTILE_DIR, name), kit_format("%s/bp_%s.json", directory, name));
+    kit_copy(kit_format("%s/bp_%s.json", HOSTILE_DIR, name),
+             kit_format("%s/bp_%s.json", directory, name));
 }
 
 void kit_plugin(const char *directory, const char *name)
@@ -115,7 +118,10 @@ static void take_log(void *ctx, uint32_t level, const char *text)
 
 struct bp_core *kit_core(struct kit_log *log, const char *path, const char *plugins)
 {
-    struct bp_core_options options = {.size = sizeof options, .log = take_log, .log_ctx = log, .plugin_path = path,
+    struct bp_core_options options = {.size = sizeof options,
+                                      .log = take_log,
+                                      .log_ctx = log,
+                                      .plugin_path = path,
                                       .plugins = plugins};
     struct bp_core *core;
 
@@ -156,7 +162,9 @@ static const char *own_machine(void)
 
 static const char *sanitizer_name(unsigned build)
 {
-    return build & BP_BUILD_ASAN ? "AddressSanitizer" : build & BP_BUILD_TSAN ? "ThreadSanitizer" : "no sanitizer";
+    return build & BP_BUILD_ASAN   ? "AddressSanitizer"
+           : build & BP_BUILD_TSAN ? "ThreadSanitizer"
+                                   : "no sanitizer";
 }
 
 /* The end of the last part of a built plugin that is to be mapped. */
@@ -167,10 +175,12 @@ static unsigned long long needed_bytes(const char *name)
     ElfW(Ehdr) head;
     ElfW(Phdr) part;
 
-    cr_assert(file && fread(&head, sizeof head, 1, file) == 1 && !fseek(file, (long)head.e_phoff, SEEK_SET));
+    cr_assert(file && fread(&head, sizeof head, 1, file) == 1 &&
+              !fseek(file, (long)head.e_phoff, SEEK_SET));
     for (unsigned i = 0; i < head.e_phnum; i++) {
         cr_assert_eq(fread(&part, sizeof part, 1, file), 1);
-        if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > needed) needed = part.p_offset + part.p_filesz;
+        if (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > needed)
+            needed = part.p_offset + part.p_filesz;
     }
     fclose(file);
     return needed;
@@ -179,7 +189,8 @@ static unsigned long long needed_bytes(const char *name)
 /* The message with its placeholders filled in. */
 static char *expand(const struct kit_case *hostile, const char *directory)
 {
-    char *library = kit_format("%s/bp_%s.so", directory, hostile->name), hash[65] = "", *text = kit_format("%s", "");
+    char *library = kit_format("%s/bp_%s.so", directory, hostile->name), hash[65] = "",
+         *text = kit_format("%s", "");
     int fd = open(library, O_RDONLY | O_CLOEXEC);
 
     if (strstr(hostile->message, "{H}")) cr_assert(bp_sha256_fd(fd, hash));
@@ -190,12 +201,13 @@ static char *expand(const struct kit_case *hostile, const char *directory)
             continue;
         }
         at += 2;
-        text = at[-1] == 'D' ? kit_format("%s%s", text, directory)
+        text = at[-1] == 'D'   ? kit_format("%s%s", text, directory)
                : at[-1] == 'L' ? kit_format("%s%s", text, library)
                : at[-1] == 'J' ? kit_format("%s%s/bp_%s.json", text, directory, hostile->name)
                : at[-1] == 'U' ? kit_format("%s%u", text, (unsigned)geteuid())
                : at[-1] == 'S' ? kit_format("%s%s", text, sanitizer_name(BP_BUILD_FLAGS))
-               : at[-1] == 'O' ? kit_format("%s%s", text, sanitizer_name(BP_BUILD_FLAGS ^ BP_BUILD_ASAN))
+               : at[-1] == 'O'
+                   ? kit_format("%s%s", text, sanitizer_name(BP_BUILD_FLAGS ^ BP_BUILD_ASAN))
                : at[-1] == 'N' ? kit_format("%s%llu", text, needed_bytes(hostile->name))
                : at[-1] == 'M' ? kit_format("%s%s", text, own_machine())
                                : kit_format("%s%s", text, hash);
@@ -239,7 +251,8 @@ void kit_check(const struct kit_case *hostile)
         cr_assert_str_eq(info.reason, expected);
         cr_assert_eq(info.state, broken ? BP_PLUGIN_BROKEN : BP_PLUGIN_ABSENT);
         cr_assert_eq(info.devices, 0);
-        cr_assert_eq(log.count[BP_LOG_ERROR], broken, "%d messages at error level", log.count[BP_LOG_ERROR]);
+        cr_assert_eq(log.count[BP_LOG_ERROR], broken, "%d messages at error level",
+                     log.count[BP_LOG_ERROR]);
         cr_assert_str_eq(log.text[broken ? BP_LOG_ERROR : BP_LOG_INFO], expected);
     }
     check_good(core, &log, broken);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_kit.h: what the tests of the loader share: a directory of their own, plugins in it, a core whose
- * log is kept, and the check that every hostile plugin must pass. */
+/* plugin_kit.h: what the tests of the loader share: a directory of their own, plugins in it, a
+ * core whose log is kept, and the check that every hostile plugin must pass. */
 #ifndef BP_TEST_PLUGIN_KIT_H
 #define BP_TEST_PLUGIN_KIT_H
 
@@ -36,8 +36,8 @@ void kit_plugin(const char *directory, const char *name);
 
 /* What a core said. */
 struct kit_log {
-    int count[4];        /* by level */
-    char text[4][4096];  /* the last one of each level */
+    int count[4];       /* by level */
+    char text[4][4096]; /* the last one of each level */
 };
 
 /* A core that searches path and keeps what it says, from info level on. */
@@ -49,17 +49,18 @@ struct bp_plugin_info kit_info(struct bp_core *core, const char *name);
 
 /* A plugin that is no good, and all that may be heard of it. */
 struct kit_case {
-    const char *name;              /* of the plugin, as it is listed */
-    void (*make)(const char *dir); /* puts it there; NULL: the plugin of that name, as it was built */
-    enum bp_status status;         /* of loading it */
-    const char *message;           /* {D}: the directory, {L}, {J}: library and manifest there, {U}: the user,
+    const char *name; /* of the plugin, as it is listed */
+    void (*make)(
+        const char *dir);  /* puts it there; NULL: the plugin of that name, as it was built */
+    enum bp_status status; /* of loading it */
+    const char *message; /* {D}: the directory, {L}, {J}: library and manifest there, {U}: the user,
                                     * {M}: this machine, {H}: the library's hash,
                                     * {N}: the bytes that it needs by its program headers,
                                     * {S}, {O}: the sanitizer of this build, and another */
 };
 
-/* Loads it beside a good one: one message, at error level (absent: info), the same ever after; the good
- * one works. */
+/* Loads it beside a good one: one message, at error level (absent: info), the same ever after;
+ * the good one works. */
 void kit_check(const struct kit_case *hostile);
 
 #endif

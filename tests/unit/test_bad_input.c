@@ -101,7 +101,8 @@ Test(bad_input, device_names)
     FAILS(BP_ERR_INVALID, "kind:index", bp_device_create(f.core, "cpu:99999999999999999999", &d));
     FAILS(BP_ERR_NOT_FOUND, "has 1", bp_device_create(f.core, "cpu:7", &d));
     FAILS(BP_ERR_NOT_FOUND, "no plugin serves it", bp_device_create(f.core, "warp", &d));
-    FAILS(BP_ERR_NOT_FOUND, "no plugin", bp_device_create_at(f.core, 999, 0, &d));
+    FAILS(BP_ERR_INVALID, "no plugin 999", bp_device_create_at(f.core, 999, 0, &d));
+    FAILS(BP_ERR_NOT_FOUND, "no such device", bp_device_create(f.core, "cpu:4000000000", &d));
     cr_assert_null(d);
     fixture_finish(&f);
 }

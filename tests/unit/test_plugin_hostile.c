@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_hostile.c: libraries, tables and instances that are no good: the exact words for each, once,
- * and a good plugin beside it that works all the same. */
+/* test_plugin_hostile.c: libraries, tables and instances that are no good: the exact words for
+ * each, once, and a good plugin beside it that works all the same. */
 #include "plugin_kit.h"
 #include <elf.h>
 #include <unistd.h>
@@ -80,22 +80,27 @@ static void make_directory(const char *dir)
 static const struct kit_case cases[] = {
     /* The file. */
     {"h_create_fails", make_missing, BP_ERR_PLUGIN,
-     "{L}: there is no such library: expected a shared object, got \"No such file or directory\"; install it, or "
+     "{L}: there is no such library: expected a shared object, got \"No such file or directory\"; "
+     "install it, or "
      "correct \"library\" in {J}"},
     {"h_no_symbol", make_empty, BP_ERR_PLUGIN,
      "{L}: the file is empty: expected a shared object, got 0 bytes; build or install it again"},
     {"h_no_symbol", make_junk, BP_ERR_PLUGIN,
-     "{L}: not a library: expected a shared object, got a file that is not ELF; build or install it again"},
+     "{L}: not a library: expected a shared object, got a file that is not ELF; build or install "
+     "it again"},
     {"h_no_symbol", make_script, BP_ERR_PLUGIN,
-     "{L}: not a library: expected a shared object, got a file that is not ELF; build or install it again"},
+     "{L}: not a library: expected a shared object, got a file that is not ELF; build or install "
+     "it again"},
     {"h_no_symbol", make_torso, BP_ERR_PLUGIN,
      "{L}: the file is cut short: expected at least 101 bytes, got 100; build or install it again"},
     {"h_no_symbol", make_half, BP_ERR_PLUGIN,
-     "{L}: the file is cut short: expected at least {N} bytes, got 2000; build or install it again"},
+     "{L}: the file is cut short: expected at least {N} bytes, got 2000; build or install it "
+     "again"},
     {"h_no_symbol", make_other_machine, BP_ERR_PLUGIN,
      "{L}: built for another machine: expected {M}, got s390; install the build for this machine"},
     {"h_no_symbol", make_other_word, BP_ERR_PLUGIN,
-     "{L}: built for another machine: expected {M}, got {M} of another word size; install the build for this machine"},
+     "{L}: built for another machine: expected {M}, got {M} of another word size; install the "
+     "build for this machine"},
     {"h_no_symbol", make_program, BP_ERR_PLUGIN,
      "{L}: not a shared object: expected ELF type 3, got 2; link it with -shared"},
     {"h_no_symbol", make_directory, BP_ERR_PLUGIN,
@@ -103,14 +108,17 @@ static const struct kit_case cases[] = {
 
     /* The dynamic linker. */
     {"h_no_symbol", NULL, BP_ERR_PLUGIN,
-     "{L}: not a plugin: expected the exported symbol bp_plugin_get, got a library without it; export it with "
+     "{L}: not a plugin: expected the exported symbol bp_plugin_get, got a library without it; "
+     "export it with "
      "BP_EXPORT"},
     {"h_undefined_symbol", NULL, BP_ERR_PLUGIN,
-     "{L}: cannot be opened: expected all libraries and symbols that it needs, got \"{L}: undefined symbol: "
+     "{L}: cannot be opened: expected all libraries and symbols that it needs, got \"{L}: "
+     "undefined symbol: "
      "bp_hostile_nowhere\"; link it with -Wl,-z,defs, which finds what is missing"},
     {"h_missing_dependency", NULL, BP_ERR_PLUGIN,
      "{L}: cannot be opened: expected all libraries and symbols that it needs, got "
-     "\"libbp_gone_since_the_build.so.1: cannot open shared object file: No such file or directory\"; install that "
+     "\"libbp_gone_since_the_build.so.1: cannot open shared object file: No such file or "
+     "directory\"; install that "
      "library, or link with an rpath to it"},
     {"h_borrowed_symbol", NULL, BP_ERR_PLUGIN,
      "{L}: its bp_plugin_get is not in the file that was checked: expected {L}, got " HOSTILE_DIR
@@ -118,12 +126,15 @@ static const struct kit_case cases[] = {
 
     /* The tables. */
     {"h_null_table", NULL, BP_ERR_PLUGIN,
-     "{L}: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; return a constant table"},
+     "{L}: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; return a constant "
+     "table"},
     {"h_tiny_table", NULL, BP_ERR_PLUGIN,
-     "{L}: the size of its struct bp_plugin makes no sense: expected 72 to 4096 bytes, got 24; set size to sizeof "
+     "{L}: the size of its struct bp_plugin makes no sense: expected 72 to 4096 bytes, got 24; set "
+     "size to sizeof "
      "the struct"},
     {"h_huge_table", NULL, BP_ERR_PLUGIN,
-     "{L}: the size of its struct bp_plugin makes no sense: expected 72 to 4096 bytes, got 9223372036854775807; set "
+     "{L}: the size of its struct bp_plugin makes no sense: expected 72 to 4096 bytes, got "
+     "9223372036854775807; set "
      "size to sizeof the struct"},
     {"h_future_major", NULL, BP_ERR_PLUGIN,
      "{L}: of another plugin ABI: expected major 0, got 1; install the build for this version"},
@@ -133,37 +144,50 @@ static const struct kit_case cases[] = {
      "{L}: built with another sanitizer: expected {S}, got {O}; build plugin and core alike"},
     {"h_bad_name", NULL, BP_ERR_PLUGIN,
      "{L}: its name cannot be used: " NAME_RULE ", got \"a/b?h_bad_name\"; rename it"},
-    {"h_no_name", NULL, BP_ERR_PLUGIN, "{L}: its name cannot be used: " NAME_RULE ", got nothing; rename it"},
-    {"h_no_destroy", NULL, BP_ERR_PLUGIN, "{L}: a required callback is missing: expected destroy, got NULL; write it"},
-    {"h_no_runtime", NULL, BP_ERR_PLUGIN, "{L}: a required interface is missing: expected runtime, got NULL; write it"},
-    {"h_no_copy_in", NULL, BP_ERR_PLUGIN, "{L}: a required callback is missing: expected copy_in, got NULL; write it"},
+    {"h_no_name", NULL, BP_ERR_PLUGIN,
+     "{L}: its name cannot be used: " NAME_RULE ", got nothing; rename it"},
+    {"h_no_destroy", NULL, BP_ERR_PLUGIN,
+     "{L}: a required callback is missing: expected destroy, got NULL; write it"},
+    {"h_no_runtime", NULL, BP_ERR_PLUGIN,
+     "{L}: a required interface is missing: expected runtime, got NULL; write it"},
+    {"h_no_copy_in", NULL, BP_ERR_PLUGIN,
+     "{L}: a required callback is missing: expected copy_in, got NULL; write it"},
     {"h_half_events", NULL, BP_ERR_PLUGIN,
-     "{L}: callbacks that belong together are not all there: expected event_create beside event_query, got NULL; "
+     "{L}: callbacks that belong together are not all there: expected event_create beside "
+     "event_query, got NULL; "
      "write both or neither"},
     {"h_twin_rows", NULL, BP_ERR_PLUGIN,
-     "{L}: two kernel rows have one name: expected different ones, got \"h_twin_rows_add\" twice; rename one"},
+     "{L}: two kernel rows have one name: expected different ones, got \"h_twin_rows_add\" twice; "
+     "rename one"},
     {"h_empty_row", NULL, BP_ERR_PLUGIN,
-     "{L}: kernel row 1 (\"h_empty_row_elsewhere\") is not complete: expected launch, got NULL; fill it in"},
+     "{L}: kernel row 1 (\"h_empty_row_elsewhere\") is not complete: expected launch, got NULL; "
+     "fill it in"},
     {"h_odd_stride", NULL, BP_ERR_PLUGIN,
-     "{L}: its kernel rows cannot be walked: expected first, count up to 1048576, stride 72 to 4096, got first, 4, "
+     "{L}: its kernel rows cannot be walked: expected first, count up to 1048576, stride 72 to "
+     "4096, got first, 4, "
      "12; set stride to sizeof(struct bp_kernel)"},
 
     /* The instance. */
     {"h_create_fails", NULL, BP_ERR_PLUGIN,
-     "{L}: create failed: expected BP_OK, got BP_ERR_DEVICE, \"the driver answered -13: permission denied\"; see the "
+     "{L}: create failed: expected BP_OK, got BP_ERR_DEVICE, \"the driver answered -13: permission "
+     "denied\"; see the "
      "manual of the plugin"},
     {"h_create_silent", NULL, BP_ERR_PLUGIN,
-     "{L}: create failed: expected BP_OK, got BP_ERR_?, \"plugin h_create_silent: create failed and gave no reason: a "
+     "{L}: create failed: expected BP_OK, got BP_ERR_?, \"plugin h_create_silent: create failed "
+     "and gave no reason: a "
      "status that this version does not know\"; see the manual of the plugin"},
     {"h_create_absent", NULL, BP_ERR_ABSENT,
-     "{L}: create finds nothing to drive: expected a device and its driver, got \"libhostile.so.2: no such "
+     "{L}: create finds nothing to drive: expected a device and its driver, got \"libhostile.so.2: "
+     "no such "
      "library\"; install the driver if there is such hardware"},
     {"h_no_devices", NULL, BP_ERR_ABSENT,
      "{L}: no device: expected at least one, got 0; nothing is wrong if there is no such hardware"},
     {"h_many_devices", NULL, BP_ERR_PLUGIN,
-     "{L}: device_count cannot be right: expected at most 65535, got 4000000000; correct the plugin"},
+     "{L}: device_count cannot be right: expected at most 65535, got 4000000000; correct the "
+     "plugin"},
     {"h_count_fails", NULL, BP_ERR_PLUGIN,
-     "{L}: device_count failed: expected BP_OK, got BP_ERR_DEVICE, \"plugin h_count_fails: device_count failed and "
+     "{L}: device_count failed: expected BP_OK, got BP_ERR_DEVICE, \"plugin h_count_fails: "
+     "device_count failed and "
      "gave no reason: the device's driver reported a failure\"; see the manual of the plugin"},
 };
 

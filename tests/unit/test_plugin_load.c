@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_load.c: what a plugin that loads gets and gives: tables of other lengths, rows of other
- * widths, an instance for each core, the host's services, loading by a path, and wrong calls. */
+/* test_plugin_load.c: what a plugin that loads gets and gives: tables of other lengths, rows of
+ * other widths, an instance for each core, the host's services, loading by a path, and wrong
+ * calls. */
 #include "plugin_kit.h"
 
 /* Loads one of the built plugins and opens its device. */
-static struct bp_device *open_plugin(const char *name, struct bp_core **out_core, struct kit_log *log)
+static struct bp_device *open_plugin(const char *name, struct bp_core **out_core,
+                                     struct kit_log *log)
 {
     struct bp_device *device;
     uint32_t index;
@@ -28,7 +30,8 @@ static const char *row_reason(struct bp_device *device, const char *name)
     return "";
 }
 
-/* The four rows of hostile.c: one good, one that the plugin says no to, two that the core says no to. */
+/* The four rows of hostile.c: one good, one that the plugin says no to, two that the core says no
+ * to. */
 static void check_rows(const char *plugin, bool asked)
 {
     struct kit_log log;
@@ -37,20 +40,38 @@ static void check_rows(const char *plugin, bool asked)
 
     cr_assert_eq(bp_device_kernels(device), 4);
     cr_assert_str_eq(row_reason(device, kit_format("%s_add", plugin)), "");
-    cr_assert_str_eq(row_reason(device, kit_format("%s_elsewhere", plugin)), asked ? "needs a coprocessor of 1989" : "");
-    cr_assert_str_eq(row_reason(device, kit_format("%s_newer", plugin)),
-                     kit_format("made for a newer form of add than this version (%s) has", bp_version()));
-    cr_assert_str_eq(row_reason(device, kit_format("%s_future", plugin)),
-                     kit_format("this version (%s) has no operator \"op_of_the_future\"", bp_version()));
+    cr_assert_str_eq(row_reason(device, kit_format("%s_elsewhere", plugin)),
+                     asked ? "needs a coprocessor of 1989" : "");
+    cr_assert_str_eq(
+        row_reason(device, kit_format("%s_newer", plugin)),
+        kit_format("made for a newer form of add than this version (%s) has", bp_version()));
+    cr_assert_str_eq(
+        row_reason(device, kit_format("%s_future", plugin)),
+        kit_format("this version (%s) has no operator \"op_of_the_future\"", bp_version()));
     bp_device_destroy(device);
     bp_core_destroy(core);
 }
 
-Test(plugin_load, rows_that_cannot_run_have_reasons) { check_rows("h_good", true); }
-Test(plugin_load, longer_tables_are_cut_off) { check_rows("h_long_tables", true); }
-Test(plugin_load, wider_rows_are_walked_by_stride) { check_rows("h_wide_rows", true); }
-Test(plugin_load, shorter_rows_are_filled_up) { check_rows("h_short_rows", true); }
-Test(plugin_load, shorter_tables_are_filled_up) { check_rows("h_short_tables", false); }
+Test(plugin_load, rows_that_cannot_run_have_reasons)
+{
+    check_rows("h_good", true);
+}
+Test(plugin_load, longer_tables_are_cut_off)
+{
+    check_rows("h_long_tables", true);
+}
+Test(plugin_load, wider_rows_are_walked_by_stride)
+{
+    check_rows("h_wide_rows", true);
+}
+Test(plugin_load, shorter_rows_are_filled_up)
+{
+    check_rows("h_short_rows", true);
+}
+Test(plugin_load, shorter_tables_are_filled_up)
+{
+    check_rows("h_short_tables", false);
+}
 
 Test(plugin_load, shorter_plugin_has_no_kernels)
 {
@@ -91,7 +112,8 @@ Test(plugin_load, a_row_of_a_wider_plugin_runs)
     bp_core_destroy(core);
 }
 
-/* What a plugin says at error level while it fails is not a second error; its reason is in the first. */
+/* What a plugin says at error level while it fails is not a second error; its reason is in the
+ * first. */
 Test(plugin_load, a_failing_plugin_is_one_error)
 {
     struct kit_log log;
@@ -100,11 +122,13 @@ Test(plugin_load, a_failing_plugin_is_one_error)
     cr_assert_eq(bp_core_load(core, kit_find(core, "h_create_fails")), BP_ERR_PLUGIN);
     cr_assert_eq(log.count[BP_LOG_ERROR], 1);
     cr_assert_eq(log.count[BP_LOG_WARN], 1);
-    cr_assert_str_eq(log.text[BP_LOG_WARN], "h_create_fails: before I fail I complain at error level, too");
+    cr_assert_str_eq(log.text[BP_LOG_WARN],
+                     "h_create_fails: before I fail I complain at error level, too");
     bp_core_destroy(core);
 }
 
-/* Loading is a success: the message of an earlier failure stays, though a row was refused on the way. */
+/* Loading is a success: the message of an earlier failure stays, though a row was refused on the
+ * way. */
 Test(plugin_load, success_leaves_the_message)
 {
     struct kit_log log;
@@ -138,8 +162,11 @@ static void count_release(void *ctx, void *memory, size_t size)
 /* Each core has an instance of its own, from its own allocator, which goes with it. */
 Test(plugin_load, an_instance_for_each_core)
 {
-    static const struct bp_allocator allocator = {.allocate = count_allocate, .release = count_release};
-    struct bp_core_options options = {.size = sizeof options, .allocator = &allocator, .plugin_path = HOSTILE_DIR,
+    static const struct bp_allocator allocator = {.allocate = count_allocate,
+                                                  .release = count_release};
+    struct bp_core_options options = {.size = sizeof options,
+                                      .allocator = &allocator,
+                                      .plugin_path = HOSTILE_DIR,
                                       .plugins = "h_good"};
     struct bp_core *core[2];
 
@@ -159,8 +186,11 @@ Test(plugin_load, an_instance_for_each_core)
 /* An instance that was made is ended when a later step fails. */
 Test(plugin_load, a_late_failure_ends_the_instance)
 {
-    static const struct bp_allocator allocator = {.allocate = count_allocate, .release = count_release};
-    struct bp_core_options options = {.size = sizeof options, .allocator = &allocator, .plugin_path = HOSTILE_DIR,
+    static const struct bp_allocator allocator = {.allocate = count_allocate,
+                                                  .release = count_release};
+    struct bp_core_options options = {.size = sizeof options,
+                                      .allocator = &allocator,
+                                      .plugin_path = HOSTILE_DIR,
                                       .plugins = "h_no_devices,h_count_fails"};
     struct bp_core *core;
 
@@ -200,8 +230,10 @@ Test(plugin_load, by_a_path_that_is_no_good)
 
     for (int again = 0; again < 2; again++) {
         cr_assert_eq(bp_core_load_path(core, "/nowhere/bp_gone.so", &index), BP_ERR_PLUGIN);
-        cr_assert_str_eq(bp_error_message(), "/nowhere/bp_gone.so: there is no such library: expected a shared object, got "
-                                             "\"No such file or directory\"; correct the path");
+        cr_assert_str_eq(
+            bp_error_message(),
+            "/nowhere/bp_gone.so: there is no such library: expected a shared object, got "
+            "\"No such file or directory\"; correct the path");
     }
     cr_assert_eq(index, 77, "the out parameter was touched");
     cr_assert_eq(bp_core_plugins(core), count + 1);
@@ -212,14 +244,17 @@ Test(plugin_load, by_a_path_that_is_no_good)
 
 Test(plugin_load, wrong_paths_are_wrong_arguments)
 {
-    static const char *const paths[] = {NULL, "", "bp_x.so", "./bp_x.so", "/a/../bp_x.so", "/a/bp_x.la", "/a/bp_x"};
+    static const char *const paths[] = {
+        NULL, "", "bp_x.so", "./bp_x.so", "/a/../bp_x.so", "/a/bp_x.la", "/a/bp_x"};
     struct kit_log log;
     struct bp_core *core = kit_core(&log, NULL, "nothing_at_all");
     uint32_t count = bp_core_plugins(core);
 
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        cr_assert_eq(bp_core_load_path(core, paths[i], NULL), BP_ERR_INVALID, "%s", paths[i] ? paths[i] : "NULL");
-        cr_assert(strstr(bp_error_message(), "expected an absolute path without \"..\" that ends in .so, got "));
+        cr_assert_eq(bp_core_load_path(core, paths[i], NULL), BP_ERR_INVALID, "%s",
+                     paths[i] ? paths[i] : "NULL");
+        cr_assert(strstr(bp_error_message(),
+                         "expected an absolute path without \"..\" that ends in .so, got "));
     }
     cr_assert_eq(bp_core_plugins(core), count);
     bp_core_destroy(core);
@@ -240,8 +275,11 @@ Test(plugin_load, wrong_calls)
     cr_assert_eq(bp_core_plugin(core, UINT32_MAX, &info), BP_ERR_INVALID);
     cr_assert_eq(bp_core_load(NULL, 0), BP_ERR_INVALID);
     cr_assert_eq(bp_core_load(core, UINT32_MAX), BP_ERR_INVALID);
-    cr_assert_str_eq(bp_error_message(), kit_format("bp_core_load: there is no plugin 4294967295: expected less than %u, "
-                                                    "the number of plugins found", bp_core_plugins(core)));
+    cr_assert_str_eq(
+        bp_error_message(),
+        kit_format("bp_core_load: there is no plugin 4294967295: expected less than %u, "
+                   "the number of plugins found",
+                   bp_core_plugins(core)));
     cr_assert_eq(bp_core_load_path((struct bp_core *)not_a_core, "/bp_x.so", NULL), BP_ERR_INVALID);
     bp_core_destroy(core);
 }

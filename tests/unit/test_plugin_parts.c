@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_parts.c: the parts of the loader by themselves: paths, globs, quotes, hashes, processor
- * features, trust, the parser of manifests. */
+/* test_plugin_parts.c: the parts of the loader by themselves: paths, globs, quotes, hashes,
+ * processor features, trust, the parser of manifests. */
 #include "plugin_kit.h"
 #include "../../core/plugin/loader.h"
 #include <fcntl.h>
@@ -8,9 +8,16 @@
 
 Test(plugin_parts, paths)
 {
-    static const char *const clean[][2] = {{"/", "/"},           {"//", "/"},       {"/a", "/a"},   {"/a/", "/a"},
-                                           {"//a//b/.//c/.", "/a/b/c"}, {"/./a", "/a"}, {"a/./b", "a/b"}, {".", "."},
-                                           {"/a/...", "/a/..."}, {"/.a", "/.a"}};
+    static const char *const clean[][2] = {{"/", "/"},
+                                           {"//", "/"},
+                                           {"/a", "/a"},
+                                           {"/a/", "/a"},
+                                           {"//a//b/.//c/.", "/a/b/c"},
+                                           {"/./a", "/a"},
+                                           {"a/./b", "a/b"},
+                                           {".", "."},
+                                           {"/a/...", "/a/..."},
+                                           {"/.a", "/.a"}};
 
     for (size_t i = 0; i < sizeof clean / sizeof *clean; i++) {
         char *got = bp_path_clean(clean[i][0]);
@@ -41,7 +48,9 @@ Test(plugin_parts, globs)
     cr_assert(bp_select_match("y,x*", "xyz"));
     cr_assert(!bp_select_match("y,x", "xyz"));
     /* Longer than any name; it must not be cut to something that matches. */
-    cr_assert(!bp_select_match("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "aaaa"));
+    cr_assert(!bp_select_match(
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+        "aaaa"));
 }
 
 Test(plugin_parts, quotes)
@@ -61,7 +70,8 @@ Test(plugin_parts, quotes)
 /* Tables of FIPS 180 and all lengths around a block and around a read, against another program. */
 Test(plugin_parts, hashes)
 {
-    static const size_t sizes[] = {0, 1, 55, 56, 63, 64, 65, 119, 120, 65535, 65536, 65537, 131072, 200001};
+    static const size_t sizes[] = {0,   1,   55,    56,    63,    64,     65,
+                                   119, 120, 65535, 65536, 65537, 131072, 200001};
     char *directory = kit_create(), *path = kit_format("%s/data", directory);
     char *data = malloc(200001), got[65], expected[65] = "";
 
@@ -117,7 +127,8 @@ static bool trusted(const char *path)
 
 Test(plugin_parts, trust)
 {
-    char *directory = kit_create(), *inside = kit_format("%s/in", directory), *file = kit_format("%s/file", inside);
+    char *directory = kit_create(), *inside = kit_format("%s/in", directory),
+         *file = kit_format("%s/file", inside);
 
     cr_assert_eq(mkdir(inside, 0755), 0);
     kit_write(file, "x", 1);
@@ -146,7 +157,8 @@ Test(plugin_parts, trust)
     kit_destroy(directory);
 }
 
-/* A group that is not the user's very own may not write. Group 0 is root's own, where one runs as root. */
+/* A group that is not the user's very own may not write. Group 0 is root's own, where one runs as
+ * root. */
 Test(plugin_parts, trust_of_a_group)
 {
     char *directory = kit_create(), *file = kit_format("%s/file", directory);
@@ -161,12 +173,14 @@ Test(plugin_parts, trust_of_a_group)
     kit_destroy(directory);
 }
 
-/* Any beginning of a manifest, and any with one byte changed, is taken or refused, and nothing worse. */
+/* Any beginning of a manifest, and any with one byte changed, is taken or refused, and nothing
+ * worse. */
 Test(plugin_parts, mangled_manifests)
 {
-    static const char text[] = "{\"manifest\": 1, \"name\": \"a\", \"kind\": \"b\", \"library\": \"bp_c.so\", \"abi\": "
-                               "{\"major\": 0, \"minor\": 1}, \"version\": \"1\", \"priority\": -5, "
-                               "\"cpu_features\": [\"x\", \"y\"]}";
+    static const char text[] =
+        "{\"manifest\": 1, \"name\": \"a\", \"kind\": \"b\", \"library\": \"bp_c.so\", \"abi\": "
+        "{\"major\": 0, \"minor\": 1}, \"version\": \"1\", \"priority\": -5, "
+        "\"cpu_features\": [\"x\", \"y\"]}";
     size_t good = 0;
 
     for (size_t i = 0; i < sizeof text; i++) {
@@ -181,7 +195,8 @@ Test(plugin_parts, mangled_manifests)
             copy = realloc(copy, size + 1);
             if (bp_manifest_parse("/d/bp_a.json", copy, size, &manifest, &why)) {
                 good++;
-                cr_assert(manifest.name && manifest.kind && manifest.version && manifest.library[0] == '/');
+                cr_assert(manifest.name && manifest.kind && manifest.version &&
+                          manifest.library[0] == '/');
                 bp_manifest_finish(&manifest);
             } else cr_assert(why.text && !manifest.name && !manifest.cpu_features);
             free(why.text);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_search.c: where plugins are looked for, in which order, which are selected, and what the
- * environment may say. */
+/* test_plugin_search.c: where plugins are looked for, in which order, which are selected, and
+ * what the environment may say. */
 #include "plugin_kit.h"
 #include <unistd.h>
 
 /* A manifest that is sound, whatever it announces. */
 static void announce(const char *directory, const char *name, const char *version)
 {
-    char *text = kit_format("{\"manifest\": 1, \"name\": \"%s\", \"kind\": \"t_kind\", \"library\": \"bp_x.so\", "
-                            "\"abi\": {\"major\": 0, \"minor\": 1}, \"version\": \"%s\"}", name, version);
+    char *text = kit_format(
+        "{\"manifest\": 1, \"name\": \"%s\", \"kind\": \"t_kind\", \"library\": \"bp_x.so\", "
+        "\"abi\": {\"major\": 0, \"minor\": 1}, \"version\": \"%s\"}",
+        name, version);
 
     kit_write(kit_format("%s/bp_%s.json", directory, name), text, strlen(text));
 }
@@ -36,7 +38,8 @@ static char *names(struct bp_core *core)
 
 Test(plugin_search, order_and_shadows)
 {
-    char *directory = kit_create(), *a = make_directory(directory, "a"), *b = make_directory(directory, "b");
+    char *directory = kit_create(), *a = make_directory(directory, "a"),
+         *b = make_directory(directory, "b");
     struct kit_log log;
     struct bp_core *core;
 
@@ -69,7 +72,8 @@ Test(plugin_search, order_and_shadows)
 /* A broken manifest stands for nothing: a sound one of the same name further on is used. */
 Test(plugin_search, a_broken_manifest_shadows_nothing)
 {
-    char *directory = kit_create(), *a = make_directory(directory, "a"), *b = make_directory(directory, "b");
+    char *directory = kit_create(), *a = make_directory(directory, "a"),
+         *b = make_directory(directory, "b");
     struct kit_log log;
     struct bp_core *core;
 
@@ -86,7 +90,8 @@ Test(plugin_search, a_broken_manifest_shadows_nothing)
 
 Test(plugin_search, never_the_current_directory)
 {
-    static const char *const paths[] = {".", "", ":", "./", "plugins", ":/nonexistent", "/nonexistent:", "/tmp/../tmp"};
+    static const char *const paths[] = {
+        ".", "", ":", "./", "plugins", ":/nonexistent", "/nonexistent:", "/tmp/../tmp"};
     char *directory = kit_create();
     struct kit_log log;
 
@@ -97,8 +102,8 @@ Test(plugin_search, never_the_current_directory)
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct bp_core *core = kit_core(&log, paths[i], "!nothing");
         cr_assert_eq(kit_find(core, "t_here"), UINT32_MAX, "found by %s", paths[i]);
-        cr_assert_eq(log.count[BP_LOG_WARN], *paths[i] ? 1 : 0, "%s: %d warnings, the last: %s", paths[i],
-                     log.count[BP_LOG_WARN], log.text[BP_LOG_WARN]);
+        cr_assert_eq(log.count[BP_LOG_WARN], *paths[i] ? 1 : 0, "%s: %d warnings, the last: %s",
+                     paths[i], log.count[BP_LOG_WARN], log.text[BP_LOG_WARN]);
         bp_core_destroy(core);
     }
     kit_destroy(directory);
@@ -110,8 +115,9 @@ Test(plugin_search, a_relative_path_is_one_warning)
     struct bp_core *core = kit_core(&log, "/nonexistent:here:there::", "!nothing");
 
     cr_assert_eq(log.count[BP_LOG_WARN], 1);
-    cr_assert_str_eq(log.text[BP_LOG_WARN], "plugin_path of the options: an entry is passed over: expected absolute "
-                                            "directories without \"..\", got \"here\"; write it out");
+    cr_assert_str_eq(log.text[BP_LOG_WARN],
+                     "plugin_path of the options: an entry is passed over: expected absolute "
+                     "directories without \"..\", got \"here\"; write it out");
     bp_core_destroy(core);
 }
 
@@ -123,8 +129,10 @@ Test(plugin_search, a_file_is_no_directory)
 
     kit_write(file, "", 0);
     core = kit_core(&log, file, "!nothing");
-    cr_assert_str_eq(log.text[BP_LOG_WARN], kit_format("%s: cannot be searched for plugins: expected a directory, got "
-                                                       "\"Not a directory\"; correct it or leave it out", file));
+    cr_assert_str_eq(log.text[BP_LOG_WARN],
+                     kit_format("%s: cannot be searched for plugins: expected a directory, got "
+                                "\"Not a directory\"; correct it or leave it out",
+                                file));
     bp_core_destroy(core);
     kit_destroy(directory);
 }
@@ -163,8 +171,9 @@ Test(plugin_search, selection)
     setenv("BP_PLUGINS", "t_a,t_aab", 1);
     core = kit_core(&log, directory, NULL);
     cr_assert_eq(log.count[BP_LOG_WARN], 1);
-    cr_assert_str_eq(log.text[BP_LOG_WARN], "BP_PLUGINS: \"t_aab\" selects no plugin: expected the name of one that is "
-                                            "installed, got none that matches; bp list shows all, with BP_PLUGINS unset");
+    cr_assert_str_eq(log.text[BP_LOG_WARN],
+                     "BP_PLUGINS: \"t_aab\" selects no plugin: expected the name of one that is "
+                     "installed, got none that matches; bp list shows all, with BP_PLUGINS unset");
     bp_core_destroy(core);
     kit_destroy(directory);
 }
@@ -187,8 +196,9 @@ Test(plugin_search, a_broken_one_that_is_not_selected)
 
 Test(plugin_search, a_key_that_is_not_known)
 {
-    static const char text[] = "{\"manifest\": 1, \"name\": \"t_a\", \"kind\": \"t_a\", \"library\": \"bp_x.so\", "
-                               "\"abi\": {\"major\": 0, \"minor\": 1}, \"version\": \"1\", \"prioritty\": 5}";
+    static const char text[] =
+        "{\"manifest\": 1, \"name\": \"t_a\", \"kind\": \"t_a\", \"library\": \"bp_x.so\", "
+        "\"abi\": {\"major\": 0, \"minor\": 1}, \"version\": \"1\", \"prioritty\": 5}";
     char *directory = kit_create();
     struct kit_log log;
     struct bp_core *core;
@@ -196,8 +206,10 @@ Test(plugin_search, a_key_that_is_not_known)
     kit_write(kit_format("%s/bp_t_a.json", directory), text, strlen(text));
     core = kit_core(&log, directory, "t_*");
     cr_assert_eq(kit_info(core, "t_a").state, BP_PLUGIN_UNPROBED);
-    cr_assert_str_eq(log.text[BP_LOG_WARN], kit_format("%s/bp_t_a.json: the key prioritty is not known and has no effect; "
-                                                       "correct its spelling or remove it", directory));
+    cr_assert_str_eq(log.text[BP_LOG_WARN],
+                     kit_format("%s/bp_t_a.json: the key prioritty is not known and has no effect; "
+                                "correct its spelling or remove it",
+                                directory));
     bp_core_destroy(core);
     kit_destroy(directory);
 }

@@ -81,13 +81,12 @@ int64_t ref_index(const struct ref_array *array, int rank, const int64_t *at)
     return index;
 }
 
-/* In any order of additions the error is at most (n - 1) u times the sum of magnitudes, to first order
- * (Higham 2002, section 4.2), and n u with the roundings of n products (section 3.1). Over random data
- * roundings are independent of mean zero, and 6 sqrt(n) u is not passed but with probability below
- * 2 exp(-6 * 6 / 2) < 4e-8 (Higham and Mary 2019, theorem 2.4): docs/accuracy.md. */
+/* A term that passes through n roundings is off by at most n u of itself, to first order (Higham 2002,
+ * sections 3.1 and 4.2). Over random data roundings are independent of mean zero, and 6 sqrt(n) u is not
+ * passed but with probability below 2 exp(-6 * 6 / 2) < 4e-8 (Higham and Mary 2019, theorem 2.4). */
 long double ref_growth(int64_t n)
 {
-    long double exact = (long double)n, random = 6 * sqrtl((long double)n);
+    long double exact = n > 0 ? (long double)n : 0, random = 6 * sqrtl(exact);
 
     return exact < random ? exact : random;
 }

@@ -103,7 +103,7 @@ static void add_up(const struct geometry *g, product_fn *each, struct sum *s)
     ref_array_init(&terms, BP_I64, s->out->rank, s->out->shape);
     s->terms = (int64_t *)terms.u;
     products(g, each, s);
-    for (int64_t i = 0; i < s->out->count; i++) s->out->bound[i] *= ref_growth(s->terms[i] + s->bias);
+    for (int64_t i = 0; i < s->out->count; i++) s->out->bound[i] *= ref_growth(s->terms[i] + s->bias - 1);
     ref_array_finish(&terms);
 }
 

@@ -77,7 +77,8 @@ void ref_matmul(const struct ref_array *in, const void *attrs, struct ref_array 
                     add_product(in, from_a + r * a.row_step + k * a.column_step,
                                 from_b + k * b.row_step + c * b.column_step, out, n * matrix + r * b.columns + c);
     }
+    /* n products take n roundings and n - 1 additions as many more, but of each term at most n. */
     if (out->v)
         for (int64_t i = 0; i < out->count * out->type->parts; i++)
-            out->bound[i] *= ref_growth(inner * out->type->parts);
+            out->bound[i] *= ref_growth(inner * out->type->parts - 1);
 }

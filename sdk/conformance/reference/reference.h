@@ -48,7 +48,9 @@ static inline int ref_axis(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* By how many unit roundoffs a sum of n terms may be off, relative to the sum of their magnitudes. */
+/* By how many unit roundoffs a sum may be off, relative to the sum of the magnitudes of its terms, if
+ * each term passes through at most n roundings. 0 below 1. The last rounding of a result is not counted:
+ * it is in the ulp of the operator's row. */
 long double ref_growth(int64_t n);
 
 /* out: made by the reference, one for each output of the operator. in: absent ones have type NULL. */

@@ -33,7 +33,7 @@ static void softmax_line(const long double *x, int64_t length, int64_t step, lon
         if (y[i * step] > 0) mean += y[i * step] * fabsl(x[i * step] - max);
     }
     for (int64_t i = 0; i < length; i++)
-        if (y[i * step] > 0) bound[i * step] = y[i * step] * (ref_growth(length) + fabsl(x[i * step] - max) + mean);
+        if (y[i * step] > 0) bound[i * step] = y[i * step] * (ref_growth(length - 1) + fabsl(x[i * step] - max) + mean);
 }
 
 void ref_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)

@@ -42,9 +42,9 @@ void ref_sum(const struct ref_array *in, const void *attrs, struct ref_array *ou
                 out->bound[to * parts + p] += fabsl(in->v[i * parts + p]);
             }
     }
-    /* n terms take n - 1 additions. */
+    /* n terms take n - 1 additions, the last of which is in the row's ulp. */
     if (out->v)
-        for (int64_t i = 0; i < out->count * parts; i++) out->bound[i] *= ref_growth(terms > 0 ? terms - 1 : 0);
+        for (int64_t i = 0; i < out->count * parts; i++) out->bound[i] *= ref_growth(terms - 2);
 }
 
 void ref_sum_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)

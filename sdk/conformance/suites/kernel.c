@@ -70,7 +70,7 @@ static bool judge(struct run *r, const void *got, const char *which)
     struct comparison comparison = compare(r->made->op, &r->expected, got);
     char text[700];
 
-    if (comparison.worst > r->c->result->worst) r->c->result->worst = comparison.worst;
+    if (r->call.kernel && comparison.worst > r->c->result->worst) r->c->result->worst = comparison.worst;
     if (!comparison.wrong) return true;
     compare_describe(&comparison, &r->expected, got, text, sizeof text);
     if (r->c->place->dump) dump(r, got);
@@ -89,8 +89,8 @@ static bool inputs_unchanged(struct run *r, int but)
     return true;
 }
 
-/* Into a tensor of the core's making. */
-static enum bp_status run_free(struct run *r, struct bp_tensor **out)
+/* Runs the call, to its end. out: NULL for a tensor of the core's making. */
+static enum bp_status run_call(struct run *r, struct bp_tensor **out)
 {
     struct place *place = r->c->place;
     enum bp_status status = bp_call_run(bp_stream_scope(place->stream), &r->call, out, 1, NULL);
@@ -116,32 +116,40 @@ static bool take(struct run *r, struct bp_tensor *out, void *data)
            check_ok(r->c, bp_tensor_read(r->c->place->stream, out, data, bytes_of(e)), "bp_tensor_read");
 }
 
-static bool run_into(struct run *r, struct bp_tensor *tensor)
-{
-    struct bp_tensor *out = tensor;
-    enum bp_status status = run_free(r, &out);
-    char call[96];
-
-    snprintf(call, sizeof call, "%s by row %s", r->made->op->name, r->made->row);
-    return check_ok(r->c, status, call) &&
-           check_that(r->c, out == tensor, "the call replaced the output tensor that it was given");
-}
-
-/* The guarded run: into a place between guards, or over an input. Result: data[0]. */
+/* The guarded run. Result: data[0]. */
 static bool run_guarded(struct run *r)
 {
     struct operand out = {0};
-    const struct bp_opinfo *info = bp_opinfo_find(r->made->op->name);
-    int over = r->made->in_place && info ? info->out[0].share : -1;
-    const struct operand *place = over >= 0 ? &r->in[over] : &out;
-    bool ok = over >= 0 ||
-              operand_output(r->c, r->expected.type->dtype, r->expected.rank, r->expected.shape, &out);
+    bool ok = operand_output(r->c, r->expected.type->dtype, r->expected.rank, r->expected.shape, &out);
+    struct bp_tensor *given = out.tensor;
+    char call[96];
 
-    ok = ok && run_into(r, place->tensor) &&
-         operand_verify(r->c, place, over >= 0 ? "the input that is written over" : "the output", false, r->data[0]) &&
-         inputs_unchanged(r, over) && judge(r, r->data[0], "");
+    snprintf(call, sizeof call, "%s by row %s into a given tensor", r->made->op->name, r->made->row);
+    ok = ok && check_ok(r->c, run_call(r, &given), call) &&
+         check_that(r->c, given == out.tensor, "the call replaced the output tensor that it was given") &&
+         operand_verify(r->c, &out, "the output", false, r->data[0]) && inputs_unchanged(r, -1) &&
+         judge(r, r->data[0], "");
     operand_finish(&out);
     return ok;
+}
+
+/* The input whose memory the output of an in-place case takes. */
+static struct operand *shared_input(struct run *r)
+{
+    return &r->in[bp_opinfo_find(r->made->op->name)->out[0].share];
+}
+
+/* A run over an input has taken place. */
+static void check_in_place(struct run *r, enum bp_status status)
+{
+    struct operand *over = shared_input(r);
+    char call[96];
+
+    snprintf(call, sizeof call, "%s by row %s over its input", r->made->op->name, r->made->row);
+    if (check_ok(r->c, status, call) &&
+        operand_verify(r->c, over, "the input that is written over", false, r->data[0]) &&
+        inputs_unchanged(r, (int)(over - r->in)))
+        judge(r, r->data[0], "");
 }
 
 /* Both runs; a row that says it is deterministic gives the same bits. out: the result of the first. */
@@ -156,14 +164,15 @@ static void run_twice(struct run *r, enum bp_status status, struct bp_tensor *ou
                    "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
 }
 
-/* The row does not take the configuration: then another row must, with the right result. */
+/* The row does not take the configuration: then another row must, with the right result. may_refuse: it
+ * is right too that none does. */
 static void run_other(struct run *r, const char *refusal, bool may_refuse)
 {
-    struct bp_tensor *out = NULL;
+    struct bp_tensor *over = r->made->in_place ? shared_input(r)->tensor : NULL, *out = over;
     enum bp_status status;
 
     r->call.kernel = NULL;
-    status = run_free(r, &out);
+    status = run_call(r, &out);
     if (may_refuse && status == BP_ERR_UNSUPPORTED) {
         check_that(r->c, *bp_error_message(), "the call was refused without a message");
     } else if (status == BP_ERR_UNSUPPORTED) {
@@ -173,7 +182,7 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
                judge(r, r->data[0], "by another row: ") && !may_refuse) {
         check_skip(r->c, "the row declines this configuration, another takes it: %s", refusal);
     }
-    bp_tensor_destroy(out);
+    if (!over) bp_tensor_destroy(out);
 }
 
 /* Whether an input lies as only rows flagged BP_KERNEL_STRIDED can take it. */
@@ -184,39 +193,43 @@ static bool is_strided(const struct kernel_case *made)
     return false;
 }
 
-static void run_case(struct run *r)
+/* A row that takes contiguous tensors only is given one that is not: it is refused, or it works. */
+static void run_unflagged(struct run *r)
 {
     struct bp_tensor *out = NULL;
+    enum bp_status status = run_call(r, &out);
+
+    if (status == BP_OK && take(r, out, r->data[0])) {
+        r->c->result->executed = true;
+        judge(r, r->data[0], "strided input, row not flagged BP_KERNEL_STRIDED: ");
+    }
+    check_that(r->c, status == BP_OK || status == BP_ERR_UNSUPPORTED,
+               "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_UNSUPPORTED, got %s: %s",
+               bp_status_name(status), bp_error_message());
+    bp_tensor_destroy(out);
+    run_other(r, "", true);
+}
+
+static void run_case(struct run *r)
+{
+    struct bp_tensor *over = r->made->in_place ? shared_input(r)->tensor : NULL, *out = over;
     enum bp_status status;
     char refusal[400];
 
-    r->data[0] = calloc(1, bytes_of(&r->expected) + 1);
-    r->data[1] = calloc(1, bytes_of(&r->expected) + 1);
-    if (!r->data[0] || !r->data[1]) abort();
     if (is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
-        status = run_free(r, &out);
-        r->c->result->executed = status == BP_OK;
-        bp_tensor_destroy(out);
-        if (check_that(r->c, status == BP_OK || status == BP_ERR_UNSUPPORTED,
-                       "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_UNSUPPORTED, got %s: %s",
-                       bp_status_name(status), bp_error_message()))
-            run_other(r, "", true);
+        run_unflagged(r);
         return;
     }
-    if (r->made->in_place) {
-        r->c->result->executed = true;
-        run_guarded(r);
-        return;
-    }
-    status = run_free(r, &out);
+    status = run_call(r, &out);
     snprintf(refusal, sizeof refusal, "%s", bp_error_message());
     if (status == BP_ERR_UNSUPPORTED) {
         run_other(r, refusal, false);
         return;
     }
     r->c->result->executed = true;
-    run_twice(r, status, out);
-    bp_tensor_destroy(out);
+    if (over) check_in_place(r, status);
+    else run_twice(r, status, out);
+    if (!over) bp_tensor_destroy(out);
 }
 
 void kernel_case_run(struct check *c, const struct kernel_case *made)
@@ -228,7 +241,12 @@ void kernel_case_run(struct check *c, const struct kernel_case *made)
             check_unsupported(c, "the device does not hold %s", bp_dtype_name(made->in[i].dtype));
     if (c->result->outcome == OUTCOME_UNSUPPORTED) return;
     c->result->worst = -1;
-    if (set_up(&r)) run_case(&r);
+    if (set_up(&r)) {
+        r.data[0] = calloc(1, bytes_of(&r.expected) + 1);
+        r.data[1] = calloc(1, bytes_of(&r.expected) + 1);
+        if (!r.data[0] || !r.data[1]) abort();
+        run_case(&r);
+    }
     for (int i = 0; i < made->n_in; i++)
         if (made->in[i].present && r.in[i].image) operand_finish(&r.in[i]);
     ref_array_finish(&r.expected);
