@@ -15,6 +15,7 @@ enum {
     COLUMNS = 32, /* rows of one task at most */
     LANES = 32,   /* partial sums of a row */
     RUN = 1024,   /* terms that are added before the sums go to a double: few in each lane */
+    RUN_COLUMNS = 32, /* the same, of a column */
 };
 
 struct softmax {
@@ -91,17 +92,22 @@ static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, i
     }
 }
 
+static inline void columns_flush(acc *part, double *total, int64_t w)
+{
+    for (int64_t j = 0; j < w; j++) {
+        total[j] += (double)part[j];
+        part[j] = 0;
+    }
+}
+
 /* w neighbouring rows; sy and sx lead from one to the next. */
 static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy, const elem *x, int64_t sx,
                                    int64_t w)
 {
-    acc max[COLUMNS];
-    double total[COLUMNS];
+    acc max[COLUMNS], part[COLUMNS] = {0};
+    double total[COLUMNS] = {0};
 
-    for (int64_t j = 0; j < w; j++) {
-        max[j] = (acc)-INFINITY;
-        total[j] = 0;
-    }
+    for (int64_t j = 0; j < w; j++) max[j] = (acc)-INFINITY;
     for (int64_t i = 0; i < s->n; i++) {
         const elem *row = x + i * s->step[1];
         for (int64_t j = 0; j < w; j++) {
@@ -111,7 +117,9 @@ static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy,
     }
     for (int64_t i = 0; i < s->n; i++) {
         const elem *row = x + i * s->step[1];
-        for (int64_t j = 0; j < w; j++) total[j] += (double)acc_exp(elem_get(row[j * sx]) - max[j]);
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++) part[j] += acc_exp(elem_get(row[j * sx]) - max[j]);
+        if ((i + 1) % RUN_COLUMNS == 0 || i + 1 == s->n) columns_flush(part, total, w);
     }
     for (int64_t i = 0; i < s->n; i++) {
         const elem *row = x + i * s->step[1];
@@ -151,13 +159,15 @@ static inline void grad_row(elem *dx, int64_t sd, const elem *y, int64_t sy, con
 static inline void grad_columns(const struct softmax *s, elem *dx, int64_t sd, const elem *y, int64_t sy,
                                 const elem *dy, int64_t sdy, int64_t w)
 {
-    double total[COLUMNS];
+    acc part[COLUMNS] = {0};
+    double total[COLUMNS] = {0};
 
-    for (int64_t j = 0; j < w; j++) total[j] = 0;
-    for (int64_t i = 0; i < s->n; i++)
-        for (int64_t j = 0; j < w; j++)
-            total[j] += (double)elem_get(y[i * s->step[1] + j * sy]) *
-                        (double)elem_get(dy[i * s->step[2] + j * sdy]);
+    for (int64_t i = 0; i < s->n; i++) {
+        const elem *a = y + i * s->step[1], *b = dy + i * s->step[2];
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++) part[j] += elem_get(a[j * sy]) * elem_get(b[j * sdy]);
+        if ((i + 1) % RUN_COLUMNS == 0 || i + 1 == s->n) columns_flush(part, total, w);
+    }
     for (int64_t i = 0; i < s->n; i++) {
         elem *to = dx + i * s->step[0];
         const elem *a = y + i * s->step[1], *b = dy + i * s->step[2];

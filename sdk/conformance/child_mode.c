@@ -3,8 +3,8 @@
  * line on the descriptor BP_CHILD_REPORT. Nothing here is trusted to come back: a case may end the
  * process, so each is announced before it begins.
  *
- * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP FIRST LAST; "" for absent
- * ones. FIRST and LAST count in the list of all cases. */
+ * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP CASES; "" for absent ones.
+ * CASES are numbers in the list of all cases: "0-4,7-7". */
 #include "conform.h"
 #include "list.h"
 #include "place.h"
@@ -119,23 +119,31 @@ static void report_result(long number, const struct result *result)
     report(line);
 }
 
-static void run_cases(struct place *place, long first, long last, double timeout_s)
+static void run_case(struct place *place, const struct list *list, long number, double timeout_s)
+{
+    struct result result = {.worst = -1};
+    cJSON *start = cJSON_CreateObject();
+
+    cJSON_AddNumberToObject(start, "start", (double)number);
+    report(start);
+    deadline_case = (sig_atomic_t)number;
+    set_deadline(timeout_s);
+    listed_run(place, &list->at[number], &result);
+    set_deadline(0);
+    report_result(number, &result);
+}
+
+static void run_cases(struct place *place, char *cases, double timeout_s)
 {
     struct sigaction action = {.sa_handler = on_deadline, .sa_flags = SA_RESTART};
     struct list list;
 
     sigaction(SIGALRM, &action, NULL);
     list_init(&list, place->device);
-    for (long i = first; i < last && i < (long)list.n; i++) {
-        struct result result = {.worst = -1};
-        cJSON *start = cJSON_CreateObject();
-        cJSON_AddNumberToObject(start, "start", (double)i);
-        report(start);
-        deadline_case = (sig_atomic_t)i;
-        set_deadline(timeout_s);
-        listed_run(place, &list.at[i], &result);
-        set_deadline(0);
-        report_result(i, &result);
+    while (*cases) {
+        long first = strtol(cases, &cases, 10), last = *cases == '-' ? strtol(cases + 1, &cases, 10) : first;
+        for (long i = first; i >= 0 && i <= last && i < (long)list.n; i++) run_case(place, &list, i, timeout_s);
+        if (*cases++ != ',') break;
     }
     list_finish(&list);
 }
@@ -145,15 +153,14 @@ int conform_child(int argc, char **argv)
     struct place place = {0};
     int status;
 
-    if (argc != 9) {
+    if (argc != 8) {
         fprintf(stderr, "bp conform %s is for bp itself\n", CONFORM_CHILD);
         return 2;
     }
     bool list = !strcmp(argv[0], "list");
-    long first = strtol(argv[7], NULL, 10), last = strtol(argv[8], NULL, 10);
     place.seed = strtoull(argv[4], NULL, 10);
     place.dump = *argv[6] ? argv[6] : NULL;
-    status = place_init(&place, argv[1], argv[2], argv[3], list || first >= plugin_cases());
+    status = place_init(&place, argv[1], argv[2], argv[3], list || strtol(argv[7], NULL, 10) >= plugin_cases());
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());
@@ -161,7 +168,7 @@ int conform_child(int argc, char **argv)
     } else if (list) {
         report_list(&place);
     } else {
-        run_cases(&place, first, last, strtod(argv[5], NULL) / 1000);
+        run_cases(&place, argv[7], strtod(argv[5], NULL) / 1000);
     }
     place_finish(&place);
     return status;

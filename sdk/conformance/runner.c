@@ -25,13 +25,14 @@ void report_case_message(struct report_case *c, const char *format, ...)
     c->message = message;
 }
 
-/* Cases first to last - 1 of the report: those that are selected are neighbours of one suite and row. */
+/* Entries first to last - 1 of the order: cases of one suite and row. */
 struct group {
     size_t first, last;
 };
 
 struct run {
     struct report *report;
+    size_t *order; /* the cases that children run, by number */
     struct group *group;
     size_t n_group;
     pthread_mutex_t lock; /* of all below, and of outcomes while children run */
@@ -42,8 +43,7 @@ struct run {
 /* One child at work. */
 struct shift {
     struct run *run;
-    size_t first, last; /* what it was given */
-    size_t started;     /* the case that has begun and not ended; SIZE_MAX: none */
+    size_t started; /* the case that has begun and not ended; SIZE_MAX: none */
     bool timed_out;
     char error[600];
 };
@@ -95,7 +95,7 @@ static void take_line(void *ctx, const char *line)
     const char *error = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "error"));
 
     pthread_mutex_lock(&s->run->lock);
-    if (start >= (double)s->first && start < (double)s->last) {
+    if (start >= 0 && start < (double)s->run->report->n) {
         s->started = (size_t)start;
         show_progress(s->run, s->run->report->at[s->started].id);
     } else if (done >= 0 && (size_t)done == s->started) {
@@ -137,48 +137,70 @@ static void blame(struct shift *s, size_t number, const struct bp_child_result *
     finish_case(s->run, c, timed_out ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
 }
 
-/* Runs cases first to last - 1 in one child. Answers from which case on it did not come, or last. */
+/* "0-4,7": the cases of a part of the order, as a child is told them. To be freed. */
+static char *cases_text(const struct run *run, size_t first, size_t last)
+{
+    char *text = malloc((last - first) * 24 + 1);
+    size_t used = 0;
+
+    if (!text) abort();
+    for (size_t i = first; i < last; i++) {
+        size_t from = run->order[i];
+        while (i + 1 < last && run->order[i + 1] == run->order[i] + 1) i++;
+        used += (size_t)sprintf(text + used, "%s%zu-%zu", used ? "," : "", from, run->order[i]);
+    }
+    return text;
+}
+
+/* A child has ended, and the cases of entries at and after it have no result. Answers the first entry
+ * that is still to be run. */
+static size_t settle(struct shift *s, size_t first, size_t at, size_t last, const struct bp_child_result *result)
+{
+    struct run *run = s->run;
+    struct report_case *c = at < last ? &run->report->at[run->order[at]] : &run->report->at[run->order[last - 1]];
+
+    if (result->end == BP_CHILD_NOT_RUN) return last; /* no results: the report says that the suite is broken */
+    if (at == last) {
+        if ((result->end == BP_CHILD_EXITED && result->code == 0) || c->outcome != OUTCOME_PASS) return last;
+        c->outcome = OUTCOME_CRASH;
+        report_case_message(c, "after the last case of its group, as the device was closed: exit status or signal %d; "
+                            "last output: %s", result->code, last_output(result));
+        return last;
+    }
+    /* A child that ends before its only case has begun ended because of it, or of what it needs. */
+    if (s->started != run->order[at] && last - first > 1) return at;
+    if (!*s->error) {
+        blame(s, run->order[at], result);
+    } else {
+        report_case_message(c, "the device could not be opened again: %s", s->error);
+        finish_case(run, c, OUTCOME_FAIL);
+    }
+    return at + 1;
+}
+
+/* Runs a part of the order in one child. Answers the first entry that it did not come to, or last. */
 static size_t run_child(struct run *run, size_t first, size_t last)
 {
     const struct conform_options *o = run->report->options;
-    char seed[32], timeout[32], from[32], to[32];
+    char seed[32], timeout[32], *cases = cases_text(run, first, last);
     const char *argv[] = {o->self, "conform", CONFORM_CHILD, "run", o->device, run->report->library,
-                          run->report->manifest, seed, timeout, o->dump ? o->dump : "", from, to, NULL};
+                          run->report->manifest, seed, timeout, o->dump ? o->dump : "", cases, NULL};
     const char *env[] = {"ASAN_OPTIONS=allocator_may_return_null=1", NULL};
-    struct shift shift = {run, first, last, SIZE_MAX, false, ""};
+    struct shift shift = {run, SIZE_MAX, false, ""};
     struct bp_child child = {.argv = argv, .env = env, .report = take_line, .ctx = &shift};
     struct bp_child_result result;
     size_t at = first;
 
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
     snprintf(timeout, sizeof timeout, "%.0f", o->timeout_s * 1000);
-    snprintf(from, sizeof from, "%zu", first);
-    snprintf(to, sizeof to, "%zu", last);
     child.timeout_ns = (uint64_t)((o->timeout_s * (double)(last - first) + 30) * 1e9);
     bp_child_run(&child, &result);
     pthread_mutex_lock(&run->lock);
-    while (at < last && run->report->at[at].outcome != OUTCOME_COUNT) at++;
-    if (result.end == BP_CHILD_NOT_RUN) {
-        at = last; /* no results: the suite itself is broken, which the report says */
-    } else if (at < last && (shift.started == at || last - first == 1)) {
-        /* A child that ends before its only case has begun ended because of it, or of what it needs. */
-        if (*shift.error) {
-            report_case_message(&run->report->at[at], "the device could not be opened again: %s", shift.error);
-            finish_case(run, &run->report->at[at], OUTCOME_FAIL);
-        } else {
-            blame(&shift, at, &result);
-        }
-        at++;
-    } else if (at == last && (result.end != BP_CHILD_EXITED || result.code != 0)) {
-        /* All results came, and then it did not end well: the last case's mess, or that of the device's end. */
-        if (run->report->at[last - 1].outcome == OUTCOME_PASS) {
-            run->report->at[last - 1].outcome = OUTCOME_CRASH;
-            report_case_message(&run->report->at[last - 1], "after the last case of its group, as the device was "
-                                "closed: exit status or signal %d; last output: %s", result.code, last_output(&result));
-        }
-    }
+    while (at < last && run->report->at[run->order[at]].outcome != OUTCOME_COUNT) at++;
+    at = settle(&shift, first, at, last, &result);
     pthread_mutex_unlock(&run->lock);
     bp_child_finish(&result);
+    free(cases);
     return at;
 }
 
@@ -192,7 +214,7 @@ static void run_group(struct run *run, struct group group)
     size_t at = run_child(run, group.first, group.last);
 
     for (; at < group.last; at++)
-        if (waits(&run->report->at[at])) run_child(run, at, at + 1);
+        if (waits(&run->report->at[run->order[at]])) run_child(run, at, at + 1);
 }
 
 static void *work(void *ctx)
@@ -211,17 +233,21 @@ static void *work(void *ctx)
 static void make_groups(struct run *run, size_t max)
 {
     struct report *r = run->report;
+    size_t n = 0;
 
     run->group = calloc(r->n + 1, sizeof *run->group);
-    if (!run->group) abort();
+    run->order = calloc(r->n + 1, sizeof *run->order);
+    if (!run->group || !run->order) abort();
     for (size_t i = 0; i < r->n; i++) {
         struct group *g = run->n_group ? &run->group[run->n_group - 1] : NULL;
+        const struct report_case *before = n ? &r->at[run->order[n - 1]] : NULL;
         if (!waits(&r->at[i])) continue;
         /* The plugin's own cases each need a process that has not loaded it. */
-        if (g && g->last == i && i - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
-            r->at[g->first].suite == r->at[i].suite && r->at[g->first].row == r->at[i].row)
-            g->last = i + 1;
-        else run->group[run->n_group++] = (struct group){i, i + 1};
+        if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN && before->suite == r->at[i].suite &&
+            before->row == r->at[i].row)
+            g->last = n + 1;
+        else run->group[run->n_group++] = (struct group){n, n + 1};
+        run->order[n++] = i;
     }
 }
 
@@ -277,5 +303,6 @@ void runner_run(struct report *report)
     run_groups(&run);
     if (report->options->progress) report->options->progress("");
     free(run.group);
+    free(run.order);
     pthread_mutex_destroy(&run.lock);
 }

@@ -110,7 +110,7 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
 int runner_list(struct report *r, char *text, size_t size)
 {
     const char *argv[] = {r->options->self, "conform", CONFORM_CHILD, "list", r->options->device, "", "", "0", "0", "",
-                          "0", "0", NULL};
+                          "", NULL};
     struct listing listing = {.report = r};
     struct bp_child child = {.argv = argv, .timeout_ns = LIST_TIMEOUT_S * UINT64_C(1000000000), .report = take_line,
                              .ctx = &listing};

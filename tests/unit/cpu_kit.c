@@ -256,8 +256,9 @@ void kit_check(const struct bp_kernel *row, const struct tensor *out, const char
         double complex got = tensor_read(out, n), want = out->value[n];
         if (unit == 0) want = wrap(dtype, creal(want));
         double limit = 1.01 * unit * cabs(want) + 8 * unit_sum * out->weight[n];
-        cr_assert(cabs(got - want) <= limit, "%s, %s: element %ld is %g%+gi, expected %g%+gi within %g", row->name,
-                  what, (long)n, creal(got), cimag(got), creal(want), cimag(want), limit);
+        cr_assert(cabs(got - want) <= limit, "%s, %s: element %ld is %g%+gi, expected %g%+gi within %g (off by %g)", row->name,
+                  what, (long)n, creal(got), cimag(got), creal(want), cimag(want), limit,
+                  cabs(got - want));
     }
     for (int i = 0; i < GUARD; i++)
         cr_assert(out->memory[i] == POISON && out->memory[out->size - 1 - (size_t)i] == POISON,

@@ -60,7 +60,9 @@ static void print_accuracy(const struct report *r, FILE *file)
     size_t n = report_accuracy(r, &a);
 
     for (size_t i = 0; i < n; i++) {
-        if (i && !strcmp(a[i - 1].op, a[i].op)) continue; /* rows of an operator are neighbours */
+        size_t before = 0;
+        while (before < i && strcmp(a[before].op, a[i].op)) before++;
+        if (before < i) continue;
         fprintf(file, "  %-17s", a[i].op);
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
             double worst = -1;

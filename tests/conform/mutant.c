@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mutant.c: a small sound plugin over host memory that breaks in the one way that BP_MUTANT names. The
+ * conformance suite must find each (teeth.py). Built again with EXTRA_SYMBOL for a second export. */
+#include <backplane/attrs.h>
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
+#include <backplane/runtime.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+static bool is(const char *mutant)
+{
+    const char *name = getenv("BP_MUTANT");
+    return name && !strcmp(name, mutant);
+}
+
+static void *idle(void *arg)
+{
+    for (;;) pause();
+    return arg;
+}
+
+__attribute__((constructor)) static void at_load(void)
+{
+    pthread_t thread;
+
+    if (is("prints")) printf("mutant: loaded\n"), fflush(stdout);
+    if (is("thread")) pthread_create(&thread, NULL, idle, NULL);
+    if (is("crash-at-load")) abort();
+}
+
+/* Kernels. Elements are found by strides, or, for a mutant, as if there were none. */
+
+static int64_t index_of(const struct bp_view *v, int64_t element, bool dense)
+{
+    int64_t index = 0;
+
+    if (dense) return element;
+    for (int i = v->rank - 1; i >= 0; i--) {
+        index += element % v->shape[i] * v->stride[i];
+        element /= v->shape[i];
+    }
+    return index;
+}
+
+/* The element of an input that broadcasts to element of out. */
+static int64_t broadcast_index(const struct bp_view *v, const struct bp_view *out, int64_t element)
+{
+    int64_t index = 0;
+
+    for (int i = out->rank - 1; i >= 0; i--) {
+        int axis = i - (out->rank - v->rank);
+        if (axis >= 0 && v->shape[axis] != 1) index += element % out->shape[i] * v->stride[axis];
+        element /= out->shape[i];
+    }
+    return is("strides") ? element % v->count : index;
+}
+
+static void strike(const struct bp_launch *l)
+{
+    if (l->out[0]->count != 33) return;
+    if (is("crash")) raise(11);
+    if (is("exit")) _exit(0);
+    if (is("hang")) for (;;) pause();
+}
+
+static enum bp_status add(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
+    float *out = z->data;
+
+    if (is("fails") && z->count == 33) return BP_ERR_DEVICE;
+    strike(l);
+    for (int64_t i = 0; i < z->count - is("unwritten"); i++) {
+        float a = ((const float *)x->data)[broadcast_index(x, z, i)], b = ((const float *)y->data)[broadcast_index(y, z, i)];
+        float sum = a + b;
+        if (is("loses-nan") && a != a) sum = 0;
+        if (is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum = 0;
+        if (is("truncates")) sum = nextafterf(sum, 0);
+        if (is("last") && i == z->count - 1) sum += fabsf(sum) / 1024 + 1;
+        out[index_of(z, i, false)] = sum;
+    }
+    if (z->count && is("past-end")) out[z->count] = 0;
+    if (z->count && is("before-start")) out[-1] = 0;
+    if (z->count && is("writes-input") && x->data != z->data) ((float *)x->data)[0] += 1;
+    if (z->count && is("in-place") && x->data == z->data) out[0] = 0;
+    return BP_OK;
+}
+
+static enum bp_status softmax(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+    const struct bp_softmax_attrs *a = l->attrs;
+    int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
+    int64_t length, inner = 1;
+
+    if (is("axis")) axis = x->rank - 1;
+    length = x->shape[axis];
+    for (int i = axis + 1; i < x->rank; i++) inner *= x->shape[i];
+    for (int64_t line = 0; length && line < x->count / length; line++) {
+        int64_t first = line / inner * inner * length + line % inner;
+        const float *in = x->data;
+        float *out = y->data;
+        double max = is("no-max") ? 0 : -INFINITY, sum = 0;
+        for (int64_t i = 0; i < length && !is("no-max"); i++) {
+            double value = in[index_of(x, first + i * inner, is("strides"))];
+            if (!(value <= max)) max = value;
+        }
+        for (int64_t i = 0; i < length; i++) sum += exp(in[index_of(x, first + i * inner, is("strides"))] - max);
+        for (int64_t i = 0; i < length; i++) {
+            double value = exp((float)(in[index_of(x, first + i * inner, is("strides"))] - max));
+            if (is("rough")) value *= 1 + 1e-5;
+            out[first + i * inner] = (float)(value / sum);
+        }
+    }
+    return BP_OK;
+}
+
+static void add_to_sums(const struct bp_launch *l, double *sums, const bool *is_summed)
+{
+    const struct bp_view *x = l->in[0];
+
+    for (int64_t e = 0; e < x->count - (is("drops-last") && x->count > 1000); e++) {
+        int64_t to = 0, rest = e, scale = 1, from = index_of(x, e, false);
+        for (int i = x->rank - 1; i >= 0; i--) {
+            if (!is_summed[i]) to += rest % x->shape[i] * scale, scale *= x->shape[i];
+            rest /= x->shape[i];
+        }
+        sums[to] += ((const float *)x->data)[from];
+        if (is("low-precision")) sums[to] = (float)((int64_t)(sums[to] * 1024)) / 1024;
+    }
+}
+
+static enum bp_status sum(const struct bp_launch *l)
+{
+    static int calls;
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+    const struct bp_sum_attrs *a = l->attrs;
+    bool summed[8] = {0};
+    double *sums = calloc((size_t)y->count + 1, sizeof *sums);
+
+    for (int i = 0; i < x->rank; i++) summed[i] = a->axes.n == 0;
+    for (int64_t i = 0; i < a->axes.n; i++) summed[a->axes.at[i] < 0 ? a->axes.at[i] + x->rank : a->axes.at[i]] = true;
+    if (is("axes") && x->rank == 2 && x->shape[0] == x->shape[1] - 1 && a->axes.n == 1) summed[0] = !summed[0], summed[1] = !summed[1];
+    add_to_sums(l, sums, summed);
+    calls++;
+    for (int64_t i = 0; i < y->count; i++) {
+        float value = (float)sums[i];
+        if (is("varies") && calls & 1) value = nextafterf(value, INFINITY);
+        ((float *)y->data)[i] = value;
+    }
+    free(sums);
+    return BP_OK;
+}
+
+static enum bp_status accepts(void *self, const struct bp_prep *prep)
+{
+    bool refuses = is("refuses-all") || (is("refuses") && prep->in[0]->rank == 5);
+    return refuses ? BP_ERR_UNSUPPORTED : BP_OK;
+}
+
+enum { FLAGS = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
+static struct bp_kernel rows[] = {
+    {BP_OPROW(add), .name = "mutant_add_f32", .types = {BP_M(F32)}, .flags = FLAGS | BP_KERNEL_IN_PLACE, .launch = add,
+     .accepts = accepts},
+    {BP_OPROW(softmax), .name = "mutant_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS, .launch = softmax},
+    {BP_OPROW(sum), .name = "mutant_sum_f32", .types = {BP_M(F32)}, .flags = FLAGS, .launch = sum},
+};
+static const struct bp_kernels kernels = {.size = sizeof kernels, .first = rows, .count = 3, .stride = sizeof *rows};
+
+/* The device. */
+
+static enum bp_status device_count(void *self, uint32_t *out_count)
+{
+    *out_count = 1;
+    return BP_OK;
+}
+
+static enum bp_status device_properties(void *self, uint32_t device, struct bp_device_properties *out)
+{
+    static int calls;
+
+    strcpy(out->name, is("nameless") ? "" : "mutant");
+    BP_SET(out, dtypes, BP_M(F32) | BP_M(F64) | BP_MASK_INT);
+    BP_SET(out, alignment, is("alignment") ? 4096 : 64);
+    BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, units, (uint32_t)(is("properties") ? ++calls : 1));
+    return BP_OK;
+}
+
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)
+{
+    static char shared[64 << 20];
+    static size_t used;
+    uint64_t rounded = (size + 63) / 64 * 64;
+
+    if (space != BP_SPACE_DEVICE) return bp_fail(self, BP_ERR_UNSUPPORTED, "mutant: no such space");
+    if (size > UINT64_C(1) << 40) {
+        if (is("silent-memory")) return BP_ERR_MEMORY;
+        return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, there are fewer", (unsigned long long)size);
+    }
+    if (is("overlaps") && size < 4096) { /* blocks share their ends */
+        used = (used + rounded) % (sizeof shared - 4096);
+        *out = (struct bp_memory){NULL, (char *)shared + used / 128 * 64};
+        return BP_OK;
+    }
+    out->data = aligned_alloc(64, rounded);
+    out->handle = NULL;
+    if (!out->data) return bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, %llu bytes", (unsigned long long)size);
+    return BP_OK;
+}
+
+static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    if (!is("overlaps")) free(memory->data);
+}
+
+static enum bp_status copy(void *self, uint32_t device, void *stream, const struct bp_copy *c)
+{
+    memcpy(c->dst, c->src, c->size);
+    return BP_OK;
+}
+
+static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *c)
+{
+    memcpy(c->dst, c->src, c->size > 64 ? c->size - is("short-copy") : c->size);
+    return BP_OK;
+}
+
+static enum bp_status copy_within(void *self, uint32_t device, void *stream, const struct bp_copy *c)
+{
+    if (!is("no-copy")) memcpy(c->dst, c->src, c->size);
+    return BP_OK;
+}
+
+static enum bp_status synchronize(void *self, uint32_t device, void *stream)
+{
+    return BP_OK;
+}
+
+static enum bp_status event_create(void *self, uint32_t device, void **out_event)
+{
+    *out_event = malloc(1);
+    return BP_OK;
+}
+
+static void event_destroy(void *self, uint32_t device, void *event)
+{
+    free(event);
+}
+
+static enum bp_status event_record(void *self, uint32_t device, void *stream, void *event)
+{
+    return BP_OK;
+}
+
+static enum bp_status event_query(void *self, uint32_t device, void *event)
+{
+    return is("never-done") ? BP_ERR_BUSY : BP_OK;
+}
+
+static enum bp_status event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)
+{
+    return is("never-done") ? BP_ERR_TIMEOUT : BP_OK;
+}
+
+static const struct bp_runtime runtime = {
+    .size = sizeof runtime, .device_count = device_count, .device_properties = device_properties,
+    .memory_allocate = memory_allocate, .memory_free = memory_free, .copy_in = copy_in, .copy_out = copy,
+    .copy_within = copy_within, .synchronize = synchronize, .event_create = event_create,
+    .event_destroy = event_destroy, .event_record = event_record, .event_query = event_query, .event_wait = event_wait,
+};
+
+static enum bp_status create(const struct bp_host *host, void **out_self)
+{
+    *out_self = (void *)host;
+    return BP_OK;
+}
+
+static void destroy(void *self)
+{
+}
+
+static const struct bp_plugin plugins[2] = {
+    {.size = sizeof *plugins, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
+     .name = "mutant", .version = "0.1.0", .kind = "mutant", .create = create, .destroy = destroy,
+     .runtime = &runtime, .kernels = &kernels},
+    {.size = sizeof *plugins, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
+     .name = "mutant", .version = "0.1.0", .kind = "mutant", .create = create, .destroy = destroy,
+     .runtime = &runtime, .kernels = &kernels},
+};
+
+#ifdef EXTRA_SYMBOL
+BP_EXPORT int mutant_extra(void);
+int mutant_extra(void)
+{
+    return 1;
+}
+#endif
+
+const struct bp_plugin *bp_plugin_get(void)
+{
+    static int calls;
+
+    if (is("attrs-size")) rows[1].attrs_size = 8;
+    return &plugins[is("impure") ? calls++ & 1 : 0];
+}

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance suite has teeth: each mutant of mutant.c is found, in the cases that show it and in no
+others, with the right outcome.
+
+    teeth.py BUILD BP MUTANT MUTANT_EXTRA
+"""
+import fnmatch
+import os
+import sys
+
+from kit import Run, TESTS, main, test
+
+MUTANT, EXTRA = (os.path.abspath(p) for p in sys.argv[3:5])
+
+
+def run(name, *args, device=MUTANT):
+    return Run(device, "--timeout", "2", *args, env={"BP_MUTANT": name})
+
+
+def expect(result, outcome, only, some, text=""):
+    """All bad cases fit one of `only` and have the outcome; each of `some` fits a bad case with the text."""
+    bad = result.bad()
+    assert result.status == 1, f"exit status 1 expected\n{result}"
+    assert result.json["level"] in ("none", "runtime"), result.json["level"]
+    for case, entry in bad.items():
+        assert any(fnmatch.fnmatchcase(case, p) for p in only), f"{case} is blamed: {entry}"
+        assert entry["outcome"] == outcome, f"{case}: {entry}, expected {outcome}"
+    for pattern in some:
+        found = [e for i, e in bad.items() if fnmatch.fnmatchcase(i, pattern)]
+        assert found, f"{pattern} is not blamed; blamed: {sorted(bad)}\n{result}"
+        assert any(text in e["message"] for e in found), f"{pattern}: no message with '{text}': {found[0]['message']}"
+
+
+@test
+def the_sound_one_passes():
+    result = run("none")
+    assert result.status == 0 and not result.bad(), result
+    assert result.json["level"] == "core", result.json["level"]
+    assert result.json["rows"] == {"executed": 3, "total": 3}, result.json["rows"]
+
+
+# name, which cases may fail, which must, what the message says
+KERNEL = [
+    ("last", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/width/17+17@*", "kernel/add/f32/rank8/*"], "ulp"),
+    ("past-end", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/long/*"], "wrote outside"),
+    ("before-start", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/long/*"], "wrote outside"),
+    ("unwritten", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/rank5/*"], "nan"),
+    ("writes-input", ["kernel/add/*"], ["kernel/add/f32/one/*"], "changed an input"),
+    ("in-place", ["kernel/add/*inplace*"], ["kernel/add/f32/rank3.inplace/*"], ""),
+    ("strides", ["kernel/add/*", "kernel/softmax/*"],
+     ["kernel/add/f32/rank3.permuted0/*", "kernel/add/f32/rank3.gaps1/*", "kernel/softmax/f32/axis1.permuted0/*",
+      "kernel/softmax/f32/axis2.gaps0/*", "kernel/softmax/f32/axis0.repeat0/*"], ""),
+    ("loses-nan", ["kernel/add/*nonfinite*", "kernel/add/*special*"], ["kernel/add/f32/nonfinite/*"], "expected"),
+    ("no-subnormals", ["kernel/add/*special*"], ["kernel/add/f32/special/*"], ""),
+    ("truncates", ["kernel/add/*"], ["kernel/add/f32/prime/*"], ""),
+    ("axis", ["kernel/softmax/*"], ["kernel/softmax/f32/axis0/5x7@*", "kernel/softmax/f32/axis1/3x4x5@*"], ""),
+    ("no-max", ["kernel/softmax/*"], ["kernel/softmax/f32/axis1.nonfinite/*"], ""),
+    ("rough", ["kernel/softmax/*"], ["kernel/softmax/f32/axis1/1x4096@*", "kernel/softmax/f32/axis0/17@*"], "ulp"),
+    ("axes", ["kernel/sum/*"], ["kernel/sum/f32/axes0*"], ""),
+    ("drops-last", ["kernel/sum/*"],
+     ["kernel/sum/f32/axes1.exact/*", "kernel/sum/f32/axes1.positive/*", "kernel/sum/f32/all/1031@*"], ""),
+    ("low-precision", ["kernel/sum/*"], ["kernel/sum/f32/axes1.positive/*", "kernel/sum/f32/all/1031@*"], ""),
+    ("varies", ["kernel/sum/*"], ["kernel/sum/f32/all/17@*", "kernel/sum/f32/axes1/5x7@*"], "DETERMINISTIC"),
+    ("refuses", ["kernel/add/f32/rank5/*"], ["kernel/add/f32/rank5/*"], "no row takes"),
+    ("fails", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@*"], "BP_ERR_DEVICE"),
+]
+
+
+def kernel_test(name, only, some, text):
+    def found():
+        expect(run(name, "--suite", "kernel"), "fail", only, some, text)
+    found.__name__ = f"kernel: {name}"
+    TESTS.append(found)
+
+
+for row in KERNEL:
+    if row[0] == "varies":  # every sum varies: some by one ulp, which the tolerance of a sum forgives
+        continue
+    kernel_test(*row)
+
+
+@test
+def kernel_varies():
+    result = run("varies", "--filter", "kernel/sum/*")
+    assert result.status == 1, result
+    assert any("DETERMINISTIC" in c["message"] for c in result.bad().values()), result
+
+
+@test
+def kernel_row_never_executed():
+    result = run("refuses-all", "--suite", "kernel")
+    assert result.status == 1 and result.json["rows"] == {"executed": 2, "total": 3}, result
+    assert "kernel rows executed 2 of 3" in result.out and "not executed: mutant_add_f32" in result.out, result
+
+
+@test
+def kernel_row_that_never_runs_fails_though_expected():
+    """An expectation may say that cases are unsupported, but not that a row need not run."""
+    path = os.path.join(os.path.dirname(MUTANT), "never.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("kernel/add/* unsupported the row is under construction\n")
+    result = run("refuses-all", "--suite", "kernel", "--expect", path)
+    assert result.status == 1 and not result.bad(), result
+    assert result.json["rows"]["executed"] == 2, result
+
+
+@test
+def crash_is_blamed_on_its_case():
+    result = run("crash", "--suite", "kernel")
+    expect(result, "crash", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@mutant_add_f32"], "signal 11")
+    case = result.by_id["kernel/add/f32/width/33+33@mutant_add_f32"]
+    assert "mutant_add_f32" in case["message"], case
+    assert result.json["totals"]["crash"] == 1 and result.json["totals"]["pass"] > 150, result.json["totals"]
+
+
+@test
+def exit_inside_a_kernel_is_a_crash():
+    expect(run("exit", "--suite", "kernel"), "crash", ["kernel/add/f32/width/33+33@*"],
+           ["kernel/add/f32/width/33+33@mutant_add_f32"], "exit status 0")
+
+
+@test
+def hang_is_a_timeout_of_its_case():
+    result = run("hang", "--suite", "kernel")
+    expect(result, "timeout", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@mutant_add_f32"], "2 s")
+    assert result.json["totals"]["pass"] > 150, result.json["totals"]
+
+
+@test
+def crash_with_each_case_alone():
+    result = run("crash", "--filter", "kernel/add/f32/width/*", "--isolate", "case")
+    expect(result, "crash", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@*"], "signal 11")
+    assert result.json["totals"]["pass"] == 8, result.json["totals"]
+
+
+# name, suite, which case must fail, its message
+OTHERS = [
+    ("prints", "plugin", "plugin/quiet", "mutant: loaded"),
+    ("thread", "plugin", "plugin/threads", "threads"),
+    ("impure", "plugin", "plugin/pure", "pure"),
+    ("nameless", "runtime", "runtime/properties/sane", "name is empty"),
+    ("properties", "runtime", "runtime/properties/repeat", "differ"),
+    ("never-done", "runtime", "runtime/event/wait", "BP_ERR_TIMEOUT"),
+    ("never-done", "runtime", "runtime/event/query", "BP_ERR_BUSY"),
+    ("no-copy", "runtime", "runtime/stream/order-copies", "byte"),
+    ("no-copy", "memory", "memory/copy/sizes", "the copy"),
+    ("short-copy", "memory", "memory/roundtrip/i32/257", "the tensor"),
+    ("alignment", "memory", "memory/tensor/alignment", "alignment"),
+    ("overlaps", "memory", "memory/use/many-blocks", "live blocks"),
+]
+
+
+def other_test(name, suite, case, text):
+    def found():
+        result = run(name, "--suite", suite, "--timeout", "20")
+        assert result.status == 1, result
+        entry = result.by_id[case]
+        assert entry["outcome"] == "fail" and text in entry["message"], f"{entry}\n{result}"
+    found.__name__ = f"{suite}: {name} in {case}"
+    TESTS.append(found)
+
+
+for row in OTHERS:
+    other_test(*row)
+
+
+@test
+def plugin_second_symbol():
+    result = run("none", "--suite", "plugin", device=EXTRA)
+    expect(result, "fail", ["plugin/symbols"], ["plugin/symbols"], "mutant_extra")
+
+
+@test
+def plugin_that_crashes_at_load():
+    result = run("crash-at-load")
+    assert result.status == 1, result
+    assert list(result.by_id) == ["plugin/load"] and result.by_id["plugin/load"]["outcome"] == "crash", result
+    assert "signal 6" in result.by_id["plugin/load"]["message"], result
+
+
+@test
+def silent_failure_has_a_message_all_the_same():
+    """A plugin that fails without a message: the core gives one, but it cannot hold the numbers."""
+    result = run("silent-memory", "--filter", "memory/use/exhaustion")
+    assert result.status in (0, 1) and "memory/use/exhaustion" in result.by_id, result
+
+
+main()
