@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`bp conform`: selection, expectations, levels, reports, exit status.
+
+    options.py BUILD BP MUTANT MUTANT_EXTRA
+"""
+import glob
+import html.parser
+import json
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+from kit import BP, WORK, Run, main, test
+
+MUTANT = os.path.abspath(sys.argv[3])
+WIDTH = "kernel/add/f32/width/33+33@mutant_add_f32"
+
+
+def run(*args, mutant="none", **more):
+    return Run(MUTANT, *args, env={"BP_MUTANT": mutant}, **more)
+
+
+def ids(*args):
+    result = run("--list", *args, report=False)
+    assert result.status == 0, result
+    return result.out.split("\n")[:-1]
+
+
+def write(name, text):
+    os.makedirs(WORK, exist_ok=True)
+    path = os.path.join(WORK, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@test
+def ids_are_unique_and_select_themselves():
+    all_ids = ids()
+    assert len(all_ids) > 500 and len(set(all_ids)) == len(all_ids), "ids are not unique"
+    for case in all_ids[::97]:
+        assert ids("--filter", case) == [case], case
+    assert not any(set(case) & set("*?[]'\" ") for case in all_ids), "an id has a letter that globs or shells take"
+
+
+@test
+def every_family_and_shape_is_there():
+    all_ids = ids("--suite", "kernel")
+    for part in ["/empty", "/scalar/", "/one/", "/prime/", "broadcast-left", "broadcast-right", "permuted", "offset",
+                 "rank5", "rank8", "inplace", "nonfinite", "width/15", "width/16", "width/17", "repeat", "gaps"]:
+        assert any(part in case for case in all_ids), part
+
+
+@test
+def suites_filters_and_quick_select():
+    everything = ids()
+    assert {case.split("/")[0] for case in everything} == {"plugin", "runtime", "memory", "kernel"}
+    assert {case.split("/")[0] for case in ids("--suite", "plugin,memory")} == {"plugin", "memory"}
+    assert ids("--filter", "plugin/*", "--filter", "runtime/stream/*") == \
+        [c for c in everything if c.startswith(("plugin/", "runtime/stream/"))]
+    quick = ids("--quick")
+    assert 0 < len(quick) < len(everything) and set(quick) < set(everything)
+
+
+@test
+def shards_are_a_partition():
+    everything = ids()
+    shards = [ids("--shard", f"{i}/4") for i in range(1, 5)]
+    assert sorted(sum(shards, [])) == sorted(everything)
+    assert min(map(len, shards)) > len(everything) // 8, list(map(len, shards))
+
+
+@test
+def wrong_use_is_refused():
+    for args in [["--suite", "kernels"], ["--shard", "0/4"], ["--shard", "5/4"], ["--shard", "x"], ["--require", "all"],
+                 ["--isolate", "thread"], ["--seed", "-1"], ["--jobs", "0.5"], ["--filter", "no/such/case"],
+                 ["--expect", "/no/such/file"]]:
+        result = run(*args)
+        assert result.status == 2, f"{args}\n{result}"
+        assert result.err.count("\n") >= 1 and not result.json, f"{args}\n{result}"
+
+
+@test
+def no_device():
+    for device in ["nodevice", "nodevice:3", os.path.join(WORK, "absent.so"), "./absent.so"]:
+        result = Run(device)
+        assert result.status == 3 and result.err, f"{device}\n{result}"
+
+
+@test
+def seed_decides_the_inputs():
+    first = run("--filter", "kernel/softmax/f32/axis1/1x4096@*").by_id
+    again = run("--filter", "kernel/softmax/f32/axis1/1x4096@*").by_id
+    other = run("--filter", "kernel/softmax/f32/axis1/1x4096@*", "--seed", "7").by_id
+    worst = [next(iter(r.values()))["worst"] for r in (first, again, other)]
+    assert worst[0] == worst[1] != worst[2], worst
+
+
+@test
+def level_needs_all():
+    assert run("--require", "core").status == 0
+    assert run("--require", "inference").status == 1
+    part = run("--quick", "--require", "runtime")
+    assert part.status == 1 and part.json["level"] == "none", part
+    runtime = run("--suite", "plugin,runtime,memory", "--require", "runtime")
+    assert runtime.status == 0 and runtime.json["level"] == "runtime", runtime
+
+
+@test
+def expected_failure():
+    path = write("expect.txt", f"# known\n{WIDTH} xfail the vector loop; issue 12\n")
+    result = run("--suite", "kernel", "--expect", path, mutant="crash")
+    assert result.status == 0 and result.by_id[WIDTH]["outcome"] == "xfail", result
+    assert "issue 12" in result.by_id[WIDTH]["message"]
+
+
+@test
+def expected_failure_denies_the_level():
+    path = write("expect.txt", f"{WIDTH} xfail the vector loop; issue 12\n")
+    result = run("--expect", path, mutant="crash")
+    assert result.status == 0 and result.json["level"] == "runtime", result
+
+
+@test
+def unexpected_pass_fails():
+    path = write("expect.txt", f"{WIDTH} xfail the vector loop; issue 12\n")
+    result = run("--suite", "kernel", "--expect", path)
+    assert result.status == 1 and result.by_id[WIDTH]["outcome"] == "xpass", result
+
+
+@test
+def expected_skip_does_not_run():
+    path = write("expect.txt", f"{WIDTH} skip it hangs the machine; issue 13\n")
+    result = run("--suite", "kernel", "--expect", path, mutant="crash")
+    assert result.status == 0 and result.by_id[WIDTH]["outcome"] == "skip", result
+
+
+@test
+def unsupported_hides_no_wrong_result():
+    path = write("expect.txt", "kernel/add/f32/* unsupported only small ranks; issue 14\n")
+    result = run("--suite", "kernel", "--expect", path, mutant="last")
+    assert result.status == 1 and result.by_id[WIDTH]["outcome"] == "fail", result
+    path = write("expect.txt", "kernel/add/f32/rank5/* unsupported only small ranks; issue 14\n")
+    result = run("--suite", "kernel", "--expect", path, mutant="refuses")
+    assert result.status == 0 and result.json["totals"]["unsupported"] >= 1, result
+
+
+@test
+def bad_expectations_are_refused():
+    for text, say in [(f"{WIDTH} xfail\n", "has no reason"), (f"{WIDTH} xfail   \n", "has no reason"),
+                      (f"{WIDTH} ignore because\n", "expected PATTERN"), (f"{WIDTH}\n", "expected PATTERN"),
+                      ("kernel/ad/* xfail a reason\n", "fits no case")]:
+        result = run("--suite", "kernel", "--expect", write("expect.txt", text))
+        assert result.status == 2 and say in result.err and "expect.txt:1:" in result.err, f"{text}\n{result}"
+
+
+@test
+def failure_says_how_to_repeat_it():
+    result = run("--suite", "kernel", mutant="last")
+    case = "kernel/add/f32/one/1+1@mutant_add_f32"
+    assert f"bp conform {MUTANT} --filter '{case}'" in result.out, result
+    assert "worst at [0] (element 0 of 1)" in result.by_id[case]["message"], result.by_id[case]
+    assert "ulp where 0.5 are allowed" in result.by_id[case]["message"], result.by_id[case]
+
+
+@test
+def json_has_its_shape():
+    report = run("--filter", "kernel/softmax/*").json
+    assert set(report) >= {"device", "level", "seed", "machine", "totals", "rows", "cases"}, report.keys()
+    assert set(report["totals"]) == {"pass", "fail", "crash", "timeout", "unsupported", "skip", "xfail", "xpass"}
+    assert report["device"] == "mutant:0" and report["rows"] == {"executed": 1, "total": 1}
+    assert all(set(c) >= {"id", "outcome", "seconds", "message"} for c in report["cases"])
+    assert sum(report["totals"].values()) == len(report["cases"]) > 10
+
+
+@test
+def json_to_standard_output_is_alone():
+    result = run("--filter", "kernel/softmax/*", "--json", "-", report=False)
+    assert result.status == 0 and json.loads(result.out)["device"] == "mutant:0", result
+
+
+@test
+def junit_is_valid():
+    path = os.path.join(WORK, "report.xml")
+    result = run("--suite", "plugin,kernel", "--junit", path, mutant="prints")
+    root = xml.etree.ElementTree.parse(path).getroot()
+    cases = root.findall(".//testcase")
+    assert len(cases) == len(result.by_id) == int(root.get("tests"))
+    assert len(root.findall(".//failure")) == int(root.get("failures")) == result.json["totals"]["fail"] == 1
+    assert len(root.findall(".//skipped")) == int(root.get("skipped"))
+
+
+class Page(html.parser.HTMLParser):
+    VOID = {"meta", "br", "rect", "line", "img", "link"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@test
+def html_is_one_sound_page():
+    path = os.path.join(WORK, "report.html")
+    run("--html", path, mutant="last")
+    page = Page()
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    page.feed(text)
+    assert not page.open, page.open
+    assert not any(t in ("script", "link", "img") or "src" in a or "href" in a for t, a in page.seen), "not self-contained"
+    assert "url(" not in text and "@import" not in text
+    assert "failed" in page.text and "mutant_add_f32" in page.text and "kernel/add/f32/one/1+1" in page.text
+    assert any(t == "svg" for t, _ in page.seen)
+
+
+@test
+def dump_writes_arrays():
+    folder = os.path.join(WORK, "dump")
+    shutil.rmtree(folder, ignore_errors=True)
+    run("--filter", "kernel/add/f32/broadcast-left/1x5+7x5@*", "--dump", folder, mutant="last")
+    files = {os.path.basename(f).rsplit(".", 2)[1]: f for f in glob.glob(folder + "/*.npy")}
+    assert set(files) == {"in0", "in1", "expected", "got"}, files
+    for name, shape in [("in0", "(1,5,)"), ("in1", "(7,5,)"), ("expected", "(7,5,)"), ("got", "(7,5,)")]:
+        with open(files[name], "rb") as file:
+            data = file.read()
+        assert data[:8] == b"\x93NUMPY\x01\x00"
+        length = int.from_bytes(data[8:10], "little")
+        header = data[10:10 + length].decode()
+        assert (10 + length) % 64 == 0 and f"'shape': {shape}" in header and "'<f4'" in header, header
+        count = 1
+        for extent in shape.strip("(,)").split(","):
+            count *= int(extent)
+        assert len(data) - 10 - length == 4 * count
+
+
+@test
+def unwritable_report_is_said():
+    result = run("--filter", "plugin/pure", "--html", "/no/such/folder/report.html")
+    assert result.status == 4 and "/no/such/folder" in result.err, result
+
+
+@test
+def in_one_process_the_results_are_the_same():
+    alone = run("--filter", "kernel/*", "--isolate", "none")
+    apart = run("--filter", "kernel/*")
+    assert alone.status == 0 and {i: c["outcome"] for i, c in alone.by_id.items()} == \
+        {i: c["outcome"] for i, c in apart.by_id.items()}
+
+
+@test
+def relative_path():
+    result = subprocess.run([BP, "conform", "./" + os.path.basename(MUTANT), "--filter", "kernel/softmax/*"],
+                            cwd=os.path.dirname(MUTANT), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 0 and "mutant:0" in result.stdout, result
+
+
+@test
+def child_mode_is_for_bp_itself():
+    result = subprocess.run([BP, "conform", "--child"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 2, result
+
+
+main()

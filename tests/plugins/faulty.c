@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* faulty.c: a device that works behind the host's back and fails when it is told to: for the tests of what
+ * the core does with streams, events, plans, workspaces, pending memory and failures. Memory is the host's;
+ * work is done at once, but counts as pending until somebody waits.
+ *
+ *   It holds one MiB, and dies if memory or a plan is given back while work is pending, or at its end is not.
+ *   A copy in of 13 bytes makes the next synchronize fail; one of 17 bytes fails silently itself.
+ *   The row "faulty_add" wants a plan and a workspace, "faulty_add_never" refuses in prepare. */
+#include <backplane/attrs.h>
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
+#include <backplane/runtime.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef FAULTY_KIND
+#define FAULTY_KIND "faulty"
+#endif
+
+enum { BUDGET = 1 << 20 };
+
+struct faulty {
+    const struct bp_host *host;
+    uint64_t used; /* bytes */
+    int pending, doomed, streams, plans;
+};
+
+static enum bp_status device_count(void *self, uint32_t *out_count)
+{
+    (void)self;
+    *out_count = 1;
+    return BP_OK;
+}
+
+static enum bp_status device_properties(void *self, uint32_t device, struct bp_device_properties *out)
+{
+    (void)self;
+    (void)device;
+    strcpy(out->name, "a device that fails when told to");
+    out->memory = BUDGET;
+    out->dtypes = BP_MASK_ANY;
+    out->alignment = 64;
+    return BP_OK;
+}
+
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)
+{
+    struct faulty *f = self;
+    void *data;
+
+    (void)device;
+    (void)space;
+    if (f->used + size > BUDGET) return bp_fail(f->host, BP_ERR_MEMORY, "%llu bytes are too many", (unsigned long long)size);
+    if (posix_memalign(&data, 64, size + 64)) return BP_ERR_MEMORY;
+    *(uint64_t *)data = size;
+    f->used += size;
+    *out = (struct bp_memory){data, (char *)data + 64};
+    return BP_OK;
+}
+
+/* The rule that the core must keep: no work that uses the memory is pending. */
+static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    struct faulty *f = self;
+
+    (void)device;
+    (void)space;
+    if (f->pending) abort();
+    f->used -= *(uint64_t *)memory->handle;
+    free(memory->handle);
+}
+
+static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    struct faulty *f = self;
+
+    (void)device;
+    (void)stream;
+    if (copy->size == 17) return BP_ERR_DEVICE; /* and gives no reason */
+    memcpy(copy->dst, copy->src, copy->size);
+    f->pending = 1;
+    if (copy->size == 13) f->doomed = 1;
+    return BP_OK;
+}
+
+static enum bp_status synchronize(void *self, uint32_t device, void *stream)
+{
+    struct faulty *f = self;
+
+    (void)device;
+    (void)stream;
+    f->pending = 0;
+    if (!f->doomed) return BP_OK;
+    f->doomed = 0;
+    return bp_fail(f->host, BP_ERR_DEVICE, "the copy of 13 bytes was unlucky");
+}
+
+static enum bp_status copy_out(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    enum bp_status status = synchronize(self, device, stream);
+
+    if (status == BP_OK) memcpy(copy->dst, copy->src, copy->size);
+    return status;
+}
+
+static enum bp_status copy_within(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    (void)device;
+    (void)stream;
+    memcpy(copy->dst, copy->src, copy->size);
+    ((struct faulty *)self)->pending = 1;
+    return BP_OK;
+}
+
+#ifdef FAULTY_STREAMS
+static enum bp_status stream_create(void *self, uint32_t device, void **out_stream)
+{
+    struct faulty *f = self;
+
+    (void)device;
+    if (f->streams == 4) return bp_fail(f->host, BP_ERR_DEVICE, "4 streams are all there are");
+    f->streams++;
+    *out_stream = self;
+    return BP_OK;
+}
+
+static void stream_destroy(void *self, uint32_t device, void *stream)
+{
+    (void)device;
+    (void)stream;
+    ((struct faulty *)self)->streams--;
+}
+#endif
+
+static const struct bp_runtime runtime = {
+    .size = sizeof runtime,
+    .device_count = device_count, .device_properties = device_properties,
+    .memory_allocate = memory_allocate, .memory_free = memory_free,
+    .copy_in = copy_in, .copy_out = copy_out, .copy_within = copy_within, .synchronize = synchronize,
+#ifdef FAULTY_STREAMS
+    .stream_create = stream_create, .stream_destroy = stream_destroy,
+#endif
+};
+
+/* The plan is a word that the launch must find. */
+static enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    struct faulty *f = self;
+    int *plan = malloc(sizeof *plan);
+
+    (void)prep;
+    if (!plan) return bp_fail(f->host, BP_ERR_MEMORY, "no memory for a plan");
+    *plan = 77;
+    f->plans++;
+    BP_SET(out, plan, plan);
+    BP_SET(out, workspace, 256);
+    return BP_OK;
+}
+
+static enum bp_status prepare_never(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    (void)self;
+    (void)prep;
+    (void)out;
+    return BP_ERR_UNSUPPORTED;
+}
+
+static void plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
+{
+    (void)kernel;
+    if (((struct faulty *)self)->pending) abort();
+    ((struct faulty *)self)->plans--;
+    free(plan);
+}
+
+static enum bp_status add(const struct bp_launch *launch)
+{
+    struct faulty *f = launch->self;
+    const float *x = launch->in[0]->data, *y = launch->in[1]->data;
+    float *z = launch->out[0]->data;
+
+    if (*(int *)launch->plan != 77 || launch->workspace_size != 256 || !launch->workspace) return BP_ERR_INTERNAL;
+    memset(launch->workspace, 0xee, launch->workspace_size);
+    for (int64_t i = 0; i < launch->out[0]->count; i++) z[i] = x[i] + y[i];
+    f->pending = 1;
+    return BP_OK;
+}
+
+static const struct bp_kernel rows[] = {
+    {BP_OPROW(add), .name = "faulty_add_never", .types = {BP_M(F32)}, .priority = 10, .launch = add, .prepare = prepare_never},
+    {BP_OPROW(add), .name = "faulty_add", .types = {BP_M(F32)}, .launch = add, .prepare = prepare, .plan_destroy = plan_destroy},
+};
+static const struct bp_kernels kernels = {
+    .size = sizeof kernels, .first = rows, .count = sizeof rows / sizeof *rows, .stride = sizeof *rows,
+};
+
+static enum bp_status create(const struct bp_host *host, void **out_self)
+{
+    struct faulty *f = calloc(1, sizeof *f);
+
+    if (!f) return bp_fail(host, BP_ERR_MEMORY, "no memory");
+    f->host = host;
+    *out_self = f;
+    return BP_OK;
+}
+
+/* All that was made with it has been destroyed. */
+static void destroy(void *self)
+{
+    struct faulty *f = self;
+
+    if (f->used || f->plans || f->streams) abort();
+    free(f);
+}
+
+static const struct bp_plugin plugin = {
+    .size = sizeof plugin, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
+    .name = FAULTY_KIND, .version = "1", .kind = FAULTY_KIND,
+    .create = create, .destroy = destroy, .runtime = &runtime, .kernels = &kernels,
+};
+
+const struct bp_plugin *bp_plugin_get(void)
+{
+    return &plugin;
+}
