@@ -25,7 +25,8 @@ static void log_to_stderr(void *ctx, uint32_t level, const char *text)
     static const char *const word[] = {"error", "warning", "info", "debug"};
 
     (void)ctx;
-    fprintf(stderr, "backplane: %s: %s\n", word[level <= BP_LOG_DEBUG ? level : BP_LOG_DEBUG], text);
+    fprintf(stderr, "backplane: %s: %s\n", word[level <= BP_LOG_DEBUG ? level : BP_LOG_DEBUG],
+            text);
 }
 
 void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
@@ -66,11 +67,13 @@ static uint32_t launch_width(void)
 static enum bp_status check_options(const struct bp_core_options *o)
 {
     if (o->size < sizeof(size_t) || o->size > 4096)
-        return bp_error(BP_ERR_INVALID,
-                        "bp_core_create: options->size is %zu: set it to sizeof(struct bp_core_options)",
-                        o->size);
+        return bp_error(
+            BP_ERR_INVALID,
+            "bp_core_create: options->size is %zu: set it to sizeof(struct bp_core_options)",
+            o->size);
     if (BP_HAS(o, allocator) && o->allocator && (!o->allocator->allocate || !o->allocator->release))
-        return bp_error(BP_ERR_INVALID, "bp_core_create: an allocator needs both allocate and release");
+        return bp_error(BP_ERR_INVALID,
+                        "bp_core_create: an allocator needs both allocate and release");
     return BP_OK;
 }
 

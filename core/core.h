@@ -31,7 +31,8 @@ struct bp_core {
     pthread_mutex_t log_lock; /* one message at a time */
 
     struct bp_allocator allocator;
-    uint32_t width; /* threads that one launch may use: BP_THREADS, or the processors of this process */
+    uint32_t
+        width; /* threads that one launch may use: BP_THREADS, or the processors of this process */
     char *plugin_path, *plugins; /* of the options, or NULL */
 
     pthread_mutex_t lock; /* entries and devices; never held while a plugin runs */

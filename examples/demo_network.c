@@ -35,13 +35,15 @@ static struct bp_tensor *keep(struct demo *d, struct bp_tensor *t)
 }
 
 /* A tensor of f32 with values in [-scale, scale). */
-static struct bp_tensor *random_tensor(struct demo *d, uint32_t rank, const int64_t *shape, float scale)
+static struct bp_tensor *random_tensor(struct demo *d, uint32_t rank, const int64_t *shape,
+                                       float scale)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *t;
     float *values;
 
-    if (bp_tensor_create(d->device, BP_F32, rank, shape, &t) || bp_tensor_info(t, &info)) stop("input");
+    if (bp_tensor_create(d->device, BP_F32, rank, shape, &t) || bp_tensor_info(t, &info))
+        stop("input");
     values = malloc(info.bytes);
     if (!values) stop("no memory");
     for (int64_t i = 0; i < info.count; i++) {
@@ -83,8 +85,8 @@ static void check(struct demo *d, const struct bp_call *call, struct bp_tensor *
     got = fetch(d, y, &bytes);
     c = compare(op, &expected, bytes);
     if (c.wrong) compare_describe(&c, &expected, bytes, text, sizeof text);
-    printf("  %-8s %-16s error %.3f of what is allowed%s%s\n", call->op, got.rank == 4 ? "pictures" : "rows", c.worst,
-           c.wrong ? "  WRONG: " : "", text);
+    printf("  %-8s %-16s error %.3f of what is allowed%s%s\n", call->op,
+           got.rank == 4 ? "pictures" : "rows", c.worst, c.wrong ? "  WRONG: " : "", text);
     d->wrong |= c.wrong != 0;
     if (c.worst > d->worst) d->worst = c.worst;
     for (size_t i = 0; i < call->n_in; i++) ref_array_finish(&in[i]);
@@ -94,7 +96,8 @@ static void check(struct demo *d, const struct bp_call *call, struct bp_tensor *
 }
 
 /* Runs one node and checks it. */
-static struct bp_tensor *node(struct demo *d, const char *op, struct bp_tensor *const *in, size_t n, const void *attrs)
+static struct bp_tensor *node(struct demo *d, const char *op, struct bp_tensor *const *in, size_t n,
+                              const void *attrs)
 {
     struct bp_arg args[3];
     struct bp_call call = {.size = sizeof call, .op = op, .in = args, .n_in = n, .attrs = attrs};
@@ -137,7 +140,8 @@ static void print_result(struct demo *d, struct bp_tensor *y)
     if (bp_tensor_read(d->stream, y, p, sizeof p)) stop("result");
     printf("  picture 0 is");
     for (int i = 0; i < 10; i++) printf(" %.3f", (double)p[i]);
-    printf("\n%s: 6 nodes, worst error %.3f of what is allowed\n", d->wrong ? "WRONG" : "ok", d->worst);
+    printf("\n%s: 6 nodes, worst error %.3f of what is allowed\n", d->wrong ? "WRONG" : "ok",
+           d->worst);
 }
 
 int main(int argc, char **argv)

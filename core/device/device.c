@@ -21,8 +21,8 @@ void bp_device_release(struct bp_device *device)
     uint32_t refs = atomic_load_explicit(&device->refs, memory_order_relaxed);
 
     while (refs > 1)
-        if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs - 1, memory_order_release,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs - 1,
+                                                  memory_order_release, memory_order_relaxed))
             return;
     pthread_mutex_lock(&core->lock);
     if (atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1) {
@@ -78,7 +78,8 @@ static enum bp_status read_properties(struct bp_device *device)
 }
 
 /* Under core->lock: a device that is open already, with a new reference. */
-static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry *entry, uint32_t index)
+static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry *entry,
+                                   uint32_t index)
 {
     for (struct bp_device *d = core->devices; d; d = d->next)
         if (d->entry == entry && d->index == index) {
@@ -104,11 +105,13 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
 }
 
 /* Two threads may open one device at once: the plugin is asked without a lock, the first to enter wins. */
-static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index, struct bp_device **out)
+static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
+                                  struct bp_device **out)
 {
     struct bp_core *core = entry->core;
     struct bp_device *device = make(entry, index), *found;
-    enum bp_status status = device ? read_properties(device) : bp_error(BP_ERR_MEMORY, "no memory for a device");
+    enum bp_status status = device ? read_properties(device)
+                                   : bp_error(BP_ERR_MEMORY, "no memory for a device");
 
     if (status == BP_OK) {
         pthread_mutex_lock(&core->lock);
@@ -138,12 +141,12 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
     if (plugin < core->n_entry) entry = core->entry[plugin];
     pthread_mutex_unlock(&core->lock);
     if (!entry)
-        return bp_error(BP_ERR_INVALID, "bp_device_create_at: there is no plugin %u, only %u", plugin,
-                        bp_core_plugins(core));
+        return bp_error(BP_ERR_INVALID, "bp_device_create_at: there is no plugin %u, only %u",
+                        plugin, bp_core_plugins(core));
     TRY(bp_plugin_load(entry));
     if (index >= entry->n_device)
-        return bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u", entry->plugin.kind,
-                        index, entry->plugin.name, entry->n_device);
+        return bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u",
+                        entry->plugin.kind, index, entry->plugin.name, entry->n_device);
     return open_device(entry, index, out_device);
 }
 
@@ -155,7 +158,8 @@ static enum bp_status parse_name(const char *name, char *kind, size_t size, uint
     unsigned long index = 0;
 
     if (name[n] == ':') index = strtoul(name + n + 1, &end, 10);
-    if (!n || n >= size || *end || (name[n] == ':' && (name[n + 1] < '0' || name[n + 1] > '9')) || index > UINT32_MAX)
+    if (!n || n >= size || *end || (name[n] == ':' && (name[n + 1] < '0' || name[n + 1] > '9')) ||
+        index > UINT32_MAX)
         return bp_error(BP_ERR_INVALID, "device name '%.80s': expected kind or kind:index", name);
     memcpy(kind, name, n);
     kind[n] = 0;
@@ -164,8 +168,8 @@ static enum bp_status parse_name(const char *name, char *kind, size_t size, uint
 }
 
 /* The entries of one kind, best first: n of them in list. */
-static uint32_t entries_of_kind(struct bp_core *core, const char *kind, struct bp_plugin_entry **list,
-                                uint32_t max)
+static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
+                                struct bp_plugin_entry **list, uint32_t max)
 {
     uint32_t n = 0;
 
@@ -174,7 +178,8 @@ static uint32_t entries_of_kind(struct bp_core *core, const char *kind, struct b
         struct bp_plugin_entry *e = core->entry[i];
         uint32_t at = n;
         if (!e->manifest.kind || strcmp(e->manifest.kind, kind)) continue;
-        for (; at > 0 && list[at - 1]->manifest.priority < e->manifest.priority; at--) list[at] = list[at - 1];
+        for (; at > 0 && list[at - 1]->manifest.priority < e->manifest.priority; at--)
+            list[at] = list[at - 1];
         list[at] = e;
         n++;
     }
@@ -190,13 +195,16 @@ static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
     pthread_mutex_lock(&core->lock);
     for (uint32_t i = 0; i < core->n_entry && used < sizeof kinds - 64; i++)
         if (core->entry[i]->manifest.kind)
-            used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.48s", core->entry[i]->manifest.kind);
+            used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.48s",
+                                     core->entry[i]->manifest.kind);
     pthread_mutex_unlock(&core->lock);
-    return bp_error(BP_ERR_NOT_FOUND, "device kind '%s': no plugin serves it; there are:%s (`bp list` shows them)",
+    return bp_error(BP_ERR_NOT_FOUND,
+                    "device kind '%s': no plugin serves it; there are:%s (`bp list` shows them)",
                     kind, *kinds ? kinds : " none");
 }
 
-enum bp_status bp_device_create(struct bp_core *core, const char *name, struct bp_device **out_device)
+enum bp_status bp_device_create(struct bp_core *core, const char *name,
+                                struct bp_device **out_device)
 {
     enum { MAX = 32 };
     struct bp_plugin_entry *list[MAX];
@@ -206,15 +214,16 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name, struct b
     char why[1024] = "";
 
     if (!bp_core_is(core)) return bp_not_a("core");
-    if (!name || !out_device) return bp_error(BP_ERR_INVALID, "bp_device_create: name or out_device is NULL");
+    if (!name || !out_device)
+        return bp_error(BP_ERR_INVALID, "bp_device_create: name or out_device is NULL");
     TRY(parse_name(name, kind, sizeof kind, &index));
     n = entries_of_kind(core, kind, list, MAX);
     if (!n) return no_such_kind(core, kind);
     for (uint32_t i = 0; i < n; i++) {
         status = bp_plugin_load(list[i]);
         if (status == BP_OK && index >= list[i]->n_device)
-            status = bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u", kind, index,
-                              list[i]->plugin.name, list[i]->n_device);
+            status = bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u",
+                              kind, index, list[i]->plugin.name, list[i]->n_device);
         if (status == BP_OK) return open_device(list[i], index, out_device);
         if (i == 0) {
             first = status;
@@ -254,8 +263,9 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
     pthread_mutex_unlock(&device->memory_lock);
     if (entry->runtime.memory_info) {
         bp_error_enter();
-        TRY(bp_error_leave(entry->runtime.memory_info(entry->self, device->index, &s.free, &s.total),
-                           entry->plugin.name, "memory_info"));
+        TRY(bp_error_leave(
+            entry->runtime.memory_info(entry->self, device->index, &s.free, &s.total),
+            entry->plugin.name, "memory_info"));
     } else {
         s.total = device->properties.memory;
         s.free = s.total > s.allocated ? s.total - s.allocated : 0;
@@ -268,7 +278,8 @@ uint32_t bp_device_kernels(struct bp_device *device)
     return bp_device_is(device) ? device->entry->n_kernel : 0;
 }
 
-enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index, struct bp_kernel_info *out)
+enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
+                                struct bp_kernel_info *out)
 {
     struct bp_kernel_info info = {.size = sizeof info};
     const struct bp_kernel *k;
@@ -305,8 +316,8 @@ enum bp_status bp_device_synchronize(struct bp_device *device)
     entry = device->entry;
     submitted = atomic_load(&device->submitted);
     bp_error_enter();
-    TRY(bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL), entry->plugin.name,
-                       "synchronize"));
+    TRY(bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL),
+                       entry->plugin.name, "synchronize"));
     bp_device_advance(device, submitted);
     return BP_OK;
 }

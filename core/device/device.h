@@ -10,7 +10,8 @@ struct bp_storage;
 
 struct bp_device {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the app's, and one for each stream, event, storage and prepared call */
+    _Atomic uint32_t
+        refs; /* the app's, and one for each stream, event, storage and prepared call */
     struct bp_core *core;  /* a reference */
     struct bp_plugin_entry *entry;
     struct bp_device *next; /* in core->devices, under core->lock */

@@ -37,8 +37,9 @@ enum bp_status bp_event_create(struct bp_device *device, struct bp_event **out_e
     entry = device->entry;
     if (has_events(device)) {
         bp_error_enter();
-        status = bp_error_leave(entry->runtime.event_create(entry->self, device->index, &event->handle),
-                                entry->plugin.name, "event_create");
+        status = bp_error_leave(
+            entry->runtime.event_create(entry->self, device->index, &event->handle),
+            entry->plugin.name, "event_create");
     }
     if (status) {
         free(event);
@@ -75,14 +76,16 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
     if (!event_is(event)) return bp_not_a("event");
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     if (event->device != stream->device)
-        return bp_error(BP_ERR_INVALID, "bp_event_record: the event is of %s, the stream of %s; make the event "
-                        "from the stream's device", event->device->name, stream->device->name);
+        return bp_error(BP_ERR_INVALID,
+                        "bp_event_record: the event is of %s, the stream of %s; make the event "
+                        "from the stream's device",
+                        event->device->name, stream->device->name);
     TRY(bp_stream_check(stream));
     entry = event->device->entry;
     if (has_events(event->device)) {
         bp_error_enter();
-        TRY(bp_error_leave(entry->runtime.event_record(entry->self, event->device->index, stream->handle,
-                                                       event->handle),
+        TRY(bp_error_leave(entry->runtime.event_record(entry->self, event->device->index,
+                                                       stream->handle, event->handle),
                            entry->plugin.name, "event_record"));
     }
     atomic_fetch_add_explicit(&stream->refs, 1, memory_order_relaxed);
@@ -120,7 +123,8 @@ enum bp_status bp_event_query(struct bp_event *event)
     if (!has_events(event->device)) status = bp_stream_drain(stream);
     else status = entry->runtime.event_query(entry->self, event->device->index, event->handle);
     bp_stream_release(stream);
-    return status == BP_ERR_BUSY ? status : bp_error_leave(status, entry->plugin.name, "event_query");
+    return status == BP_ERR_BUSY ? status
+                                 : bp_error_leave(status, entry->plugin.name, "event_query");
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
@@ -133,7 +137,9 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
     entry = event->device->entry;
     bp_error_enter();
     if (!has_events(event->device)) status = bp_stream_drain(stream);
-    else status = entry->runtime.event_wait(entry->self, event->device->index, event->handle, timeout_ns);
+    else
+        status = entry->runtime.event_wait(entry->self, event->device->index, event->handle,
+                                           timeout_ns);
     bp_stream_release(stream);
     return bp_error_leave(status, entry->plugin.name, "event_wait");
 }
@@ -153,10 +159,11 @@ enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
     TRY(bp_stream_check(stream));
     if (ordered) return BP_OK;
     entry = stream->device->entry;
-    if (event->device != stream->device || !entry->runtime.stream_wait || !has_events(event->device))
+    if (event->device != stream->device || !entry->runtime.stream_wait ||
+        !has_events(event->device))
         return bp_event_wait(event, UINT64_MAX);
     bp_error_enter();
-    return bp_error_leave(entry->runtime.stream_wait(entry->self, stream->device->index, stream->handle,
-                                                     event->handle),
+    return bp_error_leave(entry->runtime.stream_wait(entry->self, stream->device->index,
+                                                     stream->handle, event->handle),
                           entry->plugin.name, "stream_wait");
 }

@@ -18,8 +18,9 @@ enum bp_status bp_stream_create(struct bp_device *device, struct bp_stream **out
     entry = device->entry;
     if (entry->runtime.stream_create) {
         bp_error_enter();
-        status = bp_error_leave(entry->runtime.stream_create(entry->self, device->index, &stream->handle),
-                                entry->plugin.name, "stream_create");
+        status = bp_error_leave(
+            entry->runtime.stream_create(entry->self, device->index, &stream->handle),
+            entry->plugin.name, "stream_create");
     }
     if (status) {
         free(stream);
@@ -61,8 +62,8 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
     uint32_t failed = atomic_load_explicit(&stream->failed, memory_order_acquire);
 
     if (!failed) return BP_OK;
-    return bp_error((enum bp_status)failed, "%s: the stream has failed before: %s", stream->device->name,
-                    stream->why ? stream->why : "");
+    return bp_error((enum bp_status)failed, "%s: the stream has failed before: %s",
+                    stream->device->name, stream->why ? stream->why : "");
 }
 
 /* The first failure stays; its message is on this thread. */

@@ -19,8 +19,9 @@ static enum bp_status allocate(struct bp_device *device, struct bp_storage *stor
     struct bp_plugin_entry *entry = device->entry;
 
     bp_error_enter();
-    return bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index, BP_SPACE_DEVICE,
-                                                         storage->taken, &storage->memory),
+    return bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index,
+                                                         BP_SPACE_DEVICE, storage->taken,
+                                                         &storage->memory),
                           entry->plugin.name, "memory_allocate");
 }
 
@@ -42,21 +43,25 @@ static enum bp_status take(struct bp_device *device, struct bp_storage *storage)
     enum bp_status status;
 
     if (device->properties.max_alloc && storage->taken > device->properties.max_alloc)
-        return bp_error(BP_ERR_MEMORY, "%s: out of memory: asked for %" PRIu64 " bytes, the device allocates at "
-                        "most %" PRIu64 " at once", device->name, storage->taken, device->properties.max_alloc);
+        return bp_error(BP_ERR_MEMORY,
+                        "%s: out of memory: asked for %" PRIu64 " bytes, the device allocates at "
+                        "most %" PRIu64 " at once",
+                        device->name, storage->taken, device->properties.max_alloc);
     status = allocate(device, storage);
     if (status == BP_ERR_MEMORY && !device->is_inline && bp_device_synchronize(device) == BP_OK)
         status = allocate(device, storage);
     return status == BP_ERR_MEMORY ? explain(device, storage->taken) : status;
 }
 
-enum bp_status bp_storage_create(struct bp_device *device, uint64_t size, struct bp_storage **out_storage)
+enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
+                                 struct bp_storage **out_storage)
 {
     struct bp_storage *storage;
     enum bp_status status = BP_OK;
 
     if (size > INT64_MAX - device->alignment)
-        return bp_error(BP_ERR_MEMORY, "%s: out of memory: asked for %" PRIu64 " bytes", device->name, size);
+        return bp_error(BP_ERR_MEMORY, "%s: out of memory: asked for %" PRIu64 " bytes",
+                        device->name, size);
     storage = calloc(1, sizeof *storage);
     if (!storage) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
     atomic_init(&storage->refs, 1);

@@ -18,7 +18,8 @@ struct bp_storage {
 
 /* size bytes of the device's own memory; 0 bytes is an allocation without memory. On exhaustion the
  * device is synchronised and what was pending is given back, once. */
-enum bp_status bp_storage_create(struct bp_device *device, uint64_t size, struct bp_storage **out_storage);
+enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
+                                 struct bp_storage **out_storage);
 
 /* Gives a reference back. The memory goes back to the plugin when the work that uses it has ended: at
  * once on an inline device, else when the device is next known to have got that far. Never blocks. */
@@ -34,8 +35,8 @@ static inline void bp_storage_use(struct bp_storage *storage, uint64_t number)
     uint64_t last = atomic_load_explicit(&storage->last, memory_order_relaxed);
 
     while (last < number)
-        if (atomic_compare_exchange_weak_explicit(&storage->last, &last, number, memory_order_relaxed,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&storage->last, &last, number,
+                                                  memory_order_relaxed, memory_order_relaxed))
             break;
 }
 

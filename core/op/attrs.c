@@ -41,14 +41,17 @@ static enum bp_status check_size(const struct bp_opinfo *op, const void *given)
 {
     size_t size;
 
-    if (!op->attrs_size) return bp_error(BP_ERR_INVALID, "%s: takes no attributes, attrs must be NULL", op->name);
+    if (!op->attrs_size)
+        return bp_error(BP_ERR_INVALID, "%s: takes no attributes, attrs must be NULL", op->name);
     memcpy(&size, given, sizeof size);
     if (size < sizeof size || size % 8 || size > 65536)
-        return bp_error(BP_ERR_INVALID, "%s: attrs->size is %zu: start from bp_%s_defaults(), which sets it to %u",
+        return bp_error(BP_ERR_INVALID,
+                        "%s: attrs->size is %zu: start from bp_%s_defaults(), which sets it to %u",
                         op->name, size, op->name, op->attrs_size);
     for (size_t i = op->attrs_size; i < size; i++)
         if (((const char *)given)[i])
-            return bp_error(BP_ERR_UNSUPPORTED, "%s: the attribute at byte %zu is newer than this library (%s)",
+            return bp_error(BP_ERR_UNSUPPORTED,
+                            "%s: the attribute at byte %zu is newer than this library (%s)",
                             op->name, i & ~(size_t)7, bp_version());
     return BP_OK;
 }
@@ -58,16 +61,19 @@ static enum bp_status check_values(const struct bp_opinfo *op, const void *attrs
     for (uint32_t i = 0; i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
         if (a->kind == BP_ATTR_FLAG && (integer(attrs, a) & ~INT64_C(1)))
-            return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected 0 or 1", op->name, a->name,
-                            integer(attrs, a));
-        if (a->kind == BP_ATTR_DTYPE && (integer(attrs, a) < 0 || !bp_dtype_bits((uint32_t)integer(attrs, a))))
-            return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", which is no dtype", op->name, a->name,
-                            integer(attrs, a));
+            return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected 0 or 1",
+                            op->name, a->name, integer(attrs, a));
+        if (a->kind == BP_ATTR_DTYPE &&
+            (integer(attrs, a) < 0 || !bp_dtype_bits((uint32_t)integer(attrs, a))))
+            return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", which is no dtype",
+                            op->name, a->name, integer(attrs, a));
         if (a->kind == BP_ATTR_DIMS) {
             struct bp_dims d = dims(attrs, a);
             if (d.n < 0 || d.n > LIST_MAX || (d.n && !d.at))
-                return bp_error(BP_ERR_INVALID, "%s: attribute %s has %" PRId64 " entries at %p, expected 0 to %d, "
-                                "and an address", op->name, a->name, d.n, (const void *)d.at, LIST_MAX);
+                return bp_error(BP_ERR_INVALID,
+                                "%s: attribute %s has %" PRId64 " entries at %p, expected 0 to %d, "
+                                "and an address",
+                                op->name, a->name, d.n, (const void *)d.at, LIST_MAX);
         }
     }
     return BP_OK;
@@ -78,7 +84,8 @@ static size_t lists_size(const struct bp_opinfo *op, const void *attrs)
     size_t size = 0;
 
     for (uint32_t i = 0; i < op->n_attr; i++)
-        if (op->attr[i].kind == BP_ATTR_DIMS) size += (size_t)dims(attrs, &op->attr[i]).n * sizeof(int64_t);
+        if (op->attr[i].kind == BP_ATTR_DIMS)
+            size += (size_t)dims(attrs, &op->attr[i]).n * sizeof(int64_t);
     return size;
 }
 
@@ -133,11 +140,13 @@ static bool equal(const struct bp_attr *a, const void *x, const void *y)
     return !memcmp(field(x, a), field(y, a), 8u * a->count);
 }
 
-enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared, const void *given)
+enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,
+                                  const void *given)
 {
     for (uint32_t i = 0; i < op->n_attr; i++)
         if (op->attr[i].when == BP_ATTR_KEY && !equal(&op->attr[i], prepared, given))
-            return bp_error(BP_ERR_INVALID, "%s: attribute %s differs from the prepared one: prepare again",
+            return bp_error(BP_ERR_INVALID,
+                            "%s: attribute %s differs from the prepared one: prepare again",
                             op->name, op->attr[i].name);
     return BP_OK;
 }

@@ -37,43 +37,57 @@ static const char *mask_text(uint64_t mask, char *text, size_t size)
 
     text[0] = 0;
     for (uint32_t d = 0; d < 64 && used < size; d++)
-        if (mask >> d & 1) used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", bp_dtype_name(d));
+        if (mask >> d & 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+                                     bp_dtype_name(d));
     return text;
 }
 
 /* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
-static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *port, const struct bp_tensor *t)
+static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *port,
+                                   const struct bp_tensor *t)
 {
     const struct bp_opinfo *op = &site->row->info;
     uint32_t dtype = t->view.dtype;
     char text[160];
 
     if (site->device != t->device)
-        return bp_error(BP_ERR_INVALID, "%s: input %s is on %s, but the call goes to %s; copy it there "
-                        "(bp_tensor_copy)", op->name, port->name, t->device->name, site->device->name);
+        return bp_error(BP_ERR_INVALID,
+                        "%s: input %s is on %s, but the call goes to %s; copy it there "
+                        "(bp_tensor_copy)",
+                        op->name, port->name, t->device->name, site->device->name);
     if (!(op->types[port->var] >> dtype & 1))
-        return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected one of %s", op->name, port->name,
-                        bp_dtype_name(dtype), mask_text(op->types[port->var], text, sizeof text));
+        return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected one of %s", op->name,
+                        port->name, bp_dtype_name(dtype),
+                        mask_text(op->types[port->var], text, sizeof text));
     if (site->bound >> port->var & 1 && site->dtype[port->var] != dtype)
-        return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s as the inputs before it (bp_op_cast converts)",
-                        op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(site->dtype[port->var]));
+        return bp_error(
+            BP_ERR_INVALID,
+            "%s: input %s is %s, expected %s as the inputs before it (bp_op_cast converts)",
+            op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(site->dtype[port->var]));
     site->bound |= 1u << port->var;
     site->dtype[port->var] = dtype;
     return BP_OK;
 }
 
 /* The tensors given for one port. */
-static enum bp_status take_port(struct bp_site *site, const struct bp_port *port, const struct bp_arg *arg)
+static enum bp_status take_port(struct bp_site *site, const struct bp_port *port,
+                                const struct bp_arg *arg)
 {
     const struct bp_opinfo *op = &site->row->info;
     size_t n = arg ? arg->n : 0;
 
-    if (n && !arg->at) return bp_error(BP_ERR_INVALID, "%s: input %s has %zu tensors at NULL", op->name, port->name, n);
+    if (n && !arg->at)
+        return bp_error(BP_ERR_INVALID, "%s: input %s has %zu tensors at NULL", op->name,
+                        port->name, n);
     if (port->kind != BP_PORT_VAR) {
-        if (n > 1) return bp_error(BP_ERR_INVALID, "%s: input %s takes one tensor, got %zu", op->name, port->name, n);
+        if (n > 1)
+            return bp_error(BP_ERR_INVALID, "%s: input %s takes one tensor, got %zu", op->name,
+                            port->name, n);
         if (n == 1 && !arg->at[0]) n = 0;
         if (!n && port->kind == BP_PORT_IN)
-            return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional", op->name, port->name);
+            return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional",
+                            op->name, port->name);
     }
     if (n > BP_FLAT_MAX - site->n_in)
         return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
@@ -83,7 +97,8 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
     }
     for (size_t i = 0; i < n; i++) {
         if (!bp_tensor_is(arg->at[i]))
-            return bp_error(BP_ERR_INVALID, "%s: input %s: expected a tensor, got NULL or something else", op->name,
+            return bp_error(BP_ERR_INVALID,
+                            "%s: input %s: expected a tensor, got NULL or something else", op->name,
                             port->name);
         TRY(check_tensor(site, port, arg->at[i]));
         site->in[site->n_in++] = &arg->at[i]->view;
@@ -96,7 +111,8 @@ static enum bp_status take_inputs(struct bp_site *site, const struct bp_call *ca
     const struct bp_opinfo *op = &site->row->info;
 
     if (call->n_in > op->n_in)
-        return bp_error(BP_ERR_INVALID, "%s: %zu inputs given, %u declared", op->name, call->n_in, op->n_in);
+        return bp_error(BP_ERR_INVALID, "%s: %zu inputs given, %u declared", op->name, call->n_in,
+                        op->n_in);
     if (call->n_in && !call->in) return bp_error(BP_ERR_INVALID, "%s: call->in is NULL", op->name);
     for (uint32_t i = 0; i < op->n_in; i++) {
         site->in_at[i] = (uint16_t)site->n_in;
@@ -111,11 +127,13 @@ static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size
     const struct bp_opinfo *op = &site->row->info;
 
     if (n_want > op->n_out)
-        return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u declared", op->name, n_want, op->n_out);
+        return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u declared", op->name, n_want,
+                        op->n_out);
     for (uint32_t i = 0; i < op->n_out; i++) {
         bool wanted = i < n_want && (!want || want[i]);
         if (!wanted && op->out[i].kind != BP_PORT_OPTOUT)
-            return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name, op->out[i].name);
+            return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
+                            op->out[i].name);
         if (wanted) site->want |= 1u << i;
         site->out_at[i] = (uint16_t)i;
     }
@@ -147,20 +165,23 @@ static enum bp_status check_call(const struct bp_call *call)
 {
     if (!call) return bp_error(BP_ERR_INVALID, "call is NULL");
     if (call->size < offsetof(struct bp_call, kernel) || call->size > 4096)
-        return bp_error(BP_ERR_INVALID, "call->size is %zu: set it to sizeof(struct bp_call)", call->size);
+        return bp_error(BP_ERR_INVALID, "call->size is %zu: set it to sizeof(struct bp_call)",
+                        call->size);
     if (!call->op) return bp_error(BP_ERR_INVALID, "call->op is NULL: expected an operator's name");
     return BP_OK;
 }
 
-enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, const struct bp_call *call,
-                            const uint8_t *want, size_t n_want)
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device,
+                            const struct bp_call *call, const uint8_t *want, size_t n_want)
 {
     enum bp_status status;
 
     TRY(check_call(call));
     site->row = bp_row_find(call->op);
     if (!site->row)
-        return bp_error(BP_ERR_NOT_FOUND, "operator '%.64s': there is none of this name (`bp ops` lists them)", call->op);
+        return bp_error(BP_ERR_NOT_FOUND,
+                        "operator '%.64s': there is none of this name (`bp ops` lists them)",
+                        call->op);
     site->device = device;
     site->attrs = NULL;
     site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
@@ -177,7 +198,8 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, cons
     return status;
 }
 
-void bp_site_flatten(const struct bp_site *site, const struct bp_call *call, struct bp_tensor **out_flat)
+void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
+                     struct bp_tensor **out_flat)
 {
     const struct bp_opinfo *op = &site->row->info;
 

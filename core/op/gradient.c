@@ -5,16 +5,18 @@
 #include <string.h>
 
 /* Results and their gradients are of the types that the forward gives. */
-static enum bp_status check_result(const struct bp_site *site, const char *what, uint32_t i, const struct bp_tensor *t)
+static enum bp_status check_result(const struct bp_site *site, const char *what, uint32_t i,
+                                   const struct bp_tensor *t)
 {
     const struct bp_type *type = &site->out[i];
     const char *op = site->row->info.name;
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
-    if (!bp_tensor_is(t)) return bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
+    if (!bp_tensor_is(t))
+        return bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
     if (t->device != site->device)
-        return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i, t->device->name,
-                        site->device->name);
+        return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i,
+                        t->device->name, site->device->name);
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
         return BP_OK;
@@ -30,7 +32,8 @@ static enum bp_status check_arguments(const struct bp_site *site, struct bp_tens
     bool any = false;
 
     if (n_dx != site->n_in)
-        return bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs", op->name, n_dx, site->n_in);
+        return bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
+                        op->name, n_dx, site->n_in);
     for (uint32_t i = 0; i < site->n_out; i++) {
         if (!out[i] && op->out[i].kind == BP_PORT_OPTOUT && !dy[i]) continue;
         TRY(check_result(site, "out", i, out[i]));
@@ -39,14 +42,17 @@ static enum bp_status check_arguments(const struct bp_site *site, struct bp_tens
     }
     for (uint32_t i = 0; i < site->n_in; i++)
         if (want[i] && !site->in[i])
-            return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent", op->name, i);
-    if (!any) return bp_error(BP_ERR_INVALID, "%s: every dy is NULL: all gradients are zero", op->name);
+            return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent",
+                            op->name, i);
+    if (!any)
+        return bp_error(BP_ERR_INVALID, "%s: every dy is NULL: all gradients are zero", op->name);
     if (!site->row->grad) return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
     return BP_OK;
 }
 
-static enum bp_status apply(struct bp_scope *scope, struct bp_site *site, const struct bp_call *call,
-                            struct bp_tensor *const *out, struct bp_tensor *const *dy, const uint8_t *want,
+static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
+                            const struct bp_call *call, struct bp_tensor *const *out,
+                            struct bp_tensor *const *dy, const uint8_t *want,
                             struct bp_tensor **out_dx)
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
@@ -62,9 +68,10 @@ static enum bp_status apply(struct bp_scope *scope, struct bp_site *site, const 
     return status;
 }
 
-enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call, struct bp_tensor *const *out,
-                                struct bp_tensor *const *dy, size_t n_out, const uint8_t *want,
-                                struct bp_tensor **out_dx, size_t n_dx)
+enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
+                                struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                                size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
+                                size_t n_dx)
 {
     struct bp_stream *stream;
     struct bp_site site;

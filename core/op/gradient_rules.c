@@ -13,8 +13,8 @@ static struct bp_tensor *again(struct bp_tensor *t)
     return t;
 }
 
-static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, const int64_t *axes, int64_t n,
-                               int64_t keep, struct bp_tensor **out)
+static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, const int64_t *axes,
+                               int64_t n, int64_t keep, struct bp_tensor **out)
 {
     struct bp_sum_attrs attrs = bp_sum_defaults();
 
@@ -28,8 +28,8 @@ static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, cons
 }
 
 /* Sums a gradient over the axes that broadcasting repeated: to the shape of like. Takes the reference d. */
-static enum bp_status sum_to(struct bp_scope *scope, struct bp_tensor *d, const struct bp_tensor *like,
-                             struct bp_tensor **out)
+static enum bp_status sum_to(struct bp_scope *scope, struct bp_tensor *d,
+                             const struct bp_tensor *like, struct bp_tensor **out)
 {
     int64_t lead[BP_RANK_MAX], inner[BP_RANK_MAX], n_lead = 0, n_inner = 0;
     uint32_t extra = d->view.rank - like->view.rank;
@@ -62,7 +62,8 @@ enum bp_status bp_grad_cast(struct bp_grad *g)
     uint64_t floats = BP_MASK_FLOAT;
 
     attrs.to = g->in[0]->view.dtype;
-    if (!g->want[0] || !(floats >> attrs.to & 1) || !(floats >> g->dy[0]->view.dtype & 1)) return BP_OK;
+    if (!g->want[0] || !(floats >> attrs.to & 1) || !(floats >> g->dy[0]->view.dtype & 1))
+        return BP_OK;
     return bp_op_cast(g->scope, g->dy[0], &attrs, &g->dx[0]);
 }
 
@@ -93,7 +94,8 @@ enum bp_status bp_grad_softmax(struct bp_grad *g)
     struct bp_softmax_grad_attrs attrs = bp_softmax_grad_defaults();
 
     attrs.axis = a->axis;
-    return g->want[0] ? bp_op_softmax_grad(g->scope, g->out[0], g->dy[0], &attrs, &g->dx[0]) : BP_OK;
+    return g->want[0] ? bp_op_softmax_grad(g->scope, g->out[0], g->dy[0], &attrs, &g->dx[0])
+                      : BP_OK;
 }
 
 /* Its matrix is symmetric, so in dy it is its own gradient. In y it needs products: not before mul is a row. */
@@ -102,7 +104,8 @@ enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
     const struct bp_softmax_grad_attrs *attrs = g->attrs;
 
     if (g->want[0])
-        return bp_error(BP_ERR_UNSUPPORTED, "softmax_grad: its gradient in y (the second order of softmax) is not "
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "softmax_grad: its gradient in y (the second order of softmax) is not "
                         "defined yet; ask for that in dy only");
     return g->want[1] ? bp_op_softmax_grad(g->scope, g->in[0], g->dy[0], attrs, &g->dx[1]) : BP_OK;
 }
@@ -113,7 +116,8 @@ static enum bp_status unsqueeze(struct bp_tensor *t, uint32_t at, struct bp_tens
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
     uint32_t rank = t->view.rank;
 
-    if (rank == BP_RANK_MAX) return bp_error(BP_ERR_UNSUPPORTED, "a gradient needs more than %d axes", BP_RANK_MAX);
+    if (rank == BP_RANK_MAX)
+        return bp_error(BP_ERR_UNSUPPORTED, "a gradient needs more than %d axes", BP_RANK_MAX);
     for (uint32_t i = 0; i <= rank; i++) {
         shape[i] = i < at ? t->shape[i] : i == at ? 1 : t->shape[i - 1];
         stride[i] = i < at ? t->stride[i] : i == at ? 1 : t->stride[i - 1];
@@ -122,7 +126,8 @@ static enum bp_status unsqueeze(struct bp_tensor *t, uint32_t at, struct bp_tens
 }
 
 /* t without its axes of extent 1 that its like has not: a side of one axis was a matrix on the way. */
-static enum bp_status reshape_as(struct bp_tensor *t, const struct bp_tensor *like, struct bp_tensor **out)
+static enum bp_status reshape_as(struct bp_tensor *t, const struct bp_tensor *like,
+                                 struct bp_tensor **out)
 {
     int64_t stride[BP_RANK_MAX];
 
@@ -160,14 +165,17 @@ static enum bp_status to_matrices(struct bp_grad *g, struct matrices *m)
         dc = status ? NULL : with;
     }
     m->dc = dc;
-    if (status == BP_OK) status = row ? unsqueeze(g->in[0], 0, &m->a) : (m->a = again(g->in[0]), BP_OK);
-    if (status == BP_OK) status = column ? unsqueeze(g->in[1], 1, &m->b) : (m->b = again(g->in[1]), BP_OK);
+    if (status == BP_OK)
+        status = row ? unsqueeze(g->in[0], 0, &m->a) : (m->a = again(g->in[0]), BP_OK);
+    if (status == BP_OK)
+        status = column ? unsqueeze(g->in[1], 1, &m->b) : (m->b = again(g->in[1]), BP_OK);
     if (status) release(m);
     return status;
 }
 
-static enum bp_status product(struct bp_scope *scope, struct bp_tensor *a, bool ta, struct bp_tensor *b, bool tb,
-                              const struct bp_tensor *side, struct bp_tensor *like, struct bp_tensor **out)
+static enum bp_status product(struct bp_scope *scope, struct bp_tensor *a, bool ta,
+                              struct bp_tensor *b, bool tb, const struct bp_tensor *side,
+                              struct bp_tensor *like, struct bp_tensor **out)
 {
     struct bp_matmul_attrs attrs = bp_matmul_defaults();
     struct bp_tensor *full, *summed;
@@ -245,7 +253,8 @@ enum bp_status bp_grad_conv_grad_input(struct bp_grad *g)
     struct bp_conv_grad_weight_attrs aw = as_weight(g->attrs);
 
     if (g->want[0]) TRY(bp_op_conv(g->scope, g->dy[0], g->in[1], NULL, &ac, &g->dx[0]));
-    if (g->want[1]) TRY(bp_op_conv_grad_weight(g->scope, g->in[0], g->dy[0], g->in[1], &aw, &g->dx[1]));
+    if (g->want[1])
+        TRY(bp_op_conv_grad_weight(g->scope, g->in[0], g->dy[0], g->in[1], &aw, &g->dx[1]));
     return BP_OK;
 }
 
@@ -255,6 +264,7 @@ enum bp_status bp_grad_conv_grad_weight(struct bp_grad *g)
     struct bp_conv_grad_input_attrs ai = as_input(g->attrs);
 
     if (g->want[0]) TRY(bp_op_conv(g->scope, g->in[1], g->dy[0], NULL, &ac, &g->dx[0]));
-    if (g->want[1]) TRY(bp_op_conv_grad_input(g->scope, g->in[0], g->dy[0], g->in[1], &ai, &g->dx[1]));
+    if (g->want[1])
+        TRY(bp_op_conv_grad_input(g->scope, g->in[0], g->dy[0], g->in[1], &ai, &g->dx[1]));
     return BP_OK;
 }

@@ -24,15 +24,17 @@ static enum bp_status no_broadcast(const struct bp_site *site, uint32_t back)
     const struct bp_opinfo *op = &site->row->info;
     char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
 
-    return bp_error(BP_ERR_INVALID, "%s: %s is %s and %s is %s: axis -%u does not broadcast (%" PRId64
-                    " and %" PRId64 ")", op->name, op->in[0].name,
-                    bp_type_text(a->dtype, a->rank, a->shape, x, sizeof x), op->in[1].name,
-                    bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y), back + 1, extent_back(a, back),
-                    extent_back(b, back));
+    return bp_error(
+        BP_ERR_INVALID,
+        "%s: %s is %s and %s is %s: axis -%u does not broadcast (%" PRId64 " and %" PRId64 ")",
+        op->name, op->in[0].name, bp_type_text(a->dtype, a->rank, a->shape, x, sizeof x),
+        op->in[1].name, bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y), back + 1,
+        extent_back(a, back), extent_back(b, back));
 }
 
 /* Broadcasts the axes from `skip` on, counted from the last. */
-static enum bp_status broadcast(const struct bp_site *site, uint32_t skip, uint32_t rank, int64_t *out_shape)
+static enum bp_status broadcast(const struct bp_site *site, uint32_t skip, uint32_t rank,
+                                int64_t *out_shape)
 {
     const struct bp_view *a = bp_site_in(site, 0), *b = bp_site_in(site, 1);
 
@@ -67,25 +69,27 @@ enum bp_status bp_infer_cast(struct bp_site *site)
     return BP_OK;
 }
 
-static enum bp_status check_axis(const struct bp_site *site, int64_t axis, uint32_t rank, uint32_t *out_axis)
+static enum bp_status check_axis(const struct bp_site *site, int64_t axis, uint32_t rank,
+                                 uint32_t *out_axis)
 {
     if (axis < -(int64_t)rank || axis >= (int64_t)rank)
-        return bp_error(BP_ERR_INVALID, "%s: axis is %" PRId64 ", expected %d to %d for rank %u", site->row->info.name,
-                        axis, -(int)rank, (int)rank - 1, rank);
+        return bp_error(BP_ERR_INVALID, "%s: axis is %" PRId64 ", expected %d to %d for rank %u",
+                        site->row->info.name, axis, -(int)rank, (int)rank - 1, rank);
     *out_axis = (uint32_t)(axis < 0 ? axis + rank : axis);
     return BP_OK;
 }
 
 /* The result of a sum of x over axes. */
-static enum bp_status reduce(const struct bp_site *site, const struct bp_view *x, struct bp_dims axes, bool keep,
-                             struct bp_type *out)
+static enum bp_status reduce(const struct bp_site *site, const struct bp_view *x,
+                             struct bp_dims axes, bool keep, struct bp_type *out)
 {
     uint32_t summed = 0, axis;
 
     for (int64_t i = 0; i < axes.n; i++) {
         TRY(check_axis(site, axes.at[i], x->rank, &axis));
         if (summed >> axis & 1)
-            return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice", site->row->info.name, axis);
+            return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice",
+                            site->row->info.name, axis);
         summed |= 1u << axis;
     }
     if (!axes.n) summed = ~0u;
@@ -104,15 +108,18 @@ enum bp_status bp_infer_sum(struct bp_site *site)
     return reduce(site, bp_site_in(site, 0), a->axes, a->keep, &site->out[0]);
 }
 
-static enum bp_status expect_shape(const struct bp_site *site, uint32_t port, const struct bp_type *expected)
+static enum bp_status expect_shape(const struct bp_site *site, uint32_t port,
+                                   const struct bp_type *expected)
 {
     const struct bp_view *got = bp_site_in(site, port);
     char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
 
-    if (got->rank == expected->rank && !memcmp(got->shape, expected->shape, got->rank * sizeof *got->shape))
+    if (got->rank == expected->rank &&
+        !memcmp(got->shape, expected->shape, got->rank * sizeof *got->shape))
         return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s", site->row->info.name,
-                    site->row->info.in[port].name, bp_type_text(got->dtype, got->rank, got->shape, x, sizeof x),
+                    site->row->info.in[port].name,
+                    bp_type_text(got->dtype, got->rank, got->shape, x, sizeof x),
                     bp_type_text(got->dtype, expected->rank, expected->shape, y, sizeof y));
 }
 
@@ -149,7 +156,8 @@ enum bp_status bp_infer_softmax_grad(struct bp_site *site)
 }
 
 /* Rows and columns of a side: a rank 1 a is a row, a rank 1 b a column. */
-static void matrix(const struct bp_view *v, bool right, bool transpose, int64_t *out_rows, int64_t *out_columns)
+static void matrix(const struct bp_view *v, bool right, bool transpose, int64_t *out_rows,
+                   int64_t *out_columns)
 {
     int64_t rows = extent_back(v, 1), columns = extent_back(v, 0);
 
@@ -169,16 +177,20 @@ enum bp_status bp_infer_matmul(struct bp_site *site)
     int64_t m, k, k2, n;
     uint32_t rank = a->rank > b->rank ? a->rank : b->rank, at;
 
-    if (!a->rank || !b->rank) return bp_error(BP_ERR_INVALID, "matmul: a and b need at least one axis");
+    if (!a->rank || !b->rank)
+        return bp_error(BP_ERR_INVALID, "matmul: a and b need at least one axis");
     if ((a->rank == 1 && t->transpose_a) || (b->rank == 1 && t->transpose_b))
         return bp_error(BP_ERR_INVALID, "matmul: a side of one axis cannot be transposed");
     matrix(a, false, t->transpose_a, &m, &k);
     matrix(b, true, t->transpose_b, &k2, &n);
     if (k != k2) {
         char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
-        return bp_error(BP_ERR_INVALID, "matmul: a is %s%s and b is %s%s: a has %" PRId64 " columns, b %" PRId64
-                        " rows", bp_type_text(a->dtype, a->rank, a->shape, x, sizeof x),
-                        t->transpose_a ? " transposed" : "", bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y),
+        return bp_error(BP_ERR_INVALID,
+                        "matmul: a is %s%s and b is %s%s: a has %" PRId64 " columns, b %" PRId64
+                        " rows",
+                        bp_type_text(a->dtype, a->rank, a->shape, x, sizeof x),
+                        t->transpose_a ? " transposed" : "",
+                        bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y),
                         t->transpose_b ? " transposed" : "", k, k2);
     }
     if (rank < 2) rank = 2;

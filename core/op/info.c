@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* Ports and attributes, each list ended by one without a name. */
-#define OP(op, ins, outs, facts) static const struct bp_port op##_in[] = {ins{0}}, op##_out[] = {outs{0}};
+#define OP(op, ins, outs, facts) \
+    static const struct bp_port op##_in[] = {ins{0}}, op##_out[] = {outs{0}};
 #define OPA(op, ins, outs, attrs, facts) \
     static const struct bp_port op##_in[] = {ins{0}}, op##_out[] = {outs{0}};
 #define IN(n, v, d) {#n, BP_PORT_IN, BP_VAR_##v, -1, 0, d},
@@ -46,7 +47,8 @@
 #undef EACH_6
 
 #define COUNT(list) (sizeof(list) / sizeof *(list) - 1)
-#define PORTS(op) .info.name = #op, .info.in = op##_in, .info.out = op##_out, .info.n_in = COUNT(op##_in), \
+#define PORTS(op) \
+    .info.name = #op, .info.in = op##_in, .info.out = op##_out, .info.n_in = COUNT(op##_in), \
     .info.n_out = COUNT(op##_out)
 #define OP(op, ins, outs, facts) [BP_ROW_##op] = {PORTS(op), facts},
 #define OPA(op, ins, outs, attrs, facts) [BP_ROW_##op] = {PORTS(op), .info.attr = op##_attr, \

@@ -20,7 +20,8 @@ struct bp_grad;
 
 struct bp_op_row {
     struct bp_opinfo info;
-    enum bp_status (*infer)(struct bp_site *site); /* fills site->out from the inputs and attributes */
+    enum bp_status (*infer)(
+        struct bp_site *site); /* fills site->out from the inputs and attributes */
     enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable */
 };
 extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
@@ -55,12 +56,13 @@ struct bp_site {
 };
 
 /* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. */
-enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, const struct bp_call *call,
-                            const uint8_t *want, size_t n_want);
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device,
+                            const struct bp_call *call, const uint8_t *want, size_t n_want);
 void bp_site_finish(struct bp_site *site);
 
 /* The input tensors as one list, in the order of site->in; absent ones NULL. */
-void bp_site_flatten(const struct bp_site *site, const struct bp_call *call, struct bp_tensor **out_flat);
+void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
+                     struct bp_tensor **out_flat);
 
 /* The view of a declared input; NULL if it is absent. */
 static inline const struct bp_view *bp_site_in(const struct bp_site *site, uint32_t port)
@@ -72,7 +74,8 @@ static inline const struct bp_view *bp_site_in(const struct bp_site *site, uint3
 enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs);
 
 /* Refuses a struct that differs from the prepared one in a KEY attribute. */
-enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared, const void *given);
+enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,
+                                  const void *given);
 
 /* Whether the attributes past size bytes are all zero: a row that knows no more may take them. */
 bool bp_attrs_tail_zero(const struct bp_opinfo *op, const void *attrs, size_t size);
@@ -82,7 +85,8 @@ struct bp_choice {
     const struct bp_kernel *kernel;
     struct bp_plan plan;
 };
-enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out, struct bp_choice *out_choice);
+enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
+                         struct bp_choice *out_choice);
 
 /* prepared.c */
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
@@ -90,8 +94,9 @@ struct bp_device *bp_prepared_device(const struct bp_prepared *prepared);
 const struct bp_type *bp_prepared_type(const struct bp_prepared *prepared, uint32_t output);
 
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not wanted. */
-enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row, const struct bp_arg *in, size_t n_in,
-                             const void *attrs, struct bp_tensor **const *out, size_t n_out);
+enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
+                             const struct bp_arg *in, size_t n_in, const void *attrs,
+                             struct bp_tensor **const *out, size_t n_out);
 enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream);
 
 /* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL for

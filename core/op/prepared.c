@@ -15,7 +15,8 @@ struct bp_prepared {
     void *attrs;              /* own */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
     struct bp_type out[BP_PORT_MAX];
-    struct bp_typed_view *type; /* n_in inputs, then n_out outputs; rank 255 stands for an absent one */
+    struct bp_typed_view
+        *type; /* n_in inputs, then n_out outputs; rank 255 stands for an absent one */
 };
 enum { ABSENT = 255 };
 
@@ -135,14 +136,16 @@ struct bp_device *bp_prepared_device(const struct bp_prepared *prepared)
     return prepared->device;
 }
 
-enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index, struct bp_tensor_info *out)
+enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
+                                  struct bp_tensor_info *out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     const struct bp_view *v;
 
     if (!prepared_is(prepared)) return bp_not_a("prepared call");
     if (index >= prepared->n_out)
-        return bp_error(BP_ERR_INVALID, "%s: there is no output %u", prepared->row->info.name, index);
+        return bp_error(BP_ERR_INVALID, "%s: there is no output %u", prepared->row->info.name,
+                        index);
     v = &prepared->type[prepared->n_in + index].view;
     info.device = prepared->device;
     info.shape = v->shape;
@@ -157,14 +160,16 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index, 
 
 static bool same_type(const struct bp_view *a, const struct bp_view *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank && a->flags == b->flags && a->layout == b->layout &&
-           !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) &&
-           (!(a->flags & BP_VIEW_STRIDED) || !memcmp(a->stride, b->stride, a->rank * sizeof *a->stride));
+    return a->dtype == b->dtype && a->rank == b->rank && a->flags == b->flags &&
+           a->layout == b->layout && !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) &&
+           (!(a->flags & BP_VIEW_STRIDED) ||
+            !memcmp(a->stride, b->stride, a->rank * sizeof *a->stride));
 }
 
 /* Tensors against the prepared types; their views. */
-static enum bp_status take(const struct bp_prepared *p, const char *what, const struct bp_typed_view *type,
-                           struct bp_tensor *const *tensor, size_t n, const struct bp_view **out_view)
+static enum bp_status take(const struct bp_prepared *p, const char *what,
+                           const struct bp_typed_view *type, struct bp_tensor *const *tensor,
+                           size_t n, const struct bp_view **out_view)
 {
     const char *op = p->row->info.name;
 
@@ -177,15 +182,16 @@ static enum bp_status take(const struct bp_prepared *p, const char *what, const 
             return bp_error(BP_ERR_INVALID, "%s: %s %zu: expected %s", op, what, i,
                             expected->rank == ABSENT ? "NULL, as it was prepared" : "a tensor");
         if (t->device != p->device)
-            return bp_error(BP_ERR_INVALID, "%s: %s %zu is on %s, prepared for %s", op, what, i, t->device->name,
-                            p->device->name);
+            return bp_error(BP_ERR_INVALID, "%s: %s %zu is on %s, prepared for %s", op, what, i,
+                            t->device->name, p->device->name);
         if (!same_type(&t->view, expected)) {
             char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
-            return bp_error(BP_ERR_INVALID, "%s: %s %zu is %s%s, prepared for %s%s", op, what, i,
-                            bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
-                            t->view.flags & BP_VIEW_STRIDED ? " strided" : "",
-                            bp_type_text(expected->dtype, expected->rank, expected->shape, want, sizeof want),
-                            expected->flags & BP_VIEW_STRIDED ? " strided" : "");
+            return bp_error(
+                BP_ERR_INVALID, "%s: %s %zu is %s%s, prepared for %s%s", op, what, i,
+                bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+                t->view.flags & BP_VIEW_STRIDED ? " strided" : "",
+                bp_type_text(expected->dtype, expected->rank, expected->shape, want, sizeof want),
+                expected->flags & BP_VIEW_STRIDED ? " strided" : "");
         }
         out_view[i] = &t->view;
     }
@@ -206,25 +212,28 @@ static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor
     int share = op->out[o].share;
 
     if (bp_view_overlaps_itself(&out[o]->view))
-        return bp_error(BP_ERR_INVALID, "%s: output %s overlaps itself: its strides put two elements in one place",
+        return bp_error(BP_ERR_INVALID,
+                        "%s: output %s overlaps itself: its strides put two elements in one place",
                         op->name, op->out[o].name);
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (!in[i] || !overlap(in[i], out[o])) continue;
         if (share >= 0 && i == p->in_at[share] && in[i]->offset == out[o]->offset &&
             same_type(&in[i]->view, &out[o]->view) && p->kernel->flags & BP_KERNEL_IN_PLACE)
             continue;
-        return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name, op->out[o].name, i,
-                        share >= 0 ? "; it may only be the same view as the input that it may share" : "");
+        return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name,
+                        op->out[o].name, i,
+                        share >= 0 ? "; it may only be the same view as the input that it may share"
+                                   : "");
     }
     for (uint32_t i = 0; i < o; i++)
         if (out[i] && overlap(out[i], out[o]))
-            return bp_error(BP_ERR_INVALID, "%s: outputs %s and %s overlap in memory", op->name, op->out[i].name,
-                            op->out[o].name);
+            return bp_error(BP_ERR_INVALID, "%s: outputs %s and %s overlap in memory", op->name,
+                            op->out[i].name, op->out[o].name);
     return BP_OK;
 }
 
-static void use(const struct bp_prepared *p, struct bp_tensor *const *in, struct bp_tensor *const *out,
-                struct bp_storage *workspace)
+static void use(const struct bp_prepared *p, struct bp_tensor *const *in,
+                struct bp_tensor *const *out, struct bp_storage *workspace)
 {
     uint64_t number;
 
@@ -237,17 +246,28 @@ static void use(const struct bp_prepared *p, struct bp_tensor *const *in, struct
     if (workspace) bp_storage_use(workspace, number);
 }
 
-static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stream, const struct bp_view *const *in,
-                             const struct bp_view *const *out, const void *attrs, struct bp_storage *workspace)
+static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stream,
+                             const struct bp_view *const *in, const struct bp_view *const *out,
+                             const void *attrs, struct bp_storage *workspace)
 {
     struct bp_plugin_entry *entry = p->device->entry;
     struct bp_launch l = {
-        .self = entry->self, .kernel = bp_kernel_own(entry, p->kernel), .plan = p->plan.plan,
-        .in = in, .out = out, .in_at = p->in_at, .out_at = p->out_at, .n_in = p->n_in, .n_out = p->n_out,
+        .self = entry->self,
+        .kernel = bp_kernel_own(entry, p->kernel),
+        .plan = p->plan.plan,
+        .in = in,
+        .out = out,
+        .in_at = p->in_at,
+        .out_at = p->out_at,
+        .n_in = p->n_in,
+        .n_out = p->n_out,
         .attrs = attrs,
         .workspace = workspace ? workspace->memory.data : NULL,
-        .workspace_memory = workspace ? workspace->memory.handle : NULL, .workspace_size = p->plan.workspace,
-        .stream = stream->handle, .device = p->device->index, .width = p->device->core->width,
+        .workspace_memory = workspace ? workspace->memory.handle : NULL,
+        .workspace_size = p->plan.workspace,
+        .stream = stream->handle,
+        .device = p->device->index,
+        .width = p->device->core->width,
         .tag = bp_stream_submit(stream),
     };
 
@@ -255,22 +275,24 @@ static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stre
     return bp_error_leave(p->kernel->launch(&l), entry->plugin.name, p->kernel->name);
 }
 
-static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
-                                size_t n_in, struct bp_tensor *const *out, size_t n_out)
+static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
+                                struct bp_tensor *const *in, size_t n_in,
+                                struct bp_tensor *const *out, size_t n_out)
 {
     if (!prepared_is(p)) return bp_not_a("prepared call");
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     if (stream->device != p->device)
-        return bp_error(BP_ERR_INVALID, "%s: prepared for %s, the stream is of %s", p->row->info.name,
-                        p->device->name, stream->device->name);
+        return bp_error(BP_ERR_INVALID, "%s: prepared for %s, the stream is of %s",
+                        p->row->info.name, p->device->name, stream->device->name);
     if (n_in != p->n_in || n_out != p->n_out || (n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "%s: %zu inputs and %zu outputs given, %u and %u prepared",
                         p->row->info.name, n_in, n_out, p->n_in, p->n_out);
     return bp_stream_check(stream);
 }
 
-enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
-                               size_t n_in, struct bp_tensor *const *out, size_t n_out, const void *attrs)
+enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
+                               struct bp_tensor *const *in, size_t n_in,
+                               struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
     const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_PORT_MAX];
     struct bp_storage *workspace = NULL;
@@ -287,7 +309,8 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream, 
         status = bp_attrs_check_run(&p->row->info, p->attrs, current);
         if (status) goto free_attrs;
     }
-    status = p->plan.workspace ? bp_storage_create(p->device, p->plan.workspace, &workspace) : BP_OK;
+    status = p->plan.workspace ? bp_storage_create(p->device, p->plan.workspace, &workspace)
+                               : BP_OK;
     if (status) goto free_attrs;
     use(p, in, out, workspace);
     status = launch(p, stream, in_view, out_view, attrs ? current : p->attrs, workspace);

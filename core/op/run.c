@@ -7,7 +7,8 @@
 enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream)
 {
     if (!scope || scope->magic != BP_MAGIC_STREAM)
-        return bp_error(BP_ERR_INVALID, "expected a scope (bp_stream_scope), got NULL or something else");
+        return bp_error(BP_ERR_INVALID,
+                        "expected a scope (bp_stream_scope), got NULL or something else");
     *out_stream = (struct bp_stream *)scope;
     return BP_OK;
 }
@@ -24,15 +25,17 @@ static enum bp_status check_given(struct bp_site *site, struct bp_tensor *const 
         int share = op->out[i].share;
         if (!t) continue;
         if (!bp_tensor_is(t))
-            return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name, op->out[i].name);
+            return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
+                            op->out[i].name);
         if (t->device != site->device)
-            return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name, op->out[i].name,
-                            t->device->name, site->device->name);
+            return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name,
+                            op->out[i].name, t->device->name, site->device->name);
         if (t->view.dtype != type->dtype || t->view.rank != type->rank ||
             memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
-            return bp_error(BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, op->out[i].name,
-                            bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
-                            bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
+            return bp_error(
+                BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, op->out[i].name,
+                bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+                bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
         site->given[i] = &t->view;
         if (share >= 0 && bp_site_in(site, (uint32_t)share) && t->view.count &&
             bp_site_in(site, (uint32_t)share)->data == t->view.data &&
@@ -55,7 +58,8 @@ static enum bp_status make_outputs(const struct bp_site *site, struct bp_tensor 
     for (uint32_t i = 0; i < site->n_out; i++) {
         enum bp_status status = BP_OK;
         result[i] = given[i];
-        if (!given[i] && site->want >> i & 1) status = bp_tensor_make(site->device, &site->out[i], &result[i]);
+        if (!given[i] && site->want >> i & 1)
+            status = bp_tensor_make(site->device, &site->out[i], &result[i]);
         if (status) {
             destroy_made(result, given, i);
             return status;
@@ -64,8 +68,9 @@ static enum bp_status make_outputs(const struct bp_site *site, struct bp_tensor 
     return BP_OK;
 }
 
-static enum bp_status run_site(struct bp_site *site, struct bp_stream *stream, const struct bp_call *call,
-                               struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status run_site(struct bp_site *site, struct bp_stream *stream,
+                               const struct bp_call *call, struct bp_tensor *const *given,
+                               struct bp_tensor **result)
 {
     struct bp_tensor *flat[BP_FLAT_MAX];
     struct bp_prepared *prepared;
@@ -83,8 +88,8 @@ static enum bp_status run_site(struct bp_site *site, struct bp_stream *stream, c
     return status;
 }
 
-enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call, struct bp_tensor **out, size_t n_out,
-                           const uint8_t *want)
+enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
+                           struct bp_tensor **out, size_t n_out, const uint8_t *want)
 {
     struct bp_tensor *given[BP_PORT_MAX] = {NULL}, *result[BP_PORT_MAX] = {NULL};
     struct bp_stream *stream;
@@ -103,10 +108,15 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call, s
     return BP_OK;
 }
 
-enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row, const struct bp_arg *in, size_t n_in,
-                             const void *attrs, struct bp_tensor **const *out, size_t n_out)
+enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
+                             const struct bp_arg *in, size_t n_in, const void *attrs,
+                             struct bp_tensor **const *out, size_t n_out)
 {
-    struct bp_call call = {.size = sizeof call, .op = bp_op_row[row].info.name, .in = in, .n_in = n_in, .attrs = attrs};
+    struct bp_call call = {.size = sizeof call,
+                           .op = bp_op_row[row].info.name,
+                           .in = in,
+                           .n_in = n_in,
+                           .attrs = attrs};
     struct bp_tensor *result[BP_PORT_MAX] = {NULL};
     uint8_t want[BP_PORT_MAX] = {0};
 

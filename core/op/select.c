@@ -16,8 +16,8 @@ struct reasons {
 static void note(struct reasons *r, const struct bp_kernel *kernel, const char *why)
 {
     if (r->used < sizeof r->text - 1)
-        r->used += (size_t)snprintf(r->text + r->used, sizeof r->text - r->used, "%s%s: %s", r->used ? "; " : "",
-                                    kernel->name, why);
+        r->used += (size_t)snprintf(r->text + r->used, sizeof r->text - r->used, "%s%s: %s",
+                                    r->used ? "; " : "", kernel->name, why);
 }
 
 static bool any_strided(const struct bp_view *const *view, uint32_t n)
@@ -40,12 +40,14 @@ static bool uses_unknown(const struct bp_site *site, const struct bp_kernel *k)
 }
 
 /* NULL if the row's own facts admit the call. */
-static const char *unfit(const struct bp_site *site, const struct bp_view *const *out, const struct bp_kernel *k)
+static const char *unfit(const struct bp_site *site, const struct bp_view *const *out,
+                         const struct bp_kernel *k)
 {
     const struct bp_opinfo *op = &site->row->info;
 
     for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
-        if (site->bound >> v & 1 && !(k->types[v] >> site->dtype[v] & 1)) return "does not take the dtypes";
+        if (site->bound >> v & 1 && !(k->types[v] >> site->dtype[v] & 1))
+            return "does not take the dtypes";
     if (k->attrs_size < op->attrs_size && !bp_attrs_tail_zero(op, site->attrs, k->attrs_size))
         return "is older than an attribute that is set";
     if (uses_unknown(site, k)) return "is older than an input or output that is used";
@@ -58,7 +60,8 @@ static const char *unfit(const struct bp_site *site, const struct bp_view *const
 
 /* Rows of the operator that fit, best first. Also counts the rows of the operator's name. */
 static uint32_t candidates(const struct bp_site *site, const struct bp_view *const *out,
-                           const struct bp_kernel **list, uint32_t *out_named, struct reasons *reasons)
+                           const struct bp_kernel **list, uint32_t *out_named,
+                           struct reasons *reasons)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     uint32_t n = 0;
@@ -77,15 +80,16 @@ static uint32_t candidates(const struct bp_site *site, const struct bp_view *con
             note(reasons, k, why);
             continue;
         }
-        for (at = n++; at > 0 && list[at - 1]->priority < k->priority; at--) list[at] = list[at - 1];
+        for (at = n++; at > 0 && list[at - 1]->priority < k->priority; at--)
+            list[at] = list[at - 1];
         list[at] = k;
     }
     return n;
 }
 
 /* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
-static enum bp_status ask(const struct bp_site *site, const struct bp_view *const *out, const struct bp_kernel *k,
-                          struct bp_plan *out_plan)
+static enum bp_status ask(const struct bp_site *site, const struct bp_view *const *out,
+                          const struct bp_kernel *k, struct bp_plan *out_plan)
 {
     struct bp_plugin_entry *entry = site->device->entry;
     struct bp_plan plan = {.size = sizeof plan};
@@ -101,23 +105,29 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     if (k->prepare) status = k->prepare(entry->self, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
     if (status == BP_OK) *out_plan = plan;
-    return status == BP_ERR_UNSUPPORTED ? status : bp_error_leave(status, entry->plugin.name, k->name);
+    return status == BP_ERR_UNSUPPORTED ? status
+                                        : bp_error_leave(status, entry->plugin.name, k->name);
 }
 
-static enum bp_status none(const struct bp_site *site, uint32_t named, const struct reasons *reasons)
+static enum bp_status none(const struct bp_site *site, uint32_t named,
+                           const struct reasons *reasons)
 {
     const char *op = site->row->info.name;
     const char *device = site->device->name;
 
     if (!named && site->kernel)
-        return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device, site->kernel);
+        return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device,
+                        site->kernel);
     if (!named)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s: %s has no kernel for it (`bp ops --device %s` lists what it has)",
-                        op, device, device);
-    return bp_error(BP_ERR_UNSUPPORTED, "%s: no kernel of %s takes this call: %s", op, device, reasons->text);
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "%s: %s has no kernel for it (`bp ops --device %s` lists what it has)", op,
+                        device, device);
+    return bp_error(BP_ERR_UNSUPPORTED, "%s: no kernel of %s takes this call: %s", op, device,
+                    reasons->text);
 }
 
-enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out, struct bp_choice *out_choice)
+enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
+                         struct bp_choice *out_choice)
 {
     const struct bp_kernel *list[CANDIDATES];
     struct reasons reasons = {.used = 0};

@@ -46,7 +46,8 @@ static struct bp_tensor *make(struct bp_storage *storage, const int64_t *shape, 
     return t;
 }
 
-enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *type, struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *type,
+                              struct bp_tensor **out_tensor)
 {
     struct bp_storage *storage;
     struct bp_tensor *t;
@@ -55,7 +56,8 @@ enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *ty
 
     TRY(bp_type_check("tensor", type, &count, &bytes));
     if (!(device->properties.dtypes >> type->dtype & 1))
-        return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name, bp_dtype_name(type->dtype));
+        return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
+                        bp_dtype_name(type->dtype));
     TRY(bp_storage_create(device, bytes, &storage));
     t = make(storage, type->shape, type->rank);
     if (!t) {
@@ -68,8 +70,8 @@ enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *ty
     return BP_OK;
 }
 
-enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32_t rank, const int64_t *shape,
-                                struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32_t rank,
+                                const int64_t *shape, struct bp_tensor **out_tensor)
 {
     struct bp_type type = {.dtype = dtype, .rank = rank};
 
@@ -77,19 +79,22 @@ enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32
     if (!out_tensor || (rank && !shape))
         return bp_error(BP_ERR_INVALID, "bp_tensor_create: shape or out_tensor is NULL");
     if (rank > BP_RANK_MAX)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_create: rank is %u, expected at most %d", rank, BP_RANK_MAX);
+        return bp_error(BP_ERR_INVALID, "bp_tensor_create: rank is %u, expected at most %d", rank,
+                        BP_RANK_MAX);
     if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
     return bp_tensor_make(device, &type, out_tensor);
 }
 
 /* The index of a view's last element, in elements after its first; checked. */
-static enum bp_status last_element(uint32_t rank, const int64_t *shape, const int64_t *stride, int64_t *out_last)
+static enum bp_status last_element(uint32_t rank, const int64_t *shape, const int64_t *stride,
+                                   int64_t *out_last)
 {
     int64_t last = 0, step;
 
     for (uint32_t i = 0; i < rank; i++) {
         if (stride[i] < 0)
-            return bp_error(BP_ERR_INVALID, "bp_tensor_view: stride %u is %" PRId64 ", expected 0 or more", i,
+            return bp_error(BP_ERR_INVALID,
+                            "bp_tensor_view: stride %u is %" PRId64 ", expected 0 or more", i,
                             stride[i]);
         if (shape[i] > 0 && (__builtin_mul_overflow(shape[i] - 1, stride[i], &step) ||
                              __builtin_add_overflow(last, step, &last)))
@@ -100,28 +105,31 @@ static enum bp_status last_element(uint32_t rank, const int64_t *shape, const in
 }
 
 /* offset counts from the base's first element, which is itself inside the allocation. */
-static enum bp_status check_inside(const struct bp_tensor *base, int64_t count, int64_t offset, int64_t last,
-                                   uint64_t *out_offset)
+static enum bp_status check_inside(const struct bp_tensor *base, int64_t count, int64_t offset,
+                                   int64_t last, uint64_t *out_offset)
 {
     int64_t width = bp_dtype_bits(base->view.dtype) / 8;
     int64_t have = (int64_t)(base->storage->size - base->offset) / width;
 
     if (offset < 0)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_view: offset is %" PRId64 ", expected 0 or more", offset);
+        return bp_error(BP_ERR_INVALID, "bp_tensor_view: offset is %" PRId64 ", expected 0 or more",
+                        offset);
     if (count == 0) {
         *out_offset = base->offset;
         return BP_OK;
     }
     if (offset >= have || last >= have - offset)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_view: the last element is number %" PRId64 " + %" PRId64
+        return bp_error(BP_ERR_INVALID,
+                        "bp_tensor_view: the last element is number %" PRId64 " + %" PRId64
                         ", but the base's memory ends after %" PRId64 " elements",
                         offset, last, have);
     *out_offset = base->offset + (uint64_t)offset * (uint64_t)width;
     return BP_OK;
 }
 
-enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t rank, const int64_t *shape,
-                              const int64_t *stride, struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t rank,
+                              const int64_t *shape, const int64_t *stride,
+                              struct bp_tensor **out_tensor)
 {
     struct bp_type type = {.rank = rank};
     struct bp_tensor *t;
@@ -132,7 +140,8 @@ enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t r
     if (!out_tensor || (rank && (!shape || !stride)))
         return bp_error(BP_ERR_INVALID, "bp_tensor_view: shape, stride or out_tensor is NULL");
     if (rank > BP_RANK_MAX)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_view: rank is %u, expected at most %d", rank, BP_RANK_MAX);
+        return bp_error(BP_ERR_INVALID, "bp_tensor_view: rank is %u, expected at most %d", rank,
+                        BP_RANK_MAX);
     type.dtype = base->view.dtype;
     if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
     TRY(bp_type_check("bp_tensor_view", &type, &count, &bytes));

@@ -37,11 +37,13 @@ enum bp_status bp_type_check(const char *what, const struct bp_type *type, int64
 void bp_type_strides(uint32_t rank, const int64_t *shape, int64_t *out_stride);
 
 /* "f32 [2, 3]" in text. */
-const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text, size_t size);
+const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text,
+                         size_t size);
 enum { BP_TYPE_TEXT = 224 };
 
 /* A new tensor of a checked type. */
-enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *type, struct bp_tensor **out_tensor);
+enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *type,
+                              struct bp_tensor **out_tensor);
 
 /* Bytes from the first to one past the last element; 0 if there is none. */
 uint64_t bp_tensor_span(const struct bp_tensor *tensor);

@@ -31,16 +31,19 @@ uint32_t bp_dtype_bits(uint32_t dtype)
 
 enum bp_status bp_dtype_find(const char *name, uint32_t *out_dtype)
 {
-    if (!name || !out_dtype) return bp_error(BP_ERR_INVALID, "bp_dtype_find: name or out_dtype is NULL");
+    if (!name || !out_dtype)
+        return bp_error(BP_ERR_INVALID, "bp_dtype_find: name or out_dtype is NULL");
     for (uint32_t i = 0; i < DTYPES; i++)
         if (!strcmp(dtypes[i].name, name)) {
             *out_dtype = dtypes[i].number;
             return BP_OK;
         }
-    return bp_error(BP_ERR_INVALID, "dtype '%.32s': expected a name such as f32, bf16, i64 or bool", name);
+    return bp_error(BP_ERR_INVALID, "dtype '%.32s': expected a name such as f32, bf16, i64 or bool",
+                    name);
 }
 
-const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text, size_t size)
+const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text,
+                         size_t size)
 {
     int n = snprintf(text, size, "%s [", bp_dtype_name(dtype));
 
@@ -60,15 +63,18 @@ enum bp_status bp_type_check(const char *what, const struct bp_type *type, int64
     if (!bp_dtype_bits(type->dtype))
         return bp_error(BP_ERR_INVALID, "%s: %u is no dtype (enum bp_dtype)", what, type->dtype);
     if (type->rank > BP_RANK_MAX)
-        return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected at most %d", what, type->rank, BP_RANK_MAX);
+        return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected at most %d", what, type->rank,
+                        BP_RANK_MAX);
     for (uint32_t i = 0; i < type->rank; i++) {
         if (type->shape[i] < 0)
-            return bp_error(BP_ERR_INVALID, "%s: extent %u is %" PRId64 ", expected 0 or more", what, i,
-                            type->shape[i]);
+            return bp_error(BP_ERR_INVALID, "%s: extent %u is %" PRId64 ", expected 0 or more",
+                            what, i, type->shape[i]);
         empty |= type->shape[i] == 0;
-        if (type->shape[i] && __builtin_mul_overflow(cover, type->shape[i], &cover)) cover = INT64_MAX;
+        if (type->shape[i] && __builtin_mul_overflow(cover, type->shape[i], &cover))
+            cover = INT64_MAX;
     }
-    if (__builtin_mul_overflow(cover, (int64_t)bp_dtype_bits(type->dtype) / 8, &bytes) || cover == INT64_MAX) {
+    if (__builtin_mul_overflow(cover, (int64_t)bp_dtype_bits(type->dtype) / 8, &bytes) ||
+        cover == INT64_MAX) {
         char text[BP_TYPE_TEXT];
         return bp_error(BP_ERR_INVALID, "%s: %s has more bytes than 63 bits count", what,
                         bp_type_text(type->dtype, type->rank, type->shape, text, sizeof text));
@@ -111,7 +117,8 @@ bool bp_view_overlaps_itself(const struct bp_view *view)
     for (uint32_t i = 0; i < view->rank; i++) {
         uint32_t at = n;
         if (view->shape[i] == 1) continue;
-        for (; at > 0 && view->stride[axis[at - 1]] > view->stride[i]; at--) axis[at] = axis[at - 1];
+        for (; at > 0 && view->stride[axis[at - 1]] > view->stride[i]; at--)
+            axis[at] = axis[at - 1];
         axis[at] = i;
         n++;
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.c: every real dtype and bool to every other, in two steps: a run of elements is widened to a type
- * that holds all its values exactly, then narrowed. So there are 13 ways in and 13 ways out for each of the
- * wide types, not 169 conversions, and each value is rounded once.
+/* cast.c: every real dtype and bool to every other, in two steps: a run of elements is widened
+ * to a type that holds all its values exactly, then narrowed. So there are 13 ways in and 13
+ * ways out for each of the wide types, not 169 conversions, and each value is rounded once.
  *
- * Wide types: int64_t, uint64_t (u64 only), float (between the small floats), double (all floats). */
+ * Wide types: int64_t, uint64_t (u64 only), float (between the small floats), double (all
+ * floats). */
 #include "cpu.h"
 #include "dtype.h"
 #include "half.h"
@@ -74,8 +75,8 @@ static void widen(const struct cast *cast, const void *x, int64_t s, int64_t n, 
     }
 }
 
-/* Integers to half types: as a double that rounds further as x would. Beyond 53 bits the low ones, which
- * decide no tie but by not being zero, become one bit. */
+/* Integers to half types: as a double that rounds further as x would. Beyond 53 bits the low
+ * ones, which decide no tie but by not being zero, become one bit. */
 static inline double f64_from_u64_odd(uint64_t x)
 {
     uint64_t joined = x >> 11 << 11 | (uint64_t)((x & 2047) != 0) << 11;
@@ -104,10 +105,12 @@ static void narrow_u64(uint8_t dtype, const uint64_t *x, int64_t n, void *y, int
     case BP_I32: case BP_U32: for (int64_t i = 0; i < n; i++) y32[i * s] = (uint32_t)x[i]; break;
     case BP_I64: case BP_U64: for (int64_t i = 0; i < n; i++) y64[i * s] = x[i]; break;
     case BP_F16:
-        for (int64_t i = 0; i < n; i++) y16[i * s] = f16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
+        for (int64_t i = 0; i < n; i++)
+            y16[i * s] = f16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
         break;
     case BP_BF16:
-        for (int64_t i = 0; i < n; i++) y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
+        for (int64_t i = 0; i < n; i++)
+            y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
         break;
     case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * s] = (float)x[i]; break;
     default: for (int64_t i = 0; i < n; i++) f64[i * s] = (double)x[i]; break;
@@ -122,10 +125,12 @@ static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y, i
 
     switch (dtype) {
     case BP_F16:
-        for (int64_t i = 0; i < n; i++) y16[i * s] = f16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
+        for (int64_t i = 0; i < n; i++)
+            y16[i * s] = f16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
         break;
     case BP_BF16:
-        for (int64_t i = 0; i < n; i++) y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
+        for (int64_t i = 0; i < n; i++)
+            y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
         break;
     case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * s] = (float)x->i[i]; break;
     case BP_F64: for (int64_t i = 0; i < n; i++) f64[i * s] = (double)x->i[i]; break;
@@ -169,16 +174,32 @@ static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y, int64
 
     switch (dtype) {
     case BP_BOOL: for (int64_t i = 0; i < n; i++) u8[i * s] = x[i] != 0; break;
-    case BP_I8: for (int64_t i = 0; i < n; i++) i8[i * s] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX); break;
-    case BP_I16: for (int64_t i = 0; i < n; i++) i16[i * s] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX); break;
-    case BP_I32: for (int64_t i = 0; i < n; i++) i32[i * s] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX); break;
+    case BP_I8:
+        for (int64_t i = 0; i < n; i++) i8[i * s] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX);
+        break;
+    case BP_I16:
+        for (int64_t i = 0; i < n; i++) i16[i * s] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX);
+        break;
+    case BP_I32:
+        for (int64_t i = 0; i < n; i++) i32[i * s] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX);
+        break;
     case BP_I64: for (int64_t i = 0; i < n; i++) i64[i * s] = i64_from_f64(x[i]); break;
-    case BP_U8: for (int64_t i = 0; i < n; i++) u8[i * s] = (uint8_t)clamp(x[i], 0, UINT8_MAX); break;
-    case BP_U16: for (int64_t i = 0; i < n; i++) u16[i * s] = (uint16_t)clamp(x[i], 0, UINT16_MAX); break;
-    case BP_U32: for (int64_t i = 0; i < n; i++) u32[i * s] = (uint32_t)clamp(x[i], 0, UINT32_MAX); break;
+    case BP_U8:
+        for (int64_t i = 0; i < n; i++) u8[i * s] = (uint8_t)clamp(x[i], 0, UINT8_MAX);
+        break;
+    case BP_U16:
+        for (int64_t i = 0; i < n; i++) u16[i * s] = (uint16_t)clamp(x[i], 0, UINT16_MAX);
+        break;
+    case BP_U32:
+        for (int64_t i = 0; i < n; i++) u32[i * s] = (uint32_t)clamp(x[i], 0, UINT32_MAX);
+        break;
     case BP_U64: for (int64_t i = 0; i < n; i++) u64[i * s] = u64_from_f64(x[i]); break;
-    case BP_F16: for (int64_t i = 0; i < n; i++) u16[i * s] = f16_from_f32(f32_from_f64_odd(x[i])); break;
-    case BP_BF16: for (int64_t i = 0; i < n; i++) u16[i * s] = bf16_from_f32(f32_from_f64_odd(x[i])); break;
+    case BP_F16:
+        for (int64_t i = 0; i < n; i++) u16[i * s] = f16_from_f32(f32_from_f64_odd(x[i]));
+        break;
+    case BP_BF16:
+        for (int64_t i = 0; i < n; i++) u16[i * s] = bf16_from_f32(f32_from_f64_odd(x[i]));
+        break;
     case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * s] = (float)x[i]; break;
     default: for (int64_t i = 0; i < n; i++) f64[i * s] = x[i]; break;
     }
@@ -228,8 +249,13 @@ static enum wide_kind wide_for(uint8_t from, uint8_t to)
 enum bp_status cpu_cast(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct cast cast = {.x = x->data, .y = y->data, .x_size = dtype_size(x->dtype), .y_size = dtype_size(y->dtype),
-                        .from = x->dtype, .to = y->dtype, .wide = wide_for(x->dtype, y->dtype)};
+    struct cast cast = {.x = x->data,
+                        .y = y->data,
+                        .x_size = dtype_size(x->dtype),
+                        .y_size = dtype_size(y->dtype),
+                        .from = x->dtype,
+                        .to = y->dtype,
+                        .wide = wide_for(x->dtype, y->dtype)};
 
     walk_init(&cast.walk, y->rank, y->shape);
     walk_broadcast(&cast.walk, 0, y->rank, y->shape, y->stride);

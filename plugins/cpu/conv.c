@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: convolution and its gradients, for one float dtype (elem.h), tile by tile (gemm.h) of the products
- * that conv.h describes: the image is gathered as it is packed. */
+/* conv.c: convolution and its gradients, for one float dtype (elem.h), tile by tile (gemm.h) of
+ * the products that conv.h describes: the image is gathered as it is packed. */
 #include "conv.h"
 #include "cpu.h"
 #include "gemm.h"
@@ -14,9 +14,11 @@ struct tile {
 };
 
 /* to[j] = the image along the last axis: n values at t, t + step, ... of axis 2. */
-static void gather_line(const struct conv_image *image, const elem *line, int64_t t, int64_t n, acc *to)
+static void gather_line(const struct conv_image *image, const elem *line, int64_t t, int64_t n,
+                        acc *to)
 {
-    int64_t step = image->step[2], every = image->every[2], extent = image->extent[2], s = image->stride[2];
+    int64_t step = image->step[2], every = image->every[2], extent = image->extent[2],
+            s = image->stride[2];
     int64_t j = 0;
 
     if (every == 1) {
@@ -35,8 +37,8 @@ static void gather_line(const struct conv_image *image, const elem *line, int64_
 }
 
 /* to[j] = the image at positions first to first + n - 1, for one tap. */
-static void gather(const struct conv_image *image, const elem *data, const int64_t tap[4], int64_t first,
-                   int64_t n, acc *to)
+static void gather(const struct conv_image *image, const elem *data, const int64_t tap[4],
+                   int64_t first, int64_t n, acc *to)
 {
     int64_t at[4], run;
 
@@ -49,8 +51,10 @@ static void gather(const struct conv_image *image, const elem *data, const int64
         run = image->position[3] - at[3];
         if (run > n - done) run = n - done;
         for (int d = 0; d < 2; d++) {
-            int64_t t = at[d + 1] * image->step[d] + image->origin[d] + tap[d + 1] * image->tap_step[d];
-            inside = inside && t >= 0 && t % image->every[d] == 0 && t / image->every[d] < image->extent[d];
+            int64_t t = at[d + 1] * image->step[d] + image->origin[d] +
+                        tap[d + 1] * image->tap_step[d];
+            inside = inside && t >= 0 && t % image->every[d] == 0 &&
+                     t / image->every[d] < image->extent[d];
             if (inside) line += t / image->every[d] * image->stride[d];
         }
         int64_t t = at[3] * image->step[2] + image->origin[2] + tap[3] * image->tap_step[2];
@@ -70,7 +74,8 @@ static void pack_a(const void *ctx, int64_t begin, int64_t depth, acc *to)
     grid_locate(grid->extent, begin, at);
     for (int64_t k = 0; k < depth; k++) {
         const elem *from = tile->a + grid_offset(grid->stride, at);
-        for (int64_t i = 0; i < tile->m; i++) panel_row(to, i, depth)[k * MR] = elem_get(from[i * row]);
+        for (int64_t i = 0; i < tile->m; i++)
+            panel_row(to, i, depth)[k * MR] = elem_get(from[i * row]);
         grid_next(grid->extent, at);
     }
 }
@@ -148,7 +153,8 @@ static enum bp_status conv_run(const struct bp_launch *launch, enum conv_kind ki
 
     if (!launch->out[0]->count) return BP_OK;
     conv_product_init(&p, kind, launch);
-    if (!launch->in[0]->count || !launch->in[1]->count) p.k = 0; /* there is padding only, or nothing */
+    if (!launch->in[0]->count || !launch->in[1]->count)
+        p.k = 0; /* there is padding only, or nothing */
     int64_t tasks = (p.m + TILE_M - 1) / TILE_M * ((p.n + TILE_N - 1) / TILE_N) * p.groups;
     cpu_team_run(conv_tile, &p, tasks,
                  cpu_team_width(launch, (double)launch->out[0]->count * (double)p.k));

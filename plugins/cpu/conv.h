@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv.h: a convolution and its two gradients as products of matrices that are never made.
  *
- * Spatial axes are always three here: missing ones come first, with extent 1. A position is a place where
- * the window may stand (batch, o0, o1, o2); a tap is one weight of the window (channel, w0, w1, w2). The
- * image at a position and a tap is a matrix; so, for each group,
+ * Spatial axes are always three here: missing ones come first, with extent 1. A position is a
+ * place where the window may stand (batch, o0, o1, o2); a tap is one weight of the window
+ * (channel, w0, w1, w2). The image at a position and a tap is a matrix; so, for each group,
  *
- *   conv              y[filter][position] = sum over taps of       w[filter][tap] image x[tap][position]
- *   conv_grad_input  dx[channel][place]   = sum over taps' of      w[channel][tap'] image dy[tap'][place]
- *   conv_grad_weight dw[filter][tap]      = sum over positions of dy[filter][position] image x[position][tap]
+ *   conv              y[filter][position] = sum of  w[filter][tap] image x[tap][position]
+ *   conv_grad_input  dx[channel][place]   = sum of  w[channel][tap'] image dy[tap'][place]
+ *   conv_grad_weight dw[filter][tap]      = sum of dy[filter][position] image x[position][tap]
  *
  * where a place is one of x and tap' counts filters in the place of channels. */
 #ifndef CPU_CONV_H
@@ -23,9 +23,9 @@ struct conv_grid {
     int64_t extent[4], stride[4];
 };
 
-/* What a window sees. Along spatial axis d a position and a tap meet at t = position * step[d] + origin[d]
- * + tap * tap_step[d]: element t / every[d] of the image, and zero where t is no multiple of that or lies
- * outside. */
+/* What a window sees. Along spatial axis d a position and a tap meet at t = position * step[d] +
+ * origin[d] + tap * tap_step[d]: element t / every[d] of the image, and zero where t is no
+ * multiple of that or lies outside. */
 struct conv_image {
     const void *data;
     int64_t batch, channel, stride[3]; /* in elements */
@@ -50,7 +50,8 @@ struct conv_product {
 };
 
 /* conv_shape.c */
-void conv_product_init(struct conv_product *out, enum conv_kind kind, const struct bp_launch *launch);
+void conv_product_init(struct conv_product *out, enum conv_kind kind,
+                       const struct bp_launch *launch);
 
 /* Number to index along four axes, and on to the next. */
 static inline void grid_locate(const int64_t extent[4], int64_t number, int64_t index[4])
@@ -73,7 +74,8 @@ static inline void grid_next(const int64_t extent[4], int64_t index[4])
 
 static inline int64_t grid_offset(const int64_t stride[4], const int64_t index[4])
 {
-    return index[0] * stride[0] + index[1] * stride[1] + index[2] * stride[2] + index[3] * stride[3];
+    return index[0] * stride[0] + index[1] * stride[1] + index[2] * stride[2] +
+           index[3] * stride[3];
 }
 
 #endif

@@ -67,7 +67,8 @@ static int64_t product_of(const int64_t extent[4])
     return extent[0] * extent[1] * extent[2] * extent[3];
 }
 
-/* v as an image whose positions and taps are numbered by these grids; the geometry is filled in later. */
+/* v as an image whose positions and taps are numbered by these grids; the geometry is filled in
+ * later. */
 static struct conv_image image_of(const struct conv_view *v, const struct conv_grid *position,
                                   const struct conv_grid *tap)
 {
@@ -80,9 +81,10 @@ static struct conv_image image_of(const struct conv_view *v, const struct conv_g
     return out;
 }
 
-/* Which element of the image a position and a tap meet at, along the last `spatial` of three axes. */
-static void image_geometry(struct conv_image *image, enum conv_kind kind, const struct bp_conv_attrs *attrs,
-                           int spatial)
+/* Which element of the image a position and a tap meet at, along the last `spatial` of three
+ * axes. */
+static void image_geometry(struct conv_image *image, enum conv_kind kind,
+                           const struct bp_conv_attrs *attrs, int spatial)
 {
     for (int d = 0; d < 3; d++) {
         int a = d - (3 - spatial);
@@ -97,7 +99,8 @@ static void image_geometry(struct conv_image *image, enum conv_kind kind, const 
     }
 }
 
-void conv_product_init(struct conv_product *out, enum conv_kind kind, const struct bp_launch *launch)
+void conv_product_init(struct conv_product *out, enum conv_kind kind,
+                       const struct bp_launch *launch)
 {
     struct bp_conv_attrs attrs = conv_attrs(kind, launch->attrs);
     const struct bp_view *vx = kind == CONV_FORWARD      ? launch->in[0]

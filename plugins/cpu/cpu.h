@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.h: what the files of the cpu plugin share: the instance, the callbacks, the team of threads. */
+/* cpu.h: what the files of the cpu plugin share: the instance, the callbacks, the team of
+ * threads. */
 #ifndef CPU_H
 #define CPU_H
 
@@ -26,23 +27,26 @@ enum bp_status cpu_device_properties(void *self, uint32_t device, struct bp_devi
 enum bp_status cpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                    struct bp_memory *out);
 void cpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
-enum bp_status cpu_memory_info(void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total);
+enum bp_status cpu_memory_info(void *self, uint32_t device, uint64_t *out_free,
+                               uint64_t *out_total);
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
-/* isa.c: what this machine has, capped by the environment variable BP_CPU_ISA=portable|avx2|avx512. */
+/* isa.c: what this machine has, capped by the environment variable
+ * BP_CPU_ISA=portable|avx2|avx512. */
 enum cpu_isa cpu_isa_detect(const struct bp_host *host);
 
-/* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most width threads, the caller's among
- * them, and returns when all have. Which thread runs which i is not defined: for equal results at any
- * width, what task(arg, i) computes depends on arg and i only. */
+/* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most width threads, the caller's
+ * among them, and returns when all have. Which thread runs which i is not defined: for equal
+ * results at any width, what task(arg, i) computes depends on arg and i only. */
 void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint32_t width);
 
-/* The width for elements of work that costs about as much as an addition each: launch->width, or 1 where
- * waking a team would take longer than the work. */
+/* The width for elements of work that costs about as much as an addition each: launch->width, or
+ * 1 where waking a team would take longer than the work. */
 uint32_t cpu_team_width(const struct bp_launch *launch, double work);
 
-/* Sets how many threads OpenMP regions of libraries called from this thread get; returns what it was. */
+/* Sets how many threads OpenMP regions of libraries called from this thread get; returns what it
+ * was. */
 int cpu_team_libraries(int width);
 
 #endif

@@ -12,7 +12,8 @@ enum bp_status cpu_device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-/* The model as the kernel names it; architectures whose /proc/cpuinfo has no such line get "CPU". */
+/* The model as the kernel names it; architectures whose /proc/cpuinfo has no such line get
+ * "CPU". */
 static void device_name(char *name, size_t size)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");

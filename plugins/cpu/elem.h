@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elem.h: the element type that a file of a dtype family is compiled for. The build compiles such a file
- * once for each dtype, with -DELEM=f32 -DELEM_f32, and for each level of instructions.
+/* elem.h: the element type that a file of a dtype family is compiled for. The build compiles
+ * such a file once for each dtype, with -DELEM=f32 -DELEM_f32, and for each level of
+ * instructions.
  *
  *   elem  as it lies in memory        acc  as it is computed with
  *
- * Signed and unsigned integers of one width are one elem: sums and products modulo 2^n have the same bits.
- * They are computed unsigned, in at least 32 bits, so that nothing overflows that must not. */
+ * Signed and unsigned integers of one width are one elem: sums and products modulo 2^n have the
+ * same bits. They are computed unsigned, in at least 32 bits, so that nothing overflows that
+ * must not. */
 #ifndef CPU_ELEM_H
 #define CPU_ELEM_H
 
@@ -111,7 +113,8 @@ static inline acc acc_add(acc a, acc b)
 {
     return (acc){a.re + b.re, a.im + b.im};
 }
-/* s + a b, by the four products, as the references have it: no recovery of infinities (C11 annex G). */
+/* s + a b, by the four products, as the references have it: no recovery of infinities (C11 annex
+ * G). */
 static inline acc acc_mul_add(acc s, acc a, acc b)
 {
     return (acc){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};

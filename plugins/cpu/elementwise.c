@@ -21,7 +21,8 @@ static void add_span(void *ctx, int64_t n, const int64_t *at)
 {
     const struct add *add = ctx;
     int last = add->walk.rank - 1;
-    int64_t sz = add->walk.stride[0][last], sx = add->walk.stride[1][last], sy = add->walk.stride[2][last];
+    int64_t sz = add->walk.stride[0][last], sx = add->walk.stride[1][last],
+            sy = add->walk.stride[2][last];
     elem *z = add->z + at[0];
     const elem *x = add->x + at[1], *y = add->y + at[2];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exp.h: exp for arguments of at most 0, as softmax needs it, in code that compilers vectorise.
  *
- * x = k ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^k exp(r), exp(r) by its Taylor series, ln 2 in two parts
- * of which the first times k is exact. 2^k is multiplied in two steps, so that results may be subnormal.
- * Within 1.5 ulp. exp(-inf) = 0; NaN gives NaN. */
+ * x = k ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^k exp(r), exp(r) by its Taylor series, ln 2 in
+ * two parts of which the first times k is exact. 2^k is multiplied in two steps, so that results
+ * may be subnormal. Within 1.5 ulp. exp(-inf) = 0; NaN gives NaN. */
 #ifndef CPU_EXP_H
 #define CPU_EXP_H
 
@@ -38,7 +38,8 @@ static inline float exp_f32(float x)
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.0f;
 
-    uint32_t n = f32_bits(t) - f32_bits(shift), half = n >> 1 | (n & 0x80000000); /* modulo 2^32; n is negative */
+    uint32_t n = f32_bits(t) - f32_bits(shift),
+             half = n >> 1 | (n & 0x80000000); /* modulo 2^32; n is negative */
     return p * exp2_f32(half) * exp2_f32(n - half);
 }
 

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h: one tile of a matrix product, c = a b, for one dtype (elem.h). matmul.c and conv.c include it.
+/* gemm.h: one tile of a matrix product, c = a b, for one dtype (elem.h). matmul.c and conv.c
+ * include it.
  *
- * The two sides are never seen as matrices: the includer copies blocks of them into panels, in the
- * type they are computed with, and there decides about strides, transposition and padding. A panel of a
- * holds MR rows, k after k; a panel of b NR columns, k after k:
+ * The two sides are never seen as matrices: the includer copies blocks of them into panels, in
+ * the type they are computed with, and there decides about strides, transposition and padding. A
+ * panel of a holds MR rows, k after k; a panel of b NR columns, k after k:
  *
- *   a(i, k) at  to[i / MR * MR * depth + k * MR + i % MR]      b(k, j) at  to[j / NR * NR * depth + k * NR + j % NR]
+ *   a(i, k) at  to[i / MR * MR * depth + k * MR + i % MR]
+ *   b(k, j) at  to[j / NR * NR * depth + k * NR + j % NR]
  *
- * Everything lies on the stack, at most 350 KiB. The order of additions depends on the depth only. */
+ * Everything lies on the stack, at most 350 KiB. The order of additions depends on the depth
+ * only. */
 #ifndef CPU_GEMM_H
 #define CPU_GEMM_H
 
 #include "elem.h"
 #include <string.h>
 
-/* MR x NR results are held in registers: two vectors a row, and as many rows as leave some registers free. */
+/* MR x NR results are held in registers: two vectors a row, and as many rows as leave some
+ * registers free. */
 #ifdef ELEM_COMPLEX
 enum { MR = 4, NR = 4 };
 #else
@@ -48,7 +52,8 @@ static void gemm_block(const acc *a, const acc *b, int64_t depth, acc *c)
 {
     for (int64_t k = 0; k < depth; k++, a += MR, b += NR)
         for (int i = 0; i < MR; i++)
-            for (int j = 0; j < NR; j++) c[i * TILE_N + j] = acc_mul_add(c[i * TILE_N + j], a[i], b[j]);
+            for (int j = 0; j < NR; j++)
+                c[i * TILE_N + j] = acc_mul_add(c[i * TILE_N + j], a[i], b[j]);
 }
 #else
 /* c += a b for one panel of each; c has rows of TILE_N. */
@@ -74,8 +79,8 @@ static void gemm_block(const acc *a, const acc *b, int64_t depth, acc *c)
 }
 #endif
 
-/* Writes the tile to c: rows of TILE_N, TILE_M of them, aligned to VECTOR. What lies outside m and n is
- * undefined. */
+/* Writes the tile to c: rows of TILE_N, TILE_M of them, aligned to VECTOR. What lies outside m
+ * and n is undefined. */
 static void gemm_tile(const struct gemm *g, acc *c)
 {
     _Alignas(64) acc a[TILE_M * TILE_K], b[TILE_N * TILE_K];

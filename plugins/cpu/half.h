@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* half.h: f16 (IEEE binary16) and bf16 (upper half of a binary32), kept in uint16_t. Conversions round to
- * nearest even, keep infinities and the sign of zero, make subnormals, and give a quiet NaN for a NaN.
- * They have no branches that a compiler cannot turn into selections: loops over them vectorise. */
+/* half.h: f16 (IEEE binary16) and bf16 (upper half of a binary32), kept in uint16_t. Conversions
+ * round to nearest even, keep infinities and the sign of zero, make subnormals, and give a quiet
+ * NaN for a NaN. They have no branches that a compiler cannot turn into selections: loops over
+ * them vectorise. */
 #ifndef CPU_HALF_H
 #define CPU_HALF_H
 
@@ -58,8 +59,8 @@ static inline uint16_t bf16_from_f32(float x)
     return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : rounded);
 }
 
-/* x rounded toward zero, with the last bit set if that was inexact ("to odd"). Rounded further to a type
- * of at most 22 bits, it gives what rounding x itself would give. */
+/* x rounded toward zero, with the last bit set if that was inexact ("to odd"). Rounded further
+ * to a type of at most 22 bits, it gives what rounding x itself would give. */
 static inline float f32_from_f64_odd(double x)
 {
     float nearest = (float)x;

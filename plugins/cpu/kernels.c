@@ -34,7 +34,8 @@ static const struct bp_kernel rows[] = {
 #include "kernels.def"
 };
 
-static enum bp_status usable_level(struct cpu *self, const char *name, enum cpu_isa needed, const char *level)
+static enum bp_status usable_level(struct cpu *self, const char *name, enum cpu_isa needed,
+                                   const char *level)
 {
     if (self->isa >= needed) return BP_OK;
     return bp_fail(self->host, BP_ERR_UNSUPPORTED,

@@ -7,11 +7,13 @@
 
 extern const struct bp_kernels cpu_kernels;
 
-#define KERNEL(op, variant, T, U, flags) enum bp_status cpu_##op##variant(const struct bp_launch *launch);
+#define KERNEL(op, variant, T, U, flags) \
+    enum bp_status cpu_##op##variant(const struct bp_launch *launch);
 #define LEVEL(op, variant, T, flags, level, isa) \
     enum bp_status cpu_##op##variant(const struct bp_launch *launch);
 #define LIBRARY(op, variant, T, flags, library) \
-    enum bp_status cpu_##op##_##library##_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out); \
+    enum bp_status cpu_##op##_##library##_prepare(void *self, const struct bp_prep *prep, \
+                                                  struct bp_plan *out); \
     enum bp_status cpu_##op##_##variant(const struct bp_launch *launch); \
     void cpu_##library##_plan_destroy(void *self, const struct bp_kernel *kernel, void *plan);
 #include "kernels.def"

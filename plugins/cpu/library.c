@@ -18,35 +18,40 @@ static const char *library_file(const struct cpu_library *library)
     return NULL;
 }
 
-enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library, const char *row)
+enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library,
+                                  const char *row)
 {
     const char *given = secure_getenv(library->variable);
 
     if (library_file(library)) return BP_OK;
     if (given && *given)
-        return bp_fail(self->host, BP_ERR_UNSUPPORTED, "%s: %s=%s names no file that can be read by its "
-                       "absolute path; unset it to search the usual places", row, library->variable, given);
-    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
-                   "%s: %s is not installed (looked for %s and others); install %s, or set %s to its path", row,
-                   library->name, library->places[0], library->package, library->variable);
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                       "%s: %s=%s names no file that can be read by its "
+                       "absolute path; unset it to search the usual places",
+                       row, library->variable, given);
+    return bp_fail(
+        self->host, BP_ERR_UNSUPPORTED,
+        "%s: %s is not installed (looked for %s and others); install %s, or set %s to its path",
+        row, library->name, library->places[0], library->package, library->variable);
 }
 
-bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names, int n,
-                      void **to)
+bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names,
+                      int n, void **to)
 {
     const char *file = library_file(library);
     void *handle = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
 
     if (!handle) {
-        bp_log(self->host, BP_LOG_WARN, "cpu: %s cannot be opened, its kernels are passed over: %s", library->name,
-               file ? dlerror() : "there is no file of it any more");
+        bp_log(self->host, BP_LOG_WARN, "cpu: %s cannot be opened, its kernels are passed over: %s",
+               library->name, file ? dlerror() : "there is no file of it any more");
         return false;
     }
     for (int i = 0; i < n; i++) {
         void *symbol = dlsym(handle, names[i]);
         if (!symbol) {
-            bp_log(self->host, BP_LOG_WARN, "cpu: %s has no function %s, its kernels are passed over; expected %s",
-                   file, names[i], library->package);
+            bp_log(self->host, BP_LOG_WARN,
+                   "cpu: %s has no function %s, its kernels are passed over; expected %s", file,
+                   names[i], library->package);
             return false;
         }
         to[i] = symbol;

@@ -36,7 +36,8 @@ static void side_pack(const struct side *side, int64_t begin, int64_t depth, acc
 }
 
 /* The same where neighbours lie side by side and steps along k are long: n at a time. */
-static void side_pack_across(const struct side *side, int64_t begin, int64_t depth, acc *to, int64_t width)
+static void side_pack_across(const struct side *side, int64_t begin, int64_t depth, acc *to,
+                             int64_t width)
 {
     for (int64_t first = 0; first < side->n; first += width, to += width * depth) {
         int64_t n = side->n - first < width ? side->n - first : width;
@@ -67,7 +68,8 @@ static void product_tile(void *arg, int64_t task)
 {
     const struct product *p = arg;
     const struct matmul *s = &p->shape;
-    int64_t j = task % p->tiles_n * TILE_N, i = task / p->tiles_n % p->tiles_m * TILE_M, at[WALK_VIEWS];
+    int64_t j = task % p->tiles_n * TILE_N, i = task / p->tiles_n % p->tiles_m * TILE_M,
+            at[WALK_VIEWS];
     int64_t m = s->m - i < TILE_M ? s->m - i : TILE_M, n = s->n - j < TILE_N ? s->n - j : TILE_N;
     _Alignas(64) acc tile[TILE_M * TILE_N];
 
@@ -85,7 +87,8 @@ static void product_tile(void *arg, int64_t task)
 
 enum bp_status NAME(matmul)(const struct bp_launch *launch)
 {
-    struct product p = {.a = launch->in[0]->data, .b = launch->in[1]->data, .c = launch->out[0]->data};
+    struct product p = {
+        .a = launch->in[0]->data, .b = launch->in[1]->data, .c = launch->out[0]->data};
 
     if (!launch->out[0]->count) return BP_OK;
     matmul_init(&p.shape, launch->in[0], launch->in[1], launch->out[0], launch->attrs);

@@ -3,8 +3,8 @@
 #include "matmul.h"
 #include <stdbool.h>
 
-/* The last two axes of a view as a matrix; the axes before them stay. A rank 1 side is one row (a) or one
- * column (b); transposition does not touch it. */
+/* The last two axes of a view as a matrix; the axes before them stay. A rank 1 side is one row
+ * (a) or one column (b); transposition does not touch it. */
 struct matrix {
     int64_t rows, columns, row, column;
     int batch; /* axes before */
@@ -24,11 +24,17 @@ static struct matrix matrix_of(const struct bp_view *view, bool transpose, bool 
 void matmul_init(struct matmul *out, const struct bp_view *a, const struct bp_view *b,
                  const struct bp_view *c, const struct bp_matmul_attrs *attrs)
 {
-    struct matrix ma = matrix_of(a, attrs->transpose_a, true), mb = matrix_of(b, attrs->transpose_b, false);
+    struct matrix ma = matrix_of(a, attrs->transpose_a, true),
+                  mb = matrix_of(b, attrs->transpose_b, false);
     int batch = ma.batch > mb.batch ? ma.batch : mb.batch, axis = batch;
 
-    *out = (struct matmul){.m = ma.rows, .n = mb.columns, .k = ma.columns,
-                           .a_row = ma.row, .a_column = ma.column, .b_row = mb.row, .b_column = mb.column};
+    *out = (struct matmul){.m = ma.rows,
+                           .n = mb.columns,
+                           .k = ma.columns,
+                           .a_row = ma.row,
+                           .a_column = ma.column,
+                           .b_row = mb.row,
+                           .b_column = mb.column};
     if (a->rank > 1) out->c_row = c->stride[axis++];
     if (b->rank > 1) out->c_column = c->stride[axis];
     walk_init(&out->batch, batch, c->shape);

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-/* What the handle of an allocation points to: the host takes memory back by its size. It lies before the
- * data, in a prefix as long as the alignment. */
+/* What the handle of an allocation points to: the host takes memory back by its size. It lies
+ * before the data, in a prefix as long as the alignment. */
 struct allocation {
     uint64_t size; /* with the prefix */
 };
@@ -19,11 +19,13 @@ enum bp_status cpu_memory_allocate(void *p, uint32_t device, uint32_t space, uin
 
     (void)device;
     if (space > BP_SPACE_MANAGED)
-        return bp_fail(self->host, BP_ERR_UNSUPPORTED, "cpu: memory space %" PRIu32 " is unknown", space);
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED, "cpu: memory space %" PRIu32 " is unknown",
+                       space);
     if (size <= PTRDIFF_MAX - ALIGNMENT)
         allocation = self->host->allocate(self->host->ctx, (size_t)size + ALIGNMENT, ALIGNMENT);
     if (!allocation)
-        return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory: %" PRIu64 " bytes were asked for", size);
+        return bp_fail(self->host, BP_ERR_MEMORY,
+                       "cpu: no memory: %" PRIu64 " bytes were asked for", size);
     allocation->size = size + ALIGNMENT;
     *out = (struct bp_memory){.handle = allocation, .data = (char *)allocation + ALIGNMENT};
     return BP_OK;
@@ -39,7 +41,8 @@ void cpu_memory_free(void *p, uint32_t device, uint32_t space, const struct bp_m
     self->host->release(self->host->ctx, allocation, (size_t)allocation->size);
 }
 
-/* What the kernel could give without swapping, where it says so (MemAvailable); else its free pages. */
+/* What the kernel could give without swapping, where it says so (MemAvailable); else its free
+ * pages. */
 static uint64_t memory_available(uint64_t free_bytes)
 {
     FILE *file = fopen("/proc/meminfo", "re");

@@ -46,12 +46,15 @@ static bool open_once(struct cpu *self)
     void *symbol[SYMBOLS];
 
     if (!cpu_library_open(self, &library, names, SYMBOLS, symbol)) return false;
-    memcpy(&state.call, symbol, sizeof symbol); /* the functions are its first members, in this order */
+    memcpy(&state.call, symbol,
+           sizeof symbol); /* the functions are its first members, in this order */
     if (state.call.dnnl_engine_create(&state.call.engine, dnnl_cpu, 0) == dnnl_success) return true;
-    bp_log(self->host, BP_LOG_WARN, "cpu: oneDNN gives no engine for the processor, its kernels are passed over");
+    bp_log(self->host, BP_LOG_WARN,
+           "cpu: oneDNN gives no engine for the processor, its kernels are passed over");
     return false;
 }
-_Static_assert(offsetof(struct onednn, engine) == SYMBOLS * sizeof(void *), "functions come first, without gaps");
+_Static_assert(offsetof(struct onednn, engine) == SYMBOLS * sizeof(void *),
+               "functions come first, without gaps");
 
 const struct onednn *onednn_open(struct cpu *self)
 {
@@ -68,10 +71,12 @@ const struct onednn *onednn_opened(void)
     return &state.call;
 }
 
-bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype, int rank,
-                       const int64_t *shape, const int64_t *stride)
+bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
+                         int rank, const int64_t *shape, const int64_t *stride)
 {
-    dnnl_data_type_t type = dtype == BP_F32 ? dnnl_f32 : dtype == BP_BF16 ? dnnl_bf16 : dnnl_data_type_undef;
+    dnnl_data_type_t type = dtype == BP_F32    ? dnnl_f32
+                            : dtype == BP_BF16 ? dnnl_bf16
+                                               : dnnl_data_type_undef;
 
     if (!type || rank < 1 || rank > DNNL_MAX_NDIMS) return false;
     for (int a = 0; a < rank; a++)
@@ -79,75 +84,98 @@ bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, ui
     return dnnl->dnnl_memory_desc_init_by_strides(desc, rank, shape, type, stride) == dnnl_success;
 }
 
-bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc, const struct bp_view *view)
+bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
+                      const struct bp_view *view)
 {
     return onednn_desc_strided(dnnl, desc, view->dtype, view->rank, view->shape, view->stride);
 }
 
-/* A tensor of a plan, as its launches need it. */
+/* A tensor of a plan. Where the primitive wants another layout, reorder leads there (an output:
+ * back). */
 struct tensor {
     int arg;
-    dnnl_memory_desc_t desc; /* as the view lies */
+    dnnl_memory_desc_t lies, wants, scratch;
+    dnnl_primitive_t reorder; /* NULL: it lies as it is wanted */
+    uint64_t at;              /* else: where it is kept in the workspace */
 };
 
 struct plan {
-    dnnl_primitive_t run, reorder; /* reorder: NULL if all lie as the primitive wants them */
-    struct tensor tensor[4];       /* inputs, then the output */
-    int tensors, packed, width;
-    dnnl_memory_desc_t packed_desc, scratch_desc, reorder_scratch_desc;
-    uint64_t packed_size, scratch_size; /* of the workspace, in this order, each rounded up to ALIGNMENT */
+    dnnl_primitive_t run;
+    dnnl_memory_desc_t scratch;
+    struct tensor tensor[4]; /* inputs, then the output */
+    int tensors, width;
+    uint64_t scratch_size; /* at the beginning of the workspace, for one primitive after another */
+    uint64_t workspace;
 };
 enum { ALIGNMENT = 64 };
 
-static uint64_t rounded(size_t size)
+static uint64_t size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *desc)
 {
-    return ((uint64_t)size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return ((uint64_t)dnnl->dnnl_memory_desc_get_size(desc) + ALIGNMENT - 1) / ALIGNMENT *
+           ALIGNMENT;
 }
 
-/* The primitive of desc with its scratch memory in the workspace. Destroys desc. */
-static bool primitive_init(const struct onednn *dnnl, dnnl_primitive_desc_t desc, dnnl_primitive_t *out,
-                           dnnl_memory_desc_t *scratch)
+/* The primitive of desc, which is destroyed; its scratch memory is in the workspace. */
+static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_primitive_desc_t desc,
+                           dnnl_primitive_t *out, dnnl_memory_desc_t *scratch)
 {
     *scratch = *dnnl->dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    uint64_t size = size_of(dnnl, scratch);
+    if (size > plan->scratch_size) plan->scratch_size = size;
     bool made = dnnl->dnnl_primitive_create(out, desc) == dnnl_success;
     dnnl->dnnl_primitive_desc_destroy(desc);
     return made;
 }
 
-static bool plan_init(const struct onednn *dnnl, struct plan *plan, const struct onednn_recipe *recipe,
-                      const_dnnl_primitive_attr_t attr)
+/* What the primitive wants for slot i, and the way there. */
+static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
+                        const struct onednn_slot *slot, const_dnnl_primitive_desc_t run,
+                        const_dnnl_primitive_attr_t attr)
 {
+    struct tensor *t = &plan->tensor[i];
     dnnl_primitive_desc_t desc;
 
-    if (dnnl->dnnl_primitive_desc_create(&desc, recipe->op, attr, dnnl->engine, NULL)) return false;
-    if (recipe->packed >= 0)
-        plan->packed_desc = *dnnl->dnnl_primitive_desc_query_md(desc, recipe->packed_query, 0);
-    if (!primitive_init(dnnl, desc, &plan->run, &plan->scratch_desc)) return false;
-    plan->scratch_size = rounded(dnnl->dnnl_memory_desc_get_size(&plan->scratch_desc));
-
-    const dnnl_memory_desc_t *lies = recipe->packed < 0 ? NULL : &recipe->slot[recipe->packed].desc;
-    if (!lies || dnnl->dnnl_memory_desc_equal(lies, &plan->packed_desc)) return true;
-    if (dnnl->dnnl_reorder_primitive_desc_create(&desc, lies, dnnl->engine, &plan->packed_desc, dnnl->engine,
-                                                 attr))
+    t->arg = slot->arg;
+    t->lies = t->wants = slot->desc;
+    if (slot->query) t->wants = *dnnl->dnnl_primitive_desc_query_md(run, slot->query, 0);
+    if (dnnl->dnnl_memory_desc_equal(&t->lies, &t->wants)) return true;
+    const dnnl_memory_desc_t *from = slot->arg == DNNL_ARG_DST ? &t->wants : &t->lies;
+    const dnnl_memory_desc_t *to = slot->arg == DNNL_ARG_DST ? &t->lies : &t->wants;
+    if (dnnl->dnnl_reorder_primitive_desc_create(&desc, from, dnnl->engine, to, dnnl->engine, attr))
         return false;
-    if (!primitive_init(dnnl, desc, &plan->reorder, &plan->reorder_scratch_desc)) return false;
-    plan->packed_size = rounded(dnnl->dnnl_memory_desc_get_size(&plan->packed_desc));
-    uint64_t scratch = rounded(dnnl->dnnl_memory_desc_get_size(&plan->reorder_scratch_desc));
-    if (scratch > plan->scratch_size) plan->scratch_size = scratch;
-    return true;
+    t->at = plan->workspace;
+    plan->workspace += size_of(dnnl, &t->wants);
+    return primitive_init(dnnl, plan, desc, &t->reorder, &t->scratch);
+}
+
+static bool plan_init(const struct onednn *dnnl, struct plan *plan,
+                      const struct onednn_recipe *recipe, const_dnnl_primitive_attr_t attr)
+{
+    dnnl_primitive_desc_t desc;
+    bool good = true;
+
+    if (dnnl->dnnl_primitive_desc_create(&desc, recipe->op, attr, dnnl->engine, NULL)) return false;
+    plan->tensors = recipe->slots;
+    for (int i = 0; i < recipe->slots && good; i++)
+        good = tensor_init(dnnl, plan, i, &recipe->slot[i], desc, attr);
+    good = primitive_init(dnnl, plan, desc, &plan->run, &plan->scratch) && good;
+    for (int i = 0; i < recipe->slots; i++) plan->tensor[i].at += plan->scratch_size;
+    plan->workspace += plan->scratch_size;
+    return good;
 }
 
 static void plan_finish(const struct onednn *dnnl, struct plan *plan)
 {
     if (plan->run) dnnl->dnnl_primitive_destroy(plan->run);
-    if (plan->reorder) dnnl->dnnl_primitive_destroy(plan->reorder);
+    for (int i = 0; i < plan->tensors; i++)
+        if (plan->tensor[i].reorder) dnnl->dnnl_primitive_destroy(plan->tensor[i].reorder);
 }
 
-enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep, const struct onednn_recipe *recipe,
-                                struct bp_plan *out)
+enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
+                                  const struct onednn_recipe *recipe, struct bp_plan *out)
 {
     const struct onednn *dnnl = onednn_opened();
-    struct plan made = {.tensors = recipe->slots, .packed = recipe->packed, .width = (int)prep->width};
+    struct plan made = {.width = (int)prep->width};
     dnnl_primitive_attr_t attr;
 
     if (dnnl->dnnl_primitive_attr_create(&attr)) return BP_ERR_UNSUPPORTED;
@@ -157,17 +185,16 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep, 
     cpu_team_libraries(before);
     dnnl->dnnl_primitive_attr_destroy(attr);
 
-    struct plan *plan = good ? self->host->allocate(self->host->ctx, sizeof *plan, _Alignof(struct plan)) : NULL;
+    struct plan *plan = NULL;
+    if (good) plan = self->host->allocate(self->host->ctx, sizeof *plan, _Alignof(struct plan));
     if (!plan) {
         plan_finish(dnnl, &made);
-        return good ? bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of oneDNN")
-                    : BP_ERR_UNSUPPORTED;
+        if (!good) return BP_ERR_UNSUPPORTED;
+        return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of oneDNN");
     }
-    for (int i = 0; i < recipe->slots; i++)
-        made.tensor[i] = (struct tensor){recipe->slot[i].arg, recipe->slot[i].desc};
     *plan = made;
     out->plan = plan;
-    out->workspace = made.packed_size + made.scratch_size;
+    out->workspace = made.workspace;
     out->workspace_alignment = ALIGNMENT;
     return BP_OK;
 }
@@ -181,14 +208,14 @@ void cpu_dnnl_plan_destroy(void *p, const struct bp_kernel *kernel, void *plan)
     self->host->release(self->host->ctx, plan, sizeof(struct plan));
 }
 
-/* The memory objects of one launch: a description and an address, nothing more. */
+/* The memory objects of one primitive's run: a description and an address, nothing more. */
 struct memories {
     dnnl_exec_arg_t arg[5];
     int n;
 };
 
-static bool memory_add(const struct onednn *dnnl, struct memories *to, int arg, const dnnl_memory_desc_t *desc,
-                       void *data)
+static bool memory_add(const struct onednn *dnnl, struct memories *to, int arg,
+                       const dnnl_memory_desc_t *desc, void *data)
 {
     dnnl_memory_t memory;
 
@@ -202,37 +229,40 @@ static void memories_finish(const struct onednn *dnnl, struct memories *memories
     while (memories->n) dnnl->dnnl_memory_destroy(memories->arg[--memories->n].memory);
 }
 
-static bool reorder_run(const struct onednn *dnnl, const struct plan *plan, dnnl_stream_t stream, void *from,
-                        char *workspace)
+static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_stream_t stream,
+                        void *data, char *workspace)
 {
+    bool back = t->arg == DNNL_ARG_DST;
     struct memories m = {.n = 0};
-    bool good = memory_add(dnnl, &m, DNNL_ARG_FROM, &plan->tensor[plan->packed].desc, from) &&
-                memory_add(dnnl, &m, DNNL_ARG_TO, &plan->packed_desc, workspace) &&
-                memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &plan->reorder_scratch_desc,
-                           workspace + plan->packed_size) &&
-                dnnl->dnnl_primitive_execute(plan->reorder, stream, m.n, m.arg) == dnnl_success;
+    bool good = memory_add(dnnl, &m, back ? DNNL_ARG_TO : DNNL_ARG_FROM, &t->lies, data) &&
+                memory_add(dnnl, &m, back ? DNNL_ARG_FROM : DNNL_ARG_TO, &t->wants,
+                           workspace + t->at) &&
+                memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &t->scratch, workspace) &&
+                dnnl->dnnl_primitive_execute(t->reorder, stream, m.n, m.arg) == dnnl_success;
 
     memories_finish(dnnl, &m);
     return good;
 }
 
-static bool primitive_run(const struct onednn *dnnl, const struct plan *plan, dnnl_stream_t stream,
-                          const struct bp_launch *launch)
+static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_stream_t stream,
+                     const struct bp_launch *launch)
 {
+    const struct tensor *result = &plan->tensor[plan->tensors - 1];
     struct memories m = {.n = 0};
     char *workspace = launch->workspace;
-    bool good = memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &plan->scratch_desc,
-                           plan->scratch_size ? workspace + plan->packed_size : NULL);
+    bool good = memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &plan->scratch, workspace);
 
     for (int i = 0; i < plan->tensors && good; i++) {
-        bool output = i == plan->tensors - 1, packed = plan->reorder && i == plan->packed;
-        void *data = output ? launch->out[0]->data : launch->in[i]->data;
-        good = packed ? reorder_run(dnnl, plan, stream, data, workspace) &&
-                            memory_add(dnnl, &m, plan->tensor[i].arg, &plan->packed_desc, workspace)
-                      : memory_add(dnnl, &m, plan->tensor[i].arg, &plan->tensor[i].desc, data);
+        const struct tensor *t = &plan->tensor[i];
+        void *data = t == result ? launch->out[0]->data : launch->in[i]->data;
+        if (t->reorder && t != result) good = reorder_run(dnnl, t, stream, data, workspace);
+        good = good &&
+               memory_add(dnnl, &m, t->arg, &t->wants, t->reorder ? workspace + t->at : data);
     }
     good = good && dnnl->dnnl_primitive_execute(plan->run, stream, m.n, m.arg) == dnnl_success;
     memories_finish(dnnl, &m);
+    if (good && result->reorder)
+        good = reorder_run(dnnl, result, stream, launch->out[0]->data, workspace);
     return good;
 }
 
@@ -244,11 +274,14 @@ enum bp_status onednn_plan_run(const struct bp_launch *launch)
     dnnl_stream_t stream;
 
     if (dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags))
-        return bp_fail(self->host, BP_ERR_MEMORY, "%s: oneDNN gives no stream", launch->kernel->name);
+        return bp_fail(self->host, BP_ERR_MEMORY, "%s: oneDNN gives no stream",
+                       launch->kernel->name);
     int before = cpu_team_libraries(plan->width);
-    bool good = primitive_run(dnnl, plan, stream, launch);
+    bool good = plan_run(dnnl, plan, stream, launch);
     cpu_team_libraries(before);
     dnnl->dnnl_stream_destroy(stream);
-    return good ? BP_OK : bp_fail(self->host, BP_ERR_DEVICE, "%s: oneDNN failed to run it; BP_CPU_DNNL=off "
-                                  "computes without oneDNN", launch->kernel->name);
+    if (good) return BP_OK;
+    return bp_fail(self->host, BP_ERR_DEVICE,
+                   "%s: oneDNN failed to run it; BP_CPU_DNNL=off computes without it",
+                   launch->kernel->name);
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.h: what the files that use oneDNN 2.x share.
  *
- * A primitive is made in prepare for the strides of the views. Its filters may be wanted in a layout of
- * oneDNN's own: then a second primitive reorders them into the workspace at each launch. Scratch memory
- * is in the workspace too, so launches of one plan may run at once. Threads are OpenMP's (library.h). */
+ * A primitive is made in prepare for the strides of the views. Where it works better in layouts
+ * of oneDNN's own, further primitives reorder tensors into the workspace and back at each
+ * launch. Scratch memory is in the workspace too, so launches of one plan may run at once.
+ * Threads are OpenMP's (library.h).
+ *
+ * There is no row of softmax: oneDNN's is no faster than our own, and a NaN in a row leaves the
+ * others finite. */
 #ifndef CPU_ONEDNN_H
 #define CPU_ONEDNN_H
 
@@ -31,7 +35,6 @@
     X(dnnl_primitive_destroy) \
     X(dnnl_primitive_execute) \
     X(dnnl_reorder_primitive_desc_create) \
-    X(dnnl_softmax_forward_desc_init) \
     X(dnnl_stream_create) \
     X(dnnl_stream_destroy)
 
@@ -51,28 +54,28 @@ const struct onednn *onednn_opened(void);
 
 /* One tensor of a primitive. */
 struct onednn_slot {
-    int arg;                 /* DNNL_ARG_SRC, ... */
+    int arg;                 /* DNNL_ARG_SRC, ...; DNNL_ARG_DST is the output */
     dnnl_memory_desc_t desc; /* as the view lies */
+    dnnl_query_t query; /* finds the layout that the primitive chose; 0: the op has this desc */
 };
 
-/* What a primitive is made of. The caller fills op, and the slots in the order of the launch's inputs, then
- * its output; desc may differ from the layout that op leaves open ("any") for slot `packed` only. */
+/* What a plan is made of: slots in the order of the launch's inputs, then the output. */
 struct onednn_recipe {
     const void *op; /* dnnl_matmul_desc_t, ... */
     struct onednn_slot slot[4];
     int slots;
-    int packed; /* a slot that is reordered if the primitive wants it, or -1 */
-    dnnl_query_t packed_query;
 };
 
-/* A desc of a view of 1 to DNNL_MAX_NDIMS axes; false: strides or dtype that oneDNN does not take. */
-bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc, const struct bp_view *view);
-bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype, int rank,
-                       const int64_t *shape, const int64_t *stride);
+/* A desc of a view of 1 to DNNL_MAX_NDIMS axes; false: strides or dtype that oneDNN does not
+ * take. */
+bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
+                      const struct bp_view *view);
+bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
+                         int rank, const int64_t *shape, const int64_t *stride);
 
 /* Makes the plan. BP_ERR_UNSUPPORTED: the library has nothing for it. */
-enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep, const struct onednn_recipe *recipe,
-                                struct bp_plan *out);
+enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
+                                  const struct onednn_recipe *recipe, struct bp_plan *out);
 
 /* Runs it on the launch's data. */
 enum bp_status onednn_plan_run(const struct bp_launch *launch);

@@ -5,8 +5,9 @@
 #include "matmul.h"
 
 /* One matrix of each step of the batch; a view that the batch repeats has extent 1 there. */
-static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype, const struct walk *batch,
-                        int view, int64_t rows, int64_t columns, int64_t row, int64_t column)
+static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
+                        const struct walk *batch, int view, int64_t rows, int64_t columns,
+                        int64_t row, int64_t column)
 {
     int64_t shape[WALK_RANK + 2], stride[WALK_RANK + 2];
     int rank = 0;
@@ -17,7 +18,8 @@ static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uin
         if (!stride[rank]) stride[rank] = 1;
     }
     shape[rank] = rows;
-    stride[rank++] = rows == 1 ? columns : row; /* of one row or column the stride may be anything */
+    stride[rank++] = rows == 1 ? columns
+                               : row; /* of one row or column the stride may be anything */
     shape[rank] = columns;
     stride[rank++] = columns == 1 ? 1 : column;
     return onednn_desc_strided(dnnl, desc, dtype, rank, shape, stride);
@@ -32,7 +34,8 @@ enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, stru
 
     if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return BP_ERR_UNSUPPORTED;
     matmul_init(&s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
-    if (!s.batch.count || (double)s.m * (double)s.n * (double)s.k < 32768) return BP_ERR_UNSUPPORTED;
+    if (!s.batch.count || (double)s.m * (double)s.n * (double)s.k < 32768)
+        return BP_ERR_UNSUPPORTED;
     const struct onednn *dnnl = onednn_open(p);
     if (!dnnl || !matrix_desc(dnnl, &a, dtype, &s.batch, 1, s.m, s.k, s.a_row, s.a_column) ||
         !matrix_desc(dnnl, &b, dtype, &s.batch, 2, s.k, s.n, s.b_row, s.b_column) ||
@@ -40,7 +43,7 @@ enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, stru
         dnnl->dnnl_matmul_desc_init(&op, &a, &b, NULL, &c))
         return BP_ERR_UNSUPPORTED;
     return onednn_plan_create(p, prep,
-                            &(struct onednn_recipe){.op = &op, .slots = 3, .packed = -1,
+                            &(struct onednn_recipe){.op = &op, .slots = 3,
                                                   .slot = {{.arg = DNNL_ARG_SRC, .desc = a},
                                                            {.arg = DNNL_ARG_WEIGHTS, .desc = b},
                                                            {.arg = DNNL_ARG_DST, .desc = c}}},

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* openblas.c: matmul of f32 and f64 by OpenBLAS, the build whose threads are OpenMP's: they are the team
- * that own kernels and oneDNN use too. The build with threads of its own is refused: taking turns with
- * another team it is many times slower.
+/* openblas.c: matmul of f32 and f64 by OpenBLAS, the build whose threads are OpenMP's: they are
+ * the team that own kernels and oneDNN use too. The build with threads of its own is refused:
+ * taking turns with another team it is many times slower.
  *
- * Which kernels OpenBLAS takes it decides when it is opened, by OPENBLAS_CORETYPE if that is set, else by the
- * processor's model; AMD models with AVX-512 get AVX2 kernels of half the speed in versions to 0.3.29 at
- * least. There is no call to choose, so for those create sets the variable, unless it is set. Changing the
- * environment while another thread reads it is a race: hence in create and not later, once a process,
- * only on such processors, and never if OPENBLAS_CORETYPE or BP_CPU_OPENBLAS=off is set. Who opens devices
- * while other threads call getenv or setenv can set the variable before starting the program. */
+ * Which kernels OpenBLAS takes it decides when it is opened, by OPENBLAS_CORETYPE if that is
+ * set, else by the processor's model; of newer models with AVX-512 some get AVX2 kernels (half
+ * the speed), some SSE3 ones (a tenth). There is no call to choose, so where there is AVX-512
+ * create sets the variable, unless it is set. Changing the environment while another thread
+ * reads it is a race: hence in create and not later, once a process, and never if
+ * OPENBLAS_CORETYPE is set or BP_CPU_OPENBLAS is "off". Who opens devices while other threads
+ * call getenv or setenv sets one of the two before starting the program. */
 #include "kernels.h"
 #include "library.h"
 #include "matmul.h"
@@ -39,10 +40,11 @@ enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, PARALLEL_OPENMP = 2 };
 
 struct openblas {
     int (*get_parallel)(void);
-    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
-                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
-    void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
-                  int lda, const double *b, int ldb, double beta, double *c, int ldc);
+    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha,
+                  const double *a, int lda, const double *b, int ldb, double beta, double *c,
+                  int ldc);
 };
 
 /* Opened once a process; constant once tried is set. */
@@ -63,7 +65,7 @@ void cpu_openblas_choose_core(struct cpu *self)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const char *off = getenv(library.variable);
 
-    if (self->isa < CPU_ISA_AVX512 || !__builtin_cpu_is("amd") || (off && !strcmp(off, "off"))) return;
+    if (self->isa < CPU_ISA_AVX512 || (off && !strcmp(off, "off"))) return;
     pthread_mutex_lock(&lock);
     if (!getenv("OPENBLAS_CORETYPE")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
     pthread_mutex_unlock(&lock);
@@ -86,8 +88,10 @@ static bool blas_open(struct cpu *self)
             memcpy(&blas.call.dgemm, &symbol[2], sizeof symbol[2]);
             blas.opened = blas.call.get_parallel() == PARALLEL_OPENMP;
             if (!blas.opened)
-                bp_log(self->host, BP_LOG_WARN, "cpu: the OpenBLAS found has threads of its own, its kernels are "
-                       "passed over; install %s, or set %s to an OpenMP build", library.package, library.variable);
+                bp_log(self->host, BP_LOG_WARN,
+                       "cpu: the OpenBLAS found has threads of its own, its kernels are "
+                       "passed over; install %s, or set %s to an OpenMP build",
+                       library.package, library.variable);
         }
     }
     bool opened = blas.opened;
@@ -146,7 +150,8 @@ static bool plan_init(struct plan *plan, const struct bp_prep *prep)
     if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return false;
     matmul_init(s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
     if (!s->batch.count || s->m > INT_MAX || s->n > INT_MAX || s->k > INT_MAX) return false;
-    if ((double)s->m * (double)s->n * (double)s->k < 32768) return false; /* own kernels are as fast */
+    if ((double)s->m * (double)s->n * (double)s->k < 32768)
+        return false; /* own kernels are as fast */
     plan->swapped = !rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc);
     if (plan->swapped) *s = transposed(s);
     return rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc) &&
@@ -192,8 +197,8 @@ static void run_f32(void *arg, int64_t step)
 
     walk_offset(&s->batch, step, at);
     blas.call.sgemm(ROW_MAJOR, plan->a.trans, plan->b.trans, (int)s->m, (int)s->n, (int)s->k, 1,
-                    (const float *)run->a + at[1], plan->a.ld, (const float *)run->b + at[2], plan->b.ld, 0,
-                    (float *)run->c + at[0], plan->ldc);
+                    (const float *)run->a + at[1], plan->a.ld, (const float *)run->b + at[2],
+                    plan->b.ld, 0, (float *)run->c + at[0], plan->ldc);
     cpu_team_libraries(before);
 }
 
@@ -207,8 +212,8 @@ static void run_f64(void *arg, int64_t step)
 
     walk_offset(&s->batch, step, at);
     blas.call.dgemm(ROW_MAJOR, plan->a.trans, plan->b.trans, (int)s->m, (int)s->n, (int)s->k, 1,
-                    (const double *)run->a + at[1], plan->a.ld, (const double *)run->b + at[2], plan->b.ld, 0,
-                    (double *)run->c + at[0], plan->ldc);
+                    (const double *)run->a + at[1], plan->a.ld, (const double *)run->b + at[2],
+                    plan->b.ld, 0, (double *)run->c + at[0], plan->ldc);
     cpu_team_libraries(before);
 }
 

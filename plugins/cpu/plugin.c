@@ -9,7 +9,8 @@ static enum bp_status cpu_create(const struct bp_host *host, void **out_self)
     struct cpu *self = host->allocate(host->ctx, sizeof *self, _Alignof(struct cpu));
 
     if (!self)
-        return bp_fail(host, BP_ERR_MEMORY, "cpu: no memory for an instance, %zu bytes", sizeof *self);
+        return bp_fail(host, BP_ERR_MEMORY, "cpu: no memory for an instance, %zu bytes",
+                       sizeof *self);
     *self = (struct cpu){.host = host, .isa = cpu_isa_detect(host)};
     cpu_openblas_choose_core(self);
     *out_self = self;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.c: sum over any axes, for one dtype (elem.h).
  *
- * Terms are added pairwise: a range of terms is halved until it is short, so that rounding errors grow with
- * the logarithm of their number. How the terms are split depends on shapes and strides only, never on
- * the width: results have the same bits at any width. */
+ * Terms are added pairwise: a range of terms is halved until it is short, so that rounding
+ * errors grow with the logarithm of their number. How the terms are split depends on shapes and
+ * strides only, never on the width: results have the same bits at any width. */
 #include "axes.h"
 #include "cpu.h"
 #include "elem.h"
@@ -13,7 +13,7 @@
 enum {
     COLUMNS = 64,        /* sums that are made side by side */
     LANES = 32,          /* partial sums of one contiguous row */
-    LEAF_ROW = 1024,     /* terms that are added without halving: along a contiguous row, in LANES */
+    LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in LANES */
     LEAF = 64,           /* otherwise, one after another */
     PART = 65536,        /* terms that one task adds, where there are few sums and many terms */
     PARTS = 64,          /* at most */
@@ -74,7 +74,8 @@ static void columns_span(void *ctx, int64_t n, const int64_t *at)
         for (int64_t i = 0; i < n; i++, x += step)
             for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], elem_get(x[j]));
     } else {
-        for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], strided_sum(x + j * c->step, n, step));
+        for (int64_t j = 0; j < c->w; j++)
+            to[j] = acc_add(to[j], strided_sum(x + j * c->step, n, step));
     }
 }
 
@@ -101,7 +102,8 @@ static void columns_sum(const struct columns *c, int64_t begin, int64_t end)
 }
 
 /* The columns of one chunk: where they lie in x and y. */
-static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *to, elem **y, int64_t *y_step)
+static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *to, elem **y,
+                                    int64_t *y_step)
 {
     const struct walk *kept = &sum->kept;
     int last = kept->rank - 1;
@@ -111,8 +113,11 @@ static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *t
     walk_offset(kept, row * kept->shape[last] + first, at);
     *y = sum->y + at[0];
     *y_step = kept->stride[0][last];
-    return (struct columns){.sum = sum, .x = sum->terms.count ? sum->x + at[1] : NULL, .w = w < COLUMNS ? w : COLUMNS,
-                            .step = kept->stride[1][last], .to = to};
+    return (struct columns){.sum = sum,
+                            .x = sum->terms.count ? sum->x + at[1] : NULL,
+                            .w = w < COLUMNS ? w : COLUMNS,
+                            .step = kept->stride[1][last],
+                            .to = to};
 }
 
 static void sum_chunk(void *arg, int64_t chunk)
@@ -137,7 +142,8 @@ static void sum_part(void *arg, int64_t part)
     columns_sum(&c, begin, end < sum->terms.count ? end : sum->terms.count);
 }
 
-/* One chunk of sums with many terms: the terms are split among tasks, and their sums added in order. */
+/* One chunk of sums with many terms: the terms are split among tasks, and their sums added in
+ * order. */
 static void sum_in_parts(struct sum *sum, uint32_t width)
 {
     acc partial[PARTS * COLUMNS];
@@ -154,8 +160,8 @@ static void sum_in_parts(struct sum *sum, uint32_t width)
     }
 }
 
-static void sum_walks(struct sum *sum, const struct bp_view *x, const struct bp_view *y, uint64_t summed,
-                      int keep)
+static void sum_walks(struct sum *sum, const struct bp_view *x, const struct bp_view *y,
+                      uint64_t summed, int keep)
 {
     walk_init(&sum->kept, 0, NULL);
     walk_init(&sum->terms, 0, NULL);

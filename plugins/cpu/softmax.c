@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax.c: softmax and its gradient along any axis, for one float dtype (elem.h).
  *
- * A row is n elements along the axis. Where they lie side by side each row is a loop; else up to COLUMNS
- * neighbouring rows go together, so that inner loops run over what is contiguous. Sums are made in double. */
+ * A row is n elements along the axis. Where they lie side by side each row is a loop; else up to
+ * COLUMNS neighbouring rows go together, so that inner loops run over what is contiguous. Sums
+ * are made in double. */
 #include "axes.h"
 #include "cpu.h"
 #include "elem.h"
@@ -34,13 +35,19 @@ static inline acc acc_exp(acc x)
 
 static inline acc row_max(const elem *x, int64_t sx, int64_t n)
 {
-    acc max = (acc)-INFINITY;
+    acc lane[LANES], max = (acc)-INFINITY;
+    int64_t i = 0;
 
-#pragma omp simd reduction(max : max)
-    for (int64_t i = 0; i < n; i++) {
-        acc value = elem_get(x[i * sx]);
-        max = value > max ? value : max;
+    for (int j = 0; j < LANES; j++) lane[j] = max;
+    for (; i + LANES <= n; i += LANES) {
+#pragma omp simd
+        for (int j = 0; j < LANES; j++) {
+            acc value = elem_get(x[(i + j) * sx]);
+            lane[j] = value > lane[j] ? value : lane[j];
+        }
     }
+    for (; i < n; i++) max = elem_get(x[i * sx]) > max ? elem_get(x[i * sx]) : max;
+    for (int j = 0; j < LANES; j++) max = lane[j] > max ? lane[j] : max;
     return max;
 }
 
@@ -74,7 +81,8 @@ static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int
     return lanes_sum(lane);
 }
 
-/* y may be x. Half types keep too few bits to hold what is divided later: they make exp a second time. */
+/* y may be x. Half types keep too few bits to hold what is divided later: they make exp a second
+ * time. */
 static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n)
 {
     acc max = row_max(x, sx, n);
@@ -88,7 +96,8 @@ static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, i
         for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(elem_get(y[i * sy]) / sum);
     } else {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(acc_exp(elem_get(x[i * sx]) - max) / sum);
+        for (int64_t i = 0; i < n; i++)
+            y[i * sy] = elem_put(acc_exp(elem_get(x[i * sx]) - max) / sum);
     }
 }
 
@@ -101,8 +110,8 @@ static inline void columns_flush(acc *part, double *total, int64_t w)
 }
 
 /* w neighbouring rows; sy and sx lead from one to the next. */
-static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy, const elem *x, int64_t sx,
-                                   int64_t w)
+static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy, const elem *x,
+                                   int64_t sx, int64_t w)
 {
     acc max[COLUMNS], part[COLUMNS] = {0};
     double total[COLUMNS] = {0};
@@ -137,14 +146,15 @@ static inline double row_dot(const elem *x, int64_t sx, const elem *y, int64_t s
 
     for (; i + LANES <= n; i += LANES) {
 #pragma omp simd
-        for (int j = 0; j < LANES; j++) lane[j] += elem_get(x[(i + j) * sx]) * elem_get(y[(i + j) * sy]);
+        for (int j = 0; j < LANES; j++)
+            lane[j] += elem_get(x[(i + j) * sx]) * elem_get(y[(i + j) * sy]);
     }
     for (int j = 0; i < n; i++, j++) lane[j] += elem_get(x[i * sx]) * elem_get(y[i * sy]);
     return lanes_sum(lane);
 }
 
-static inline void grad_row(elem *dx, int64_t sd, const elem *y, int64_t sy, const elem *dy, int64_t sdy,
-                            int64_t n)
+static inline void grad_row(elem *dx, int64_t sd, const elem *y, int64_t sy, const elem *dy,
+                            int64_t sdy, int64_t n)
 {
     double total = 0;
 
@@ -156,8 +166,8 @@ static inline void grad_row(elem *dx, int64_t sd, const elem *y, int64_t sy, con
         dx[i * sd] = elem_put(elem_get(y[i * sy]) * (elem_get(dy[i * sdy]) - dot));
 }
 
-static inline void grad_columns(const struct softmax *s, elem *dx, int64_t sd, const elem *y, int64_t sy,
-                                const elem *dy, int64_t sdy, int64_t w)
+static inline void grad_columns(const struct softmax *s, elem *dx, int64_t sd, const elem *y,
+                                int64_t sy, const elem *dy, int64_t sdy, int64_t w)
 {
     acc part[COLUMNS] = {0};
     double total[COLUMNS] = {0};
@@ -209,12 +219,14 @@ static void grad_chunk(void *arg, int64_t chunk)
     const struct softmax *s = arg;
     int last = s->rows.rank - 1;
     int64_t at[WALK_VIEWS], w = chunk_rows(s, chunk, at);
-    int64_t sd = s->rows.stride[0][last], sy = s->rows.stride[1][last], sdy = s->rows.stride[2][last];
+    int64_t sd = s->rows.stride[0][last], sy = s->rows.stride[1][last],
+            sdy = s->rows.stride[2][last];
     elem *dx = s->out + at[0];
     const elem *y = s->in[0] + at[1], *dy = s->in[1] + at[2];
 
     if (s->step[0] == 1 && s->step[1] == 1 && s->step[2] == 1)
-        for (int64_t j = 0; j < w; j++) grad_row(dx + j * sd, 1, y + j * sy, 1, dy + j * sdy, 1, s->n);
+        for (int64_t j = 0; j < w; j++)
+            grad_row(dx + j * sd, 1, y + j * sy, 1, dy + j * sdy, 1, s->n);
     else if (sd == 1 && sy == 1 && sdy == 1)
         grad_columns(s, dx, 1, y, 1, dy, 1, w);
     else
@@ -222,8 +234,8 @@ static void grad_chunk(void *arg, int64_t chunk)
 }
 
 /* All views have the shape of the output. A rank of 0 has one row of one element. */
-static void rows_run(const struct bp_launch *launch, int64_t axis, void (*task)(void *arg, int64_t chunk),
-                     double cost)
+static void rows_run(const struct bp_launch *launch, int64_t axis,
+                     void (*task)(void *arg, int64_t chunk), double cost)
 {
     const struct bp_view *out = launch->out[0];
     struct softmax s = {.n = 1, .out = out->data};
@@ -246,7 +258,8 @@ static void rows_run(const struct bp_launch *launch, int64_t axis, void (*task)(
     walk_collapse(&s.rows);
     int64_t side = s.rows.shape[s.rows.rank - 1];
     s.chunks = (side + COLUMNS - 1) / COLUMNS;
-    cpu_team_run(task, &s, s.rows.count / side * s.chunks, cpu_team_width(launch, (double)out->count * cost));
+    cpu_team_run(task, &s, s.rows.count / side * s.chunks,
+                 cpu_team_width(launch, (double)out->count * cost));
 }
 
 enum bp_status NAME(softmax)(const struct bp_launch *launch)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sum_grad.c: the gradient of sum repeats dy over the summed axes. It moves elements and computes nothing, so
- * one row serves all dtypes, by their size. */
+/* sum_grad.c: the gradient of sum repeats dy over the summed axes. It moves elements and
+ * computes nothing, so one row serves all dtypes, by their size. */
 #include "axes.h"
 #include "cpu.h"
 #include "dtype.h"
@@ -16,9 +16,11 @@ struct repeat {
 };
 
 /* size is a constant wherever this is inlined: the copy becomes a load and a store. */
-static inline void repeat_elements(char *dx, const char *dy, int64_t n, int64_t to, int64_t from, size_t size)
+static inline void repeat_elements(char *dx, const char *dy, int64_t n, int64_t to, int64_t from,
+                                   size_t size)
 {
-    for (int64_t i = 0; i < n; i++) memcpy(dx + i * to * (int64_t)size, dy + i * from * (int64_t)size, size);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(dx + i * to * (int64_t)size, dy + i * from * (int64_t)size, size);
 }
 
 static void repeat_span(void *ctx, int64_t n, const int64_t *at)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* team.c: the one team of threads, shared by own kernels and libraries: that of libgomp.
  *
- * gcc's ThreadSanitizer does not see libgomp's synchronisation and reports false races, so a build for it
- * starts threads of its own here; so does a compiler whose OpenMP is not libgomp, for a second OpenMP
- * beside that of the libraries would be a second team. CPU_TEAM_OPENMP is set by the build. */
+ * gcc's ThreadSanitizer does not see libgomp's synchronisation and reports false races, so a
+ * build for it starts threads of its own here; so does a compiler whose OpenMP is not libgomp,
+ * for a second OpenMP beside that of the libraries would be a second team. CPU_TEAM_OPENMP is
+ * set by the build. */
 #include "cpu.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -69,7 +70,8 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
 
     if (width > n) width = (uint32_t)n;
     while (started + 1 < width && started < TEAM_MAX) {
-        if (pthread_create(&member[started], NULL, team_member, &team)) break; /* the caller does the rest */
+        if (pthread_create(&member[started], NULL, team_member, &team))
+            break; /* the caller does the rest */
         started++;
     }
     team_member(&team);

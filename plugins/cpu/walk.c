@@ -16,7 +16,8 @@ void walk_init(struct walk *walk, int rank, const int64_t *shape)
     }
 }
 
-void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape, const int64_t *stride)
+void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape,
+                    const int64_t *stride)
 {
     int missing = walk->rank - rank;
 
@@ -45,7 +46,8 @@ void walk_sort(struct walk *walk, int index)
         int to = a;
 
         for (int i = 0; i < WALK_VIEWS; i++) stride[i] = walk->stride[i][a];
-        for (; to > 0 && walk->stride[index][to - 1] < stride[index]; to--) axis_move(walk, to, to - 1);
+        for (; to > 0 && walk->stride[index][to - 1] < stride[index]; to--)
+            axis_move(walk, to, to - 1);
         walk->shape[to] = extent;
         for (int i = 0; i < WALK_VIEWS; i++) walk->stride[i][to] = stride[i];
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.h: visits all elements of one to three views of one shape, of any strides, in few long spans. */
+/* walk.h: visits all elements of one to three views of one shape, of any strides, in few long
+ * spans. */
 #ifndef CPU_WALK_H
 #define CPU_WALK_H
 
@@ -19,22 +20,23 @@ struct walk {
 /* A walk over all of shape; views that are not set by walk_broadcast have stride 0. */
 void walk_init(struct walk *walk, int rank, const int64_t *shape);
 
-/* View number index is of this rank and shape, aligned at the last axis; missing axes and extents of 1
- * repeat. */
-void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape, const int64_t *stride);
+/* View number index is of this rank and shape, aligned at the last axis; missing axes and
+ * extents of 1 repeat. */
+void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape,
+                    const int64_t *stride);
 
 /* Adds an innermost axis; stride[i] belongs to view i. */
 void walk_append(struct walk *walk, int64_t extent, const int64_t *stride, int n_stride);
 
-/* Reorders axes so that the strides of view index fall from the outermost to the innermost. The order of
- * visits changes with it. */
+/* Reorders axes so that the strides of view index fall from the outermost to the innermost. The
+ * order of visits changes with it. */
 void walk_sort(struct walk *walk, int index);
 
 /* Drops axes of extent 1 and joins axes that all views walk through evenly. */
 void walk_collapse(struct walk *walk);
 
-/* Calls span for elements begin to end - 1 in runs along the innermost axis: n elements, the first of
- * which lies at[i] elements after the first of view i. */
+/* Calls span for elements begin to end - 1 in runs along the innermost axis: n elements, the
+ * first of which lies at[i] elements after the first of view i. */
 void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
                 void (*span)(void *ctx, int64_t n, const int64_t *at), void *ctx);
 

@@ -7,7 +7,8 @@
 
 static void record(struct check *c, enum outcome outcome, const char *format, va_list args)
 {
-    if (c->result->outcome == OUTCOME_FAIL) return; /* the first finding is the one that says most */
+    if (c->result->outcome == OUTCOME_FAIL)
+        return; /* the first finding is the one that says most */
     c->result->outcome = outcome;
     vsnprintf(c->result->message, sizeof c->result->message, format, args);
 }
@@ -25,14 +26,15 @@ bool check_that(struct check *c, bool ok, const char *format, ...)
 
 bool check_ok(struct check *c, enum bp_status status, const char *call)
 {
-    return check_that(c, status == BP_OK, "%s: expected BP_OK, got %s: %s", call, bp_status_name(status),
-                      bp_error_message());
+    return check_that(c, status == BP_OK, "%s: expected BP_OK, got %s: %s", call,
+                      bp_status_name(status), bp_error_message());
 }
 
 bool check_fails(struct check *c, enum bp_status status, enum bp_status expected, const char *call)
 {
-    return check_that(c, status == expected, "%s: expected %s, got %s%s%s", call, bp_status_name(expected),
-                      bp_status_name(status), status ? ": " : "", status ? bp_error_message() : "") &&
+    return check_that(c, status == expected, "%s: expected %s, got %s%s%s", call,
+                      bp_status_name(expected), bp_status_name(status), status ? ": " : "",
+                      status ? bp_error_message() : "") &&
            check_that(c, *bp_error_message(), "%s: failed with %s and an empty message", call,
                       bp_status_name(status));
 }

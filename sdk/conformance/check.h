@@ -24,15 +24,17 @@ enum outcome {
     OUTCOME_COUNT, /* also: has not run */
 };
 
-enum { CONFORM_MESSAGE = 1200 };
+enum {
+    CONFORM_MESSAGE = 1200
+};
 
 /* What became of a case. */
 struct result {
     enum outcome outcome;
     double seconds;
-    double worst;   /* largest error, as a part of what is allowed; below 0: not measured */
-    bool executed;  /* the row of a kernel case was launched */
-    bool refused;   /* the case failed because no row takes its configuration */
+    double worst;  /* largest error, as a part of what is allowed; below 0: not measured */
+    bool executed; /* the row of a kernel case was launched */
+    bool refused;  /* the case failed because no row takes its configuration */
     char message[CONFORM_MESSAGE];
 };
 
@@ -46,7 +48,7 @@ struct place {
     const char *manifest;     /* of its plugin, or "" */
     struct bp_device_properties properties;
     uint64_t seed;
-    const char *dump;         /* directory, or NULL */
+    const char *dump; /* directory, or NULL */
 };
 
 struct check {
@@ -57,15 +59,18 @@ struct check {
 
 /* Records the first thing found wrong. Each returns whether all was well:
  * if (!check_ok(c, bp_event_create(device, &event), "bp_event_create")) return; */
-bool check_that(struct check *c, bool ok, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool check_that(struct check *c, bool ok, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 bool check_ok(struct check *c, enum bp_status status, const char *call);
 
 /* call was to fail with expected, and with a message of its own. */
 bool check_fails(struct check *c, enum bp_status status, enum bp_status expected, const char *call);
 
-/* The case says nothing here, for a reason that lies outside the plugin, or in a property of the device. */
+/* The case says nothing here, for a reason that lies outside the plugin, or in a property of the
+ * device. */
 void check_skip(struct check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void check_unsupported(struct check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void check_unsupported(struct check *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* A case of the suites plugin, runtime and memory. */
 typedef void check_fn(struct check *c, const int64_t *arg);

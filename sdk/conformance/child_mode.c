@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child_mode.c: the program as a child of itself: lists cases, or runs some of them, and reports line by
- * line on the descriptor BP_CHILD_REPORT. Nothing here is trusted to come back: a case may end the
- * process, so each is announced before it begins.
+/* child_mode.c: the program as a child of itself: lists cases, or runs some of them, and reports
+ * line by line on the descriptor BP_CHILD_REPORT. Nothing here is trusted to come back: a case
+ * may end the process, so each is announced before it begins.
  *
- * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP CASES; "" for absent ones.
- * CASES are numbers in the list of all cases: "0-4,7-7". */
+ * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP CASES; "" for
+ * absent ones. CASES are numbers in the list of all cases: "0-4,7-7". */
 #include "conform.h"
 #include "list.h"
 #include "place.h"
@@ -70,7 +70,8 @@ static void report_list(const struct place *place)
     list_finish(&list);
 }
 
-/* The deadline of a case: its number is written and the process ends. Only what a signal handler may do. */
+/* The deadline of a case: its number is written and the process ends. Only what a signal handler
+ * may do. */
 static volatile sig_atomic_t deadline_case;
 
 static void write_number(char *text, size_t *used, long number)
@@ -100,7 +101,8 @@ static void on_deadline(int signal_number)
 
 static void set_deadline(double seconds)
 {
-    struct itimerval timer = {.it_value = {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
+    struct itimerval timer = {
+        .it_value = {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
 
     setitimer(ITIMER_REAL, &timer, NULL);
 }
@@ -112,7 +114,8 @@ static void report_result(long number, const struct result *result)
     cJSON_AddNumberToObject(line, "done", (double)number);
     cJSON_AddNumberToObject(line, "outcome", result->outcome);
     cJSON_AddNumberToObject(line, "seconds", result->seconds);
-    if (result->worst >= 0) cJSON_AddNumberToObject(line, "worst", result->worst > 1e300 ? 1e300 : result->worst);
+    if (result->worst >= 0)
+        cJSON_AddNumberToObject(line, "worst", result->worst > 1e300 ? 1e300 : result->worst);
     cJSON_AddBoolToObject(line, "executed", result->executed);
     cJSON_AddBoolToObject(line, "refused", result->refused);
     cJSON_AddStringToObject(line, "message", result->message);
@@ -141,8 +144,10 @@ static void run_cases(struct place *place, char *cases, double timeout_s)
     sigaction(SIGALRM, &action, NULL);
     list_init(&list, place->device);
     while (*cases) {
-        long first = strtol(cases, &cases, 10), last = *cases == '-' ? strtol(cases + 1, &cases, 10) : first;
-        for (long i = first; i >= 0 && i <= last && i < (long)list.n; i++) run_case(place, &list, i, timeout_s);
+        long first = strtol(cases, &cases, 10),
+             last = *cases == '-' ? strtol(cases + 1, &cases, 10) : first;
+        for (long i = first; i >= 0 && i <= last && i < (long)list.n; i++)
+            run_case(place, &list, i, timeout_s);
         if (*cases++ != ',') break;
     }
     list_finish(&list);
@@ -160,7 +165,8 @@ int conform_child(int argc, char **argv)
     bool list = !strcmp(argv[0], "list");
     place.seed = strtoull(argv[4], NULL, 10);
     place.dump = *argv[6] ? argv[6] : NULL;
-    status = place_init(&place, argv[1], argv[2], argv[3], list || strtol(argv[7], NULL, 10) >= plugin_cases());
+    status = place_init(&place, argv[1], argv[2], argv[3],
+                        list || strtol(argv[7], NULL, 10) >= plugin_cases());
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());

@@ -14,7 +14,8 @@ static const struct num_type *part_type(const struct num_type *type)
 }
 
 /* The largest error that is allowed in number i: docs/accuracy.md, "The rule". */
-static long double allowance(const struct conform_op *op, const struct ref_array *expected, int64_t i)
+static long double allowance(const struct conform_op *op, const struct ref_array *expected,
+                             int64_t i)
 {
     const struct num_type *type = part_type(expected->type), *sum = num_accumulate(expected->type);
     long double value = expected->v[i], allowed;
@@ -33,8 +34,8 @@ static bool tie_is_even(const struct num_type *type, long double got)
 }
 
 /* The error of got as a part of what is allowed. */
-static long double error_part(const struct conform_op *op, const struct ref_array *expected, int64_t i,
-                              long double got, long double *out_allowed)
+static long double error_part(const struct conform_op *op, const struct ref_array *expected,
+                              int64_t i, long double got, long double *out_allowed)
 {
     const struct num_type *type = part_type(expected->type);
     long double value = expected->v[i], allowed, error, overflow;
@@ -46,17 +47,21 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
     *out_allowed = allowed = allowance(op, expected, i);
     /* From half an ulp past the largest value on, rounding gives infinity. */
     overflow = num_max(type) + num_ulp(type, num_max(type)) / 2;
-    if (isinf(got)) return (got > 0) == (value > 0) && fabsl(value) + allowed * !!op->terms >= overflow ? 0 : INFINITY;
+    if (isinf(got))
+        return (got > 0) == (value > 0) && fabsl(value) + allowed * !!op->terms >= overflow
+                   ? 0
+                   : INFINITY;
     error = fabsl(got - value);
     if (!op->terms && fabsl(value) >= overflow) return INFINITY;
     if (error == 0) return 0;
-    if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 && !tie_is_even(type, got))
+    if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 &&
+        !tie_is_even(type, got))
         return INFINITY;
     return allowed > 0 ? error / allowed : INFINITY;
 }
 
-static void compare_floats(const struct conform_op *op, const struct ref_array *expected, const char *data,
-                           struct comparison *c)
+static void compare_floats(const struct conform_op *op, const struct ref_array *expected,
+                           const char *data, struct comparison *c)
 {
     const struct num_type *type = expected->type;
     uint32_t size = type->size / (uint32_t)type->parts;
@@ -75,7 +80,8 @@ static void compare_floats(const struct conform_op *op, const struct ref_array *
     c->worst = (double)worst;
 }
 
-struct comparison compare(const struct conform_op *op, const struct ref_array *expected, const void *data)
+struct comparison compare(const struct conform_op *op, const struct ref_array *expected,
+                          const void *data)
 {
     struct comparison c = {.worst = -1};
     const struct num_type *type = expected->type;
@@ -100,10 +106,12 @@ static void print_number(const struct num_type *type, const char *at, char *text
     uint32_t part = type->size / (uint32_t)type->parts;
 
     if (type->parts == 2)
-        snprintf(text, size, "%.17Lg%+.17Lgi", num_get_float(type, at), num_get_float(type, at + part));
+        snprintf(text, size, "%.17Lg%+.17Lgi", num_get_float(type, at),
+                 num_get_float(type, at + part));
     else if (type->class == NUM_FLOAT)
         snprintf(text, size, "%.*Lg", type->digits > 24 ? 17 : 9, num_get_float(type, at));
-    else if (type->class == NUM_SIGNED) snprintf(text, size, "%lld", (long long)num_get_int(type, at));
+    else if (type->class == NUM_SIGNED)
+        snprintf(text, size, "%lld", (long long)num_get_int(type, at));
     else snprintf(text, size, "%llu", (unsigned long long)num_get_int(type, at));
 }
 
@@ -118,12 +126,13 @@ static void print_index(const struct ref_array *array, int64_t element, char *te
     }
     snprintf(text, size, "[");
     for (int i = 0; i < array->rank; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "", (long long)at[i]);
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "",
+                                 (long long)at[i]);
     snprintf(text + used, size - used, "]");
 }
 
-void compare_describe(const struct comparison *c, const struct ref_array *expected, const void *data, char *text,
-                      size_t size)
+void compare_describe(const struct comparison *c, const struct ref_array *expected,
+                      const void *data, char *text, size_t size)
 {
     const struct num_type *type = expected->type;
     char got[96], want[96], index[160], measure[96] = "";
@@ -134,14 +143,17 @@ void compare_describe(const struct comparison *c, const struct ref_array *expect
         num_set_int(type, bytes, expected->u[c->at]);
         print_number(type, bytes, want, sizeof want);
     } else if (type->parts == 2) {
-        snprintf(want, sizeof want, "%.17Lg%+.17Lgi", expected->v[2 * c->at], expected->v[2 * c->at + 1]);
+        snprintf(want, sizeof want, "%.17Lg%+.17Lgi", expected->v[2 * c->at],
+                 expected->v[2 * c->at + 1]);
     } else {
         snprintf(want, sizeof want, "%.*Lg", type->digits > 24 ? 19 : 11, expected->v[c->at]);
     }
-    if (expected->v && isfinite(c->ulp) )
+    if (expected->v && isfinite(c->ulp))
         snprintf(measure, sizeof measure, ", %.4g ulp where %.4g are allowed", c->ulp, c->allowed);
     print_index(expected, c->at, index, sizeof index);
-    snprintf(text, size, "worst at %s (element %lld of %lld): got %s, expected %s%s; %lld of %lld elements are wrong",
-             index, (long long)c->at, (long long)expected->count, got, want, measure, (long long)c->wrong,
-             (long long)expected->count * type->parts);
+    snprintf(text, size,
+             "worst at %s (element %lld of %lld): got %s, expected %s%s; %lld of %lld elements are "
+             "wrong",
+             index, (long long)c->at, (long long)expected->count, got, want, measure,
+             (long long)c->wrong, (long long)expected->count * type->parts);
 }

@@ -7,19 +7,20 @@
 #include "kernel_case.h"
 
 struct comparison {
-    int64_t wrong;    /* elements outside the tolerance */
-    int64_t at;       /* the worst element */
-    double worst;     /* its error, as a part of what is allowed; 1 and below is good; -1: no floats */
-    double ulp;       /* its error in units of the last place of the result's dtype */
-    double allowed;   /* what is allowed there, in the same units */
+    int64_t wrong; /* elements outside the tolerance */
+    int64_t at;    /* the worst element */
+    double worst;  /* its error, as a part of what is allowed; 1 and below is good; -1: no floats */
+    double ulp;    /* its error in units of the last place of the result's dtype */
+    double allowed; /* what is allowed there, in the same units */
 };
 
 /* Compares data, dense and of the dtype of expected, with expected. */
-struct comparison compare(const struct conform_op *op, const struct ref_array *expected, const void *data);
+struct comparison compare(const struct conform_op *op, const struct ref_array *expected,
+                          const void *data);
 
-/* "worst at [3,17] (element 45 of 96): got 0.12, expected 0.124, 12.5 ulp where 4.03 are allowed; 3 of 96
- * elements are wrong". */
-void compare_describe(const struct comparison *c, const struct ref_array *expected, const void *data, char *text,
-                      size_t size);
+/* "worst at [3,17] (element 45 of 96): got 0.12, expected 0.124, 12.5 ulp where 4.03 are
+ * allowed; 3 of 96 elements are wrong". */
+void compare_describe(const struct comparison *c, const struct ref_array *expected,
+                      const void *data, char *text, size_t size);
 
 #endif

@@ -25,20 +25,26 @@ static bool has_word(const char *list, const char *word)
 static bool check_options(const struct conform_options *o)
 {
     if (o->require && level_find(o->require) == LEVEL_COUNT) {
-        fprintf(stderr, "bp conform: there is no level '%s'; levels: runtime core inference training ccl\n", o->require);
+        fprintf(stderr,
+                "bp conform: there is no level '%s'; levels: runtime core inference training ccl\n",
+                o->require);
         return false;
     }
     if (o->shards && (o->shard < 1 || o->shard > o->shards)) {
-        fprintf(stderr, "bp conform: shard %u of %u: expected 1 to %u\n", o->shard, o->shards, o->shards);
+        fprintf(stderr, "bp conform: shard %u of %u: expected 1 to %u\n", o->shard, o->shards,
+                o->shards);
         return false;
     }
     for (const char *at = o->suites; at && *at; at += strcspn(at, ","), at += *at == ',') {
         int suite = 0;
         size_t n = strcspn(at, ",");
-        while (suite < SUITE_COUNT && (strlen(suite_name((enum suite)suite)) != n || strncmp(at, suite_name((enum suite)suite), n)))
+        while (suite < SUITE_COUNT && (strlen(suite_name((enum suite)suite)) != n ||
+                                       strncmp(at, suite_name((enum suite)suite), n)))
             suite++;
         if (suite < SUITE_COUNT) continue;
-        fprintf(stderr, "bp conform: there is no suite '%.*s'; suites: plugin runtime memory kernel\n", (int)n, at);
+        fprintf(stderr,
+                "bp conform: there is no suite '%.*s'; suites: plugin runtime memory kernel\n",
+                (int)n, at);
         return false;
     }
     return true;
@@ -73,7 +79,8 @@ static void expect_before(struct report *r, const struct expectations *e)
 {
     for (size_t i = 0; i < r->n; i++) {
         const struct expectation *found = expectation_of(e, r->at[i].id);
-        if (!r->at[i].selected || r->at[i].fixed || !found || found->outcome != OUTCOME_SKIP) continue;
+        if (!r->at[i].selected || r->at[i].fixed || !found || found->outcome != OUTCOME_SKIP)
+            continue;
         r->at[i].outcome = OUTCOME_SKIP;
         r->at[i].expected = true;
         report_case_message(&r->at[i], "%s", found->reason);
@@ -106,7 +113,8 @@ static char *machine_text(void)
     return text;
 }
 
-static bool write_report(const struct report *r, const char *path, void (*write)(const struct report *, FILE *))
+static bool write_report(const struct report *r, const char *path,
+                         void (*write)(const struct report *, FILE *))
 {
     FILE *file;
     bool bad;
@@ -170,8 +178,8 @@ static int run_selected(struct report *r, const struct expectations *e)
     written = write_report(r, o->html, report_html) && written;
     if (r->broken || !written) return 4;
     if (o->require && r->level < level_find(o->require)) {
-        fprintf(stderr, "bp conform: level %s is required, %s is reached: %s\n", o->require, level_name(r->level),
-                r->level_reason);
+        fprintf(stderr, "bp conform: level %s is required, %s is reached: %s\n", o->require,
+                level_name(r->level), r->level_reason);
         return 1;
     }
     return report_is_good(r) ? 0 : 1;
@@ -185,7 +193,8 @@ static int run_listed(struct report *r)
     int status = 2;
 
     if (!r->lost && !select_cases(r)) {
-        fprintf(stderr, "bp conform: no case of %s fits; `bp conform %s --list` prints all\n", r->device, o->device);
+        fprintf(stderr, "bp conform: no case of %s fits; `bp conform %s --list` prints all\n",
+                r->device, o->device);
         return 2;
     }
     if (o->list) {
@@ -193,7 +202,8 @@ static int run_listed(struct report *r)
             if (r->at[i].selected) printf("%s\n", r->at[i].id);
         return 0;
     }
-    if (r->lost || !o->expect || (expectations_init(&e, o->expect) && expectations_check(&e, r, o->expect)))
+    if (r->lost || !o->expect ||
+        (expectations_init(&e, o->expect) && expectations_check(&e, r, o->expect)))
         status = run_selected(r, &e);
     expectations_finish(&e);
     return status;
@@ -202,8 +212,13 @@ static int run_listed(struct report *r)
 int conform_run(const struct conform_options *options)
 {
     struct conform_options o = *options;
-    struct report report = {.options = &o, .device = strdup(o.device), .description = strdup(""), .driver = strdup(""),
-                            .library = strdup(""), .manifest = strdup(""), .machine = machine_text()};
+    struct report report = {.options = &o,
+                            .device = strdup(o.device),
+                            .description = strdup(""),
+                            .driver = strdup(""),
+                            .library = strdup(""),
+                            .manifest = strdup(""),
+                            .machine = machine_text()};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     char text[1000];
     int status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conform.h: the conformance suite as a program's one call. docs/conformance.md says what it does. */
+/* conform.h: the conformance suite as a program's one call. docs/conformance.md says what it
+ * does. */
 #ifndef BP_CONFORM_H
 #define BP_CONFORM_H
 
@@ -7,34 +8,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum conform_isolate { CONFORM_GROUP, CONFORM_CASE, CONFORM_NONE };
+enum conform_isolate {
+    CONFORM_GROUP,
+    CONFORM_CASE,
+    CONFORM_NONE
+};
 
 struct conform_options {
-    const char *device;             /* "cpu:0", or a path of a plugin, with a '/' in it */
-    const char *suites;             /* "plugin,kernel"; NULL: all */
-    const char *const *filters;     /* globs on ids; a case is selected if one of them fits */
-    size_t n_filters;               /* 0: all */
-    uint32_t shard, shards;         /* this one, from 1, of so many; 0, 0: all */
-    const char *require;            /* a level that must be reached, or NULL */
-    const char *expect;             /* file of expectations, or NULL */
+    const char *device;              /* "cpu:0", or a path of a plugin, with a '/' in it */
+    const char *suites;              /* "plugin,kernel"; NULL: all */
+    const char *const *filters;      /* globs on ids; a case is selected if one of them fits */
+    size_t n_filters;                /* 0: all */
+    uint32_t shard, shards;          /* this one, from 1, of so many; 0, 0: all */
+    const char *require;             /* a level that must be reached, or NULL */
+    const char *expect;              /* file of expectations, or NULL */
     const char *junit, *json, *html; /* files of reports, or NULL */
-    const char *dump;               /* directory, or NULL */
+    const char *dump;                /* directory, or NULL */
     enum conform_isolate isolate;
     uint64_t seed;
-    uint32_t jobs;                  /* children at once; 0: one for each processor, at most 4 */
-    double timeout_s;               /* of one case; 0: 60 */
+    uint32_t jobs;    /* children at once; 0: one for each processor, at most 4 */
+    double timeout_s; /* of one case; 0: 60 */
     bool quick, list;
 
-    const char *self;               /* absolute path of this program */
+    const char *self;                   /* absolute path of this program */
     void (*progress)(const char *text); /* the live line, "" to remove it; NULL: none */
 };
 
-/* Runs the suite and prints the report. Answers the exit status: 0 good, 1 a check failed, 2 wrong use or
- * nothing matched, 3 no such device, 4 the suite itself broke. */
+/* Runs the suite and prints the report. Answers the exit status: 0 good, 1 a check failed, 2
+ * wrong use or nothing matched, 3 no such device, 4 the suite itself broke. */
 int conform_run(const struct conform_options *options);
 
-/* The word after the command by which the program is run as a child; then conform_child is called with
- * all words after it. */
+/* The word after the command by which the program is run as a child; then conform_child is
+ * called with all words after it. */
 #define CONFORM_CHILD "--child"
 int conform_child(int argc, char **argv);
 

@@ -4,34 +4,151 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Where conversions and additions go wrong: ends of the types, ties of the formats, subnormals. Each is
- * rounded to the dtype of the input. */
+/* Where conversions and additions go wrong: ends of the types, ties of the formats, subnormals.
+ * Each is rounded to the dtype of the input. */
 static const long double special_floats[] = {
-    0.0L, -0.0L, 1, -1, 0.5L, -0.5L, 1.5L, -1.5L, 2.5L, -2.5L, 0.999L, -0.999L, NAN, INFINITY, -INFINITY,
-    126.5L, 127, 127.5L, 128, 129, -127.5L, -128, -128.5L, -129, 254.5L, 255, 255.5L, 256, 257,
-    32767, 32768, -32768, -32769, 65535, 65536, 2147483647, 2147483648.0L, -2147483648.0L, -2147483649.0L,
-    4294967295.0L, 4294967296.0L, 0x1p53L, 0x1.fffffffffffffp62L, 0x1p63L, -0x1p63L, -0x1.0000001p63L,
-    0x1.fffffffffffffp63L, 0x1p64L, 0x1p65L, -0x1p64L, 1e30L, -1e30L,
-    0x1.002p0L, 0x1.006p0L, 0x1.00200001p0L, 0x1.001fffffp0L, /* ties of f16 and beside */
-    0x1.01p0L, 0x1.03p0L, 0x1.010001p0L, 0x1.00ffffp0L,       /* of bf16 */
-    0x1.000001p0L, 0x1.000003p0L, 0x1.0000010000001p0L,       /* of f32 */
-    0x1.0020000000001p0L, 0x1.0100000000001p0L,               /* of half types, seen only by who does not go through f32 */
-    65504, 65519, 65519.996L, 65520, -65520, 65536, 0x1.fep127L, 0x1.ffp127L, 0x1.fffffep127L, 0x1.ffffffp127L,
-    0x1p-14L, 0x1.ff8p-15L, 0x1p-24L, 0x1p-25L, 0x1.004p-25L, 0x1.8p-24L, /* subnormals of f16 */
-    0x1p-126L, 0x1p-127L, 0x1p-133L, 0x1p-134L, 0x1.02p-134L, 0x1.8p-133L, /* of bf16 */
-    0x1p-149L, 0x1p-150L, 0x1.8p-149L, -0x1p-149L, 0x1p-1022L, 0x1p-1074L, -0x1p-1074L,
+    0.0L,
+    -0.0L,
+    1,
+    -1,
+    0.5L,
+    -0.5L,
+    1.5L,
+    -1.5L,
+    2.5L,
+    -2.5L,
+    0.999L,
+    -0.999L,
+    NAN,
+    INFINITY,
+    -INFINITY,
+    126.5L,
+    127,
+    127.5L,
+    128,
+    129,
+    -127.5L,
+    -128,
+    -128.5L,
+    -129,
+    254.5L,
+    255,
+    255.5L,
+    256,
+    257,
+    32767,
+    32768,
+    -32768,
+    -32769,
+    65535,
+    65536,
+    2147483647,
+    2147483648.0L,
+    -2147483648.0L,
+    -2147483649.0L,
+    4294967295.0L,
+    4294967296.0L,
+    0x1p53L,
+    0x1.fffffffffffffp62L,
+    0x1p63L,
+    -0x1p63L,
+    -0x1.0000001p63L,
+    0x1.fffffffffffffp63L,
+    0x1p64L,
+    0x1p65L,
+    -0x1p64L,
+    1e30L,
+    -1e30L,
+    0x1.002p0L,
+    0x1.006p0L,
+    0x1.00200001p0L,
+    0x1.001fffffp0L, /* ties of f16 and beside */
+    0x1.01p0L,
+    0x1.03p0L,
+    0x1.010001p0L,
+    0x1.00ffffp0L, /* of bf16 */
+    0x1.000001p0L,
+    0x1.000003p0L,
+    0x1.0000010000001p0L, /* of f32 */
+    0x1.0020000000001p0L,
+    0x1.0100000000001p0L, /* of half types, seen only by who does not go through f32 */
+    65504,
+    65519,
+    65519.996L,
+    65520,
+    -65520,
+    65536,
+    0x1.fep127L,
+    0x1.ffp127L,
+    0x1.fffffep127L,
+    0x1.ffffffp127L,
+    0x1p-14L,
+    0x1.ff8p-15L,
+    0x1p-24L,
+    0x1p-25L,
+    0x1.004p-25L,
+    0x1.8p-24L, /* subnormals of f16 */
+    0x1p-126L,
+    0x1p-127L,
+    0x1p-133L,
+    0x1p-134L,
+    0x1.02p-134L,
+    0x1.8p-133L, /* of bf16 */
+    0x1p-149L,
+    0x1p-150L,
+    0x1.8p-149L,
+    -0x1p-149L,
+    0x1p-1022L,
+    0x1p-1074L,
+    -0x1p-1074L,
 };
-enum { N_FLOATS = sizeof special_floats / sizeof *special_floats };
+enum {
+    N_FLOATS = sizeof special_floats / sizeof *special_floats
+};
 
 static const uint64_t special_ints[] = {
-    0, 1, UINT64_MAX, 2, 7, 100, 0x7f, 0x80, 0x81, 0xff, 0x100, 0x7fff, 0x8000, 0x8001, 0xffff, 0x10000,
-    0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0x100000000, 0x7fffffffffffffff, 0x8000000000000000,
+    0,
+    1,
+    UINT64_MAX,
+    2,
+    7,
+    100,
+    0x7f,
+    0x80,
+    0x81,
+    0xff,
+    0x100,
+    0x7fff,
+    0x8000,
+    0x8001,
+    0xffff,
+    0x10000,
+    0x7fffffff,
+    0x80000000,
+    0x80000001,
+    0xffffffff,
+    0x100000000,
+    0x7fffffffffffffff,
+    0x8000000000000000,
     0x8000000000000001,
-    257, 259, 2049, 2051, 65519, 65520,                              /* ties of bf16 and f16, and its end */
-    0x1000001, 0x1000003, 0x20000000000001, 0x20000000000003,        /* ties of f32 and f64 */
-    0x7fffff7fffffffff, 0xffffff8000000000, 0xfffffffffffffc00, 0x101000000000001, /* rounded once, not twice */
+    257,
+    259,
+    2049,
+    2051,
+    65519,
+    65520, /* ties of bf16 and f16, and its end */
+    0x1000001,
+    0x1000003,
+    0x20000000000001,
+    0x20000000000003, /* ties of f32 and f64 */
+    0x7fffffbfffffffff,
+    0xffffff8000000000,
+    0xfffffffffffffc00,
+    0x101000000000001, /* rounded once, not twice */
 };
-enum { N_INTS = sizeof special_ints / sizeof *special_ints };
+enum {
+    N_INTS = sizeof special_ints / sizeof *special_ints
+};
 
 static long double plain_float(enum data data, struct random *r)
 {
@@ -40,9 +157,6 @@ static long double plain_float(enum data data, struct random *r)
     case DATA_POSITIVE: return 0.5L + random_unit(r);
     case DATA_WIDE: return 80 * random_unit(r) - 40;
     case DATA_UNREAD: return NAN;
-    case DATA_NONFINITE:
-        if (random_below(r, 48)) break;
-        return random_below(r, 2) ? -INFINITY : random_below(r, 2) ? INFINITY : NAN;
     default: break;
     }
     return 4 * random_unit(r) - 2;
@@ -71,6 +185,17 @@ static void fill_logits(struct ref_array *values, struct random *random)
         values->v[i] = 2 * (long double)random_unit(random) / (long double)(length ? length : 1);
 }
 
+/* Few enough that a line of a softmax has one or two, so that each kind is seen alone too; the
+ * first of two inputs meet. */
+static void add_nonfinite(struct ref_array *values, int index)
+{
+    static const long double kinds[] = {INFINITY, -INFINITY, NAN};
+    int64_t step = index == 0 ? 61 : 23;
+
+    for (int64_t i = 7, k = index == 0; i < values->count * values->type->parts; i += step, k++)
+        values->v[i] = kinds[k % 3];
+}
+
 void data_fill(struct ref_array *values, enum data data, int index, struct random *random)
 {
     int64_t n = values->count * values->type->parts;
@@ -80,10 +205,14 @@ void data_fill(struct ref_array *values, enum data data, int index, struct rando
         for (int64_t i = 0; i < n; i++) {
             bool in_turn = index == 0 && i < (values->u ? N_INTS : N_FLOATS);
             bool special = data == DATA_SPECIAL && (in_turn || random_below(random, 2));
-            uint64_t which = in_turn ? (uint64_t)i : random_below(random, values->u ? N_INTS : N_FLOATS);
-            if (values->u) values->u[i] = special ? special_ints[which] : plain_int(values->type, data, random);
+            uint64_t which = in_turn ? (uint64_t)i
+                                     : random_below(random, values->u ? N_INTS : N_FLOATS);
+            if (values->u)
+                values->u[i] = special ? special_ints[which]
+                                       : plain_int(values->type, data, random);
             else values->v[i] = special ? special_floats[which] : plain_float(data, random);
         }
+    if (data == DATA_NONFINITE && values->v) add_nonfinite(values, index);
     /* As the dtype holds them. */
     void *bytes = malloc(values->count ? (size_t)values->count * values->type->size : 1);
     if (!bytes) abort();

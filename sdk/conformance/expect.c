@@ -26,14 +26,17 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
     if (!pattern || *pattern == '#') return true;
     outcome = expected_outcome(word ? word : "");
     if (outcome == OUTCOME_COUNT) {
-        fprintf(stderr, "%s:%d: expected PATTERN xfail|unsupported|skip REASON, got '%s' after the pattern\n", path,
-                number, word ? word : "");
+        fprintf(
+            stderr,
+            "%s:%d: expected PATTERN xfail|unsupported|skip REASON, got '%s' after the pattern\n",
+            path, number, word ? word : "");
         return false;
     }
     rest += strspn(rest, " \t");
     rest[strcspn(rest, "\r\n")] = 0;
     if (!*rest) {
-        fprintf(stderr, "%s:%d: %s %s has no reason: write why, and where it is worked on\n", path, number, pattern, word);
+        fprintf(stderr, "%s:%d: %s %s has no reason: write why, and where it is worked on\n", path,
+                number, pattern, word);
         return false;
     }
     e->at = realloc(e->at, (e->n + 1) * sizeof *e->at);
@@ -55,7 +58,8 @@ bool expectations_init(struct expectations *e, const char *path)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
         return false;
     }
-    for (int number = 1; getline(&line, &size, file) >= 0; number++) ok = read_line(e, line, path, number) && ok;
+    for (int number = 1; getline(&line, &size, file) >= 0; number++)
+        ok = read_line(e, line, path, number) && ok;
     free(line);
     fclose(file);
     return ok;
@@ -79,8 +83,8 @@ bool expectations_check(struct expectations *e, const struct report *report, con
         for (size_t c = 0; c < report->n && !e->at[i].used; c++)
             e->at[i].used = !fnmatch(e->at[i].pattern, report->at[c].id, FNM_NOESCAPE);
         if (e->at[i].used) continue;
-        fprintf(stderr, "%s:%d: %s fits no case; `bp conform %s --list` prints all\n", path, e->at[i].line,
-                e->at[i].pattern, report->options->device);
+        fprintf(stderr, "%s:%d: %s fits no case; `bp conform %s --list` prints all\n", path,
+                e->at[i].line, e->at[i].pattern, report->options->device);
         ok = false;
     }
     return ok;
@@ -97,7 +101,8 @@ static void set(struct report_case *c, enum outcome outcome, const char *before,
 {
     char *message = NULL;
 
-    if (asprintf(&message, "%s%s%s%s", before, reason, *c->message ? "; " : "", c->message) < 0) abort();
+    if (asprintf(&message, "%s%s%s%s", before, reason, *c->message ? "; " : "", c->message) < 0)
+        abort();
     free(c->message);
     c->message = message;
     c->outcome = outcome;
@@ -110,6 +115,9 @@ void expectation_apply(const struct expectation *e, struct report_case *c)
 
     if (c->outcome == OUTCOME_COUNT) return;
     if (e->outcome == OUTCOME_XFAIL && bad) set(c, OUTCOME_XFAIL, "as expected: ", e->reason);
-    else if (e->outcome == OUTCOME_UNSUPPORTED && c->refused) set(c, OUTCOME_UNSUPPORTED, "", e->reason);
-    else if (c->outcome == OUTCOME_PASS) set(c, OUTCOME_XPASS, "it passes, but was expected not to; remove the expectation: ", e->reason);
+    else if (e->outcome == OUTCOME_UNSUPPORTED && c->refused)
+        set(c, OUTCOME_UNSUPPORTED, "", e->reason);
+    else if (c->outcome == OUTCOME_PASS)
+        set(c, OUTCOME_XPASS,
+            "it passes, but was expected not to; remove the expectation: ", e->reason);
 }

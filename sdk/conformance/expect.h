@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expect.h: what the vendor knows to fail, with reasons. A line: PATTERN xfail|unsupported|skip REASON;
- * '#' begins a comment. Of several that fit a case the first counts. */
+/* expect.h: what the vendor knows to fail, with reasons. A line: PATTERN xfail|unsupported|skip
+ * REASON; '#' begins a comment. Of several that fit a case the first counts. */
 #ifndef BP_CONFORM_EXPECT_H
 #define BP_CONFORM_EXPECT_H
 

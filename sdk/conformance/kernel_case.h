@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_case.h: one case of the suite `kernel`: an operator, its inputs and how they lie in memory, its
- * attributes, the row that must run it. Families (cases/) make them; suites/kernel.c runs them. */
+/* kernel_case.h: one case of the suite `kernel`: an operator, its inputs and how they lie in
+ * memory, its attributes, the row that must run it. Families (cases/) make them; suites/kernel.c
+ * runs them. */
 #ifndef BP_CONFORM_KERNEL_CASE_H
 #define BP_CONFORM_KERNEL_CASE_H
 
 #include "reference/reference.h"
 #include <backplane/device.h>
 
-enum { CASE_PORTS = 4, CASE_ID = 192 };
+enum {
+    CASE_PORTS = 4,
+    CASE_ID = 192
+};
 
 /* How an input lies in its allocation. */
 enum layout {
@@ -45,10 +49,10 @@ struct kernel_case {
     uint32_t row_flags; /* enum bp_kernel_flags */
     struct kernel_input in[CASE_PORTS];
     int n_in;
-    bool in_place;      /* the output is the input that it may share */
-    bool quick;         /* part of a quick run */
+    bool in_place; /* the output is the input that it may share */
+    bool quick;    /* part of a quick run */
     int64_t dims[REF_RANK];
-    union {             /* by op */
+    union { /* by op */
         size_t size;
         struct bp_cast_attrs cast;
         struct bp_sum_attrs sum;
@@ -85,8 +89,8 @@ struct conform_op {
 };
 const struct conform_op *conform_op(const char *name); /* NULL: unknown here */
 
-/* A case with inputs of shapes such as "2x3+3" ("scalar" has no axes, "-" is absent), all of dtype[0],
- * plain and dense, default attributes, not yet in the list. */
+/* A case with inputs of shapes such as "2x3+3" ("scalar" has no axes, "-" is absent), all of
+ * dtype[0], plain and dense, default attributes, not yet in the list. */
 struct kernel_case *case_begin(const struct case_maker *maker, const char *shapes);
 
 /* Names it kernel/<op>/<dtypes>/<variant>/<shapes>@<row> and hands it over. */
@@ -101,6 +105,7 @@ bool case_is_complex(const struct case_maker *maker);
 
 /* For a case that a family has made up to its name: the same in other layouts of each input, and in
  * place if the row may. made is handed over too, under the name variant. */
-void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant, bool share);
+void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
+                  bool share);
 
 #endif

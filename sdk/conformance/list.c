@@ -43,7 +43,8 @@ static void add_roundtrips(struct list *list)
     for (uint32_t dtype = 0; num_type(dtype); dtype++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct listed *l = add(list, SUITE_MEMORY);
-            snprintf(l->id, sizeof l->id, "memory/roundtrip/%s/%lld", num_type(dtype)->name, (long long)sizes[i]);
+            snprintf(l->id, sizeof l->id, "memory/roundtrip/%s/%lld", num_type(dtype)->name,
+                     (long long)sizes[i]);
             l->run = memory_roundtrip;
             l->arg[0] = dtype;
             l->arg[1] = sizes[i];
@@ -68,7 +69,8 @@ static void add_kernel(void *ctx, struct kernel_case *made)
 }
 
 /* A line in the report for what cannot be run. */
-static void add_note(struct list *list, const char *op, const char *row, enum outcome outcome, const char *message)
+static void add_note(struct list *list, const char *op, const char *row, enum outcome outcome,
+                     const char *message)
 {
     struct listed *l = add(list, SUITE_KERNEL);
 
@@ -78,11 +80,17 @@ static void add_note(struct list *list, const char *op, const char *row, enum ou
 }
 
 /* All dtypes that the row takes, with all others of a second type variable. */
-static void add_row(struct list *list, const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
+static void add_row(struct list *list, const struct bp_kernel_info *info,
+                    const struct bp_opinfo *op, int row)
 {
     struct into into = {list, row};
-    struct case_maker maker = {.op = conform_op(op->name), .row = info->name, .row_flags = info->flags,
-                               .defaults = op->defaults, .attrs_size = op->attrs_size, .made = add_kernel, .ctx = &into};
+    struct case_maker maker = {.op = conform_op(op->name),
+                               .row = info->name,
+                               .row_flags = info->flags,
+                               .defaults = op->defaults,
+                               .attrs_size = op->attrs_size,
+                               .made = add_kernel,
+                               .ctx = &into};
 
     for (uint32_t t = 0; t < 64; t++) {
         if (!(info->types[0] >> t & 1) || !num_type(t)) continue;
@@ -115,7 +123,8 @@ static void add_rows(struct list *list, struct bp_device *device)
         const char *op = bp_opinfo_at(i)->name;
         bool found = false;
         for (size_t r = 0; r < list->n_row; r++) found = found || !strcmp(list->row[r].op, op);
-        if (!found) add_note(list, op, "", OUTCOME_UNSUPPORTED, "the device has no row for this operator");
+        if (!found)
+            add_note(list, op, "", OUTCOME_UNSUPPORTED, "the device has no row for this operator");
     }
 }
 

@@ -19,9 +19,9 @@ const char *suite_name(enum suite suite);
 struct listed {
     char id[CASE_ID];
     enum suite suite;
-    int row;                    /* of a kernel case: number in rows; else -1 */
+    int row; /* of a kernel case: number in rows; else -1 */
     bool quick;
-    check_fn *run;              /* of all suites but kernel */
+    check_fn *run; /* of all suites but kernel */
     int64_t arg[2];
     struct kernel_case *kernel; /* NULL: there is nothing to run, outcome and message say why */
     enum outcome outcome;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npy.c: dumps arrays as .npy, format version 1.0: a magic, the length of the header, the header as the
- * text of a Python dictionary padded to 64 bytes, the data. */
+/* npy.c: dumps arrays as .npy, format version 1.0: a magic, the length of the header, the header
+ * as the text of a Python dictionary padded to 64 bytes, the data. */
 #include "suites/suites.h"
 #include <errno.h>
 #include <stdio.h>
@@ -9,9 +9,10 @@
 static const char *descr(uint32_t dtype)
 {
     static const char *const name[] = {
-        [BP_BOOL] = "|b1", [BP_I8] = "|i1", [BP_I16] = "<i2", [BP_I32] = "<i4", [BP_I64] = "<i8",
-        [BP_U8] = "|u1", [BP_U16] = "<u2", [BP_U32] = "<u4", [BP_U64] = "<u8", [BP_F16] = "<f2",
-        [BP_BF16] = "<f4", [BP_F32] = "<f4", [BP_F64] = "<f8", [BP_C64] = "<c8", [BP_C128] = "<c16"};
+        [BP_BOOL] = "|b1", [BP_I8] = "|i1",  [BP_I16] = "<i2",  [BP_I32] = "<i4",
+        [BP_I64] = "<i8",  [BP_U8] = "|u1",  [BP_U16] = "<u2",  [BP_U32] = "<u4",
+        [BP_U64] = "<u8",  [BP_F16] = "<f2", [BP_BF16] = "<f4", [BP_F32] = "<f4",
+        [BP_F64] = "<f8",  [BP_C64] = "<c8", [BP_C128] = "<c16"};
 
     return dtype < sizeof name / sizeof *name && name[dtype] ? name[dtype] : "|u1";
 }
@@ -28,7 +29,8 @@ static void write_data(FILE *file, const struct ref_array *like, const char *dat
         }
 }
 
-void npy_write(const char *dir, const char *id, const char *what, const struct ref_array *like, const void *data)
+void npy_write(const char *dir, const char *id, const char *what, const struct ref_array *like,
+               const void *data)
 {
     char path[1024], header[256], shape[200] = "";
     int used = 0, length;
@@ -38,8 +40,10 @@ void npy_write(const char *dir, const char *id, const char *what, const struct r
     for (char *c = path + strlen(dir) + 1; *c; c++)
         if (*c == '/') *c = '_';
     for (int i = 0; i < like->rank; i++)
-        used += snprintf(shape + used, sizeof shape - (size_t)used, "%lld,", (long long)like->shape[i]);
-    length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+        used += snprintf(shape + used, sizeof shape - (size_t)used, "%lld,",
+                         (long long)like->shape[i]);
+    length = snprintf(header, sizeof header,
+                      "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
                       descr(like->type->dtype), shape);
     while ((length + 1 + 10) % 64) header[length++] = ' ';
     header[length++] = '\n';

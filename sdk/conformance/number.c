@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number.c: element types. f32 and f64 are the compiler's own; half types are taken apart by hand. */
+/* number.c: element types. f32 and f64 are the compiler's own; half types are taken apart by
+ * hand. */
 #include "number.h"
 #include <math.h>
 #include <string.h>
 
 static const struct num_type types[] = {
-#define X(NAME, name, number, bits, cls) [BP_##NAME] = {#name, BP_##NAME, (bits) / 8, NUM_##cls, 1, 0, 0, 0},
+#define X(NAME, name, number, bits, cls) \
+    [BP_##NAME] = {#name, BP_##NAME, (bits) / 8, NUM_##cls, 1, 0, 0, 0},
     BP_DTYPES(X)
 #undef X
 };
-enum { N_TYPES = sizeof types / sizeof *types };
+enum {
+    N_TYPES = sizeof types / sizeof *types
+};
 
 /* The same with what X() cannot know. */
 static const struct num_type floats[] = {
@@ -82,8 +86,8 @@ static uint16_t half_encode(const struct num_type *type, long double value)
     int exponent = ilogbl(value);
     if (exponent < type->emin) exponent = type->emin;
     if (exponent > type->emax) return (uint16_t)(sign | infinity);
-    /* The significand as an integer, rounded; a carry out of it moves on to the exponent by itself, and
-     * without the hidden digit the number is subnormal. */
+    /* The significand as an integer, rounded; a carry out of it moves on to the exponent by
+     * itself, and without the hidden digit the number is subnormal. */
     bits = (uint32_t)rintl(ldexpl(value, fraction_bits - exponent));
     bits += (uint32_t)(exponent - type->emin) << fraction_bits;
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));

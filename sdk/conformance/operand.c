@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD_BYTES = 256, GUARD = 0xc3 };
+enum {
+    GUARD_BYTES = 256,
+    GUARD = 0xc3
+};
 
 static void *allocate(int64_t bytes)
 {
@@ -48,7 +51,8 @@ static unsigned char *element(const struct operand *o, unsigned char *image, con
 }
 
 /* Copies between a dense array and the tensor's elements in an image. */
-static void spread(const struct operand *o, unsigned char *image, unsigned char *dense, bool to_image)
+static void spread(const struct operand *o, unsigned char *image, unsigned char *dense,
+                   bool to_image)
 {
     int64_t at[REF_RANK] = {0};
     size_t size = o->values.type->size;
@@ -66,12 +70,19 @@ static bool place(struct check *c, struct operand *o, const char *what)
     char call[64];
 
     snprintf(call, sizeof call, "bp_tensor_create of %s", what);
-    if (!check_ok(c, bp_tensor_create(place->device, v->type->dtype, 1, &o->elements, &o->base), call)) return false;
+    if (!check_ok(c, bp_tensor_create(place->device, v->type->dtype, 1, &o->elements, &o->base),
+                  call))
+        return false;
     snprintf(call, sizeof call, "bp_tensor_write of %s", what);
-    if (!check_ok(c, bp_tensor_write(place->stream, o->base, o->image, (uint64_t)o->elements * v->type->size), call))
+    if (!check_ok(c,
+                  bp_tensor_write(place->stream, o->base, o->image,
+                                  (uint64_t)o->elements * v->type->size),
+                  call))
         return false;
     snprintf(call, sizeof call, "bp_tensor_view of %s", what);
-    return check_ok(c, bp_tensor_view(o->base, o->offset, (uint32_t)v->rank, v->shape, o->stride, &o->tensor), call);
+    return check_ok(
+        c, bp_tensor_view(o->base, o->offset, (uint32_t)v->rank, v->shape, o->stride, &o->tensor),
+        call);
 }
 
 bool operand_input(struct check *c, const struct kernel_input *in, int index, struct random *random,
@@ -86,7 +97,8 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
     data_fill(&o->values, in->data, index, random);
     for (int i = 1; i < in->rank; i++) plane *= in->shape[i];
     plane *= o->values.type->parts;
-    for (int64_t i = plane; in->layout == LAYOUT_REPEAT && i < o->values.count * o->values.type->parts; i++)
+    for (int64_t i = plane;
+         in->layout == LAYOUT_REPEAT && i < o->values.count * o->values.type->parts; i++)
         if (o->values.u) o->values.u[i] = o->values.u[i % plane];
         else o->values.v[i] = o->values.v[i % plane];
 
@@ -101,7 +113,8 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
     return place(c, o, what);
 }
 
-bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape, struct operand *o)
+bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
+                    struct operand *o)
 {
     const struct num_type *type = num_type(dtype);
     size_t size = type->size;
@@ -123,11 +136,14 @@ static int64_t first_difference(const unsigned char *a, const unsigned char *b, 
     return -1;
 }
 
-bool operand_verify(struct check *c, const struct operand *o, const char *what, bool all, void *out_data)
+bool operand_verify(struct check *c, const struct operand *o, const char *what, bool all,
+                    void *out_data)
 {
     int64_t size = o->values.type->size, bytes = o->elements * size, at;
-    unsigned char *now = allocate(bytes), *want = allocate(bytes), *dense = allocate(o->values.count * size);
-    bool ok = check_ok(c, bp_tensor_read(c->place->stream, o->base, now, (uint64_t)bytes), "bp_tensor_read");
+    unsigned char *now = allocate(bytes), *want = allocate(bytes),
+                  *dense = allocate(o->values.count * size);
+    bool ok = check_ok(c, bp_tensor_read(c->place->stream, o->base, now, (uint64_t)bytes),
+                       "bp_tensor_read");
 
     if (ok) {
         spread(o, now, dense, false);
@@ -135,13 +151,14 @@ bool operand_verify(struct check *c, const struct operand *o, const char *what, 
         if (!all) spread(o, want, dense, true);
         at = first_difference(now, want, bytes);
         int64_t byte = at - o->offset * size;
-        ok = check_that(c, at < 0,
-                        byte < 0 || byte >= o->values.count * size || !all
-                            ? "%s: the kernel wrote outside the tensor: byte %lld from its first (its elements "
-                              "are %lld bytes) was 0x%02x, is 0x%02x"
-                            : "%s: the kernel changed an input: byte %lld of %lld was 0x%02x, is 0x%02x",
-                        what, (long long)byte, (long long)(o->values.count * size), at < 0 ? 0 : want[at],
-                        at < 0 ? 0 : now[at]);
+        ok = check_that(
+            c, at < 0,
+            byte < 0 || byte >= o->values.count * size || !all
+                ? "%s: the kernel wrote outside the tensor: byte %lld from its first (its elements "
+                  "are %lld bytes) was 0x%02x, is 0x%02x"
+                : "%s: the kernel changed an input: byte %lld of %lld was 0x%02x, is 0x%02x",
+            what, (long long)byte, (long long)(o->values.count * size), at < 0 ? 0 : want[at],
+            at < 0 ? 0 : now[at]);
         if (out_data) memcpy(out_data, dense, (size_t)(o->values.count * size));
     }
     free(now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operand.h: tensors of kernel cases: made from a seed, laid out as a case says, each inside a larger
- * allocation whose other bytes are known. */
+/* operand.h: tensors of kernel cases: made from a seed, laid out as a case says, each inside a
+ * larger allocation whose other bytes are known. */
 #ifndef BP_CONFORM_OPERAND_H
 #define BP_CONFORM_OPERAND_H
 
@@ -25,11 +25,14 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
                    struct operand *out);
 
 /* A place for a result, all of it poison. */
-bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape, struct operand *out);
+bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
+                    struct operand *out);
 
-/* Reads the allocation and tells whether all bytes outside the tensor, or with all also those inside,
- * are as they were written; what names it in the message. out_data: the tensor's elements, dense. */
-bool operand_verify(struct check *c, const struct operand *o, const char *what, bool all, void *out_data);
+/* Reads the allocation and tells whether all bytes outside the tensor, or with all also those
+ * inside, are as they were written; what names it in the message. out_data: the tensor's
+ * elements, dense. */
+bool operand_verify(struct check *c, const struct operand *o, const char *what, bool all,
+                    void *out_data);
 
 void operand_finish(struct operand *operand);
 

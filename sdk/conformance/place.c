@@ -14,7 +14,8 @@ static char *manifest_beside(const char *library)
     size_t n = strlen(library);
     FILE *file;
 
-    if (n > 3 && !strcmp(library + n - 3, ".so") && asprintf(&path, "%.*s.json", (int)(n - 3), library) > 0) {
+    if (n > 3 && !strcmp(library + n - 3, ".so") &&
+        asprintf(&path, "%.*s.json", (int)(n - 3), library) > 0) {
         file = fopen(path, "rb");
         if (file) {
             fclose(file);
@@ -55,7 +56,8 @@ static void find_library(struct place *place)
     }
 }
 
-int place_init(struct place *place, const char *device, const char *library, const char *manifest, bool open)
+int place_init(struct place *place, const char *device, const char *library, const char *manifest,
+               bool open)
 {
     enum bp_status status = bp_core_create(NULL, &place->core);
 
@@ -75,8 +77,10 @@ int place_init(struct place *place, const char *device, const char *library, con
     }
     if (!status) status = bp_stream_create(place->device, &place->stream);
     if (!status) return 0;
-    return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN || status == BP_ERR_INVALID
-               ? 3 : 4;
+    return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN ||
+                   status == BP_ERR_INVALID
+               ? 3
+               : 4;
 }
 
 void place_finish(struct place *place)
@@ -113,5 +117,6 @@ void listed_run(struct place *place, const struct listed *listed, struct result 
         snprintf(result->message, sizeof result->message, "%s", listed->message);
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    result->seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    result->seconds = (double)(end.tv_sec - begin.tv_sec) +
+                      1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
 }

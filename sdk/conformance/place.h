@@ -5,9 +5,11 @@
 
 #include "list.h"
 
-/* open: 0 leaves device NULL, and then loads no plugin. library and manifest: "" to find them. Answers
- * 0, or the exit status: 3 no such device, 4 anything else; bp_error_message() says what. */
-int place_init(struct place *place, const char *device, const char *library, const char *manifest, bool open);
+/* open: 0 leaves device NULL, and then loads no plugin. library and manifest: "" to find them.
+ * Answers 0, or the exit status: 3 no such device, 4 anything else; bp_error_message() says
+ * what. */
+int place_init(struct place *place, const char *device, const char *library, const char *manifest,
+               bool open);
 void place_finish(struct place *place);
 
 /* How many cases the suite plugin has: the first ones of every list, which run without a device. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner.c: runs groups of cases in children, several at once. A group that does not come to its end is
- * blamed on the case that had begun; those after it then run one by one. */
+/* runner.c: runs groups of cases in children, several at once. A group that does not come to its
+ * end is blamed on the case that had begun; those after it then run one by one. */
 #include "runner.h"
 #include "child.h"
 #include "place.h"
@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GROUP_MAX = 160 };
+enum {
+    GROUP_MAX = 160
+};
 
 void report_case_message(struct report_case *c, const char *format, ...)
 {
@@ -54,7 +56,8 @@ static void show_progress(struct run *run, const char *id)
     char text[300];
 
     if (!o->progress) return;
-    snprintf(text, sizeof text, "%zu of %zu, %zu wrong  %s", run->done, run->report->selected, run->bad, id);
+    snprintf(text, sizeof text, "%zu of %zu, %zu wrong  %s", run->done, run->report->selected,
+             run->bad, id);
     o->progress(text);
 }
 
@@ -83,7 +86,8 @@ static void take_result(struct shift *s, size_t number, const cJSON *json)
     c->executed = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "executed"));
     c->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
     report_case_message(c, "%s", message ? message : "");
-    finish_case(s->run, c, outcome >= 0 && outcome < OUTCOME_COUNT ? (enum outcome)outcome : OUTCOME_COUNT);
+    finish_case(s->run, c,
+                outcome >= 0 && outcome < OUTCOME_COUNT ? (enum outcome)outcome : OUTCOME_COUNT);
     s->started = SIZE_MAX;
 }
 
@@ -129,11 +133,11 @@ static void blame(struct shift *s, size_t number, const struct bp_child_result *
     c->seconds = result->seconds;
     c->executed = c->row >= 0;
     if (s->timed_out)
-        report_case_message(c, "not done after %.3g s%s%s", s->run->report->options->timeout_s, row ? " in kernel " : "",
-                            row ? row + 1 : "");
+        report_case_message(c, "not done after %.3g s%s%s", s->run->report->options->timeout_s,
+                            row ? " in kernel " : "", row ? row + 1 : "");
     else
-        report_case_message(c, "%s%s%s; last output: %s", how, row ? " in kernel " : "", row ? row + 1 : "",
-                            last_output(result));
+        report_case_message(c, "%s%s%s; last output: %s", how, row ? " in kernel " : "",
+                            row ? row + 1 : "", last_output(result));
     finish_case(s->run, c, timed_out ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
 }
 
@@ -152,19 +156,26 @@ static char *cases_text(const struct run *run, size_t first, size_t last)
     return text;
 }
 
-/* A child has ended, and the cases of entries at and after it have no result. Answers the first entry
- * that is still to be run. */
-static size_t settle(struct shift *s, size_t first, size_t at, size_t last, const struct bp_child_result *result)
+/* A child has ended, and the cases of entries at and after it have no result. Answers the first
+ * entry that is still to be run. */
+static size_t settle(struct shift *s, size_t first, size_t at, size_t last,
+                     const struct bp_child_result *result)
 {
     struct run *run = s->run;
-    struct report_case *c = at < last ? &run->report->at[run->order[at]] : &run->report->at[run->order[last - 1]];
+    struct report_case *c = at < last ? &run->report->at[run->order[at]]
+                                      : &run->report->at[run->order[last - 1]];
 
-    if (result->end == BP_CHILD_NOT_RUN) return last; /* no results: the report says that the suite is broken */
+    if (result->end == BP_CHILD_NOT_RUN)
+        return last; /* no results: the report says that the suite is broken */
     if (at == last) {
-        if ((result->end == BP_CHILD_EXITED && result->code == 0) || c->outcome != OUTCOME_PASS) return last;
+        if ((result->end == BP_CHILD_EXITED && result->code == 0) || outcome_is_bad(c->outcome))
+            return last;
         c->outcome = OUTCOME_CRASH;
-        report_case_message(c, "after the last case of its group, as the device was closed: exit status or signal %d; "
-                            "last output: %s", result->code, last_output(result));
+        report_case_message(
+            c,
+            "after the last case of its group, as the device was closed: exit status or signal %d; "
+            "last output: %s",
+            result->code, last_output(result));
         return last;
     }
     /* A child that ends before its only case has begun ended because of it, or of what it needs. */
@@ -178,20 +189,43 @@ static size_t settle(struct shift *s, size_t first, size_t at, size_t last, cons
     return at + 1;
 }
 
-/* Runs a part of the order in one child. Answers the first entry that it did not come to, or last. */
+/* "NAME=...": where memory is asked for that nobody has, a sanitizer is to answer as the system
+ * does, and not to end the process. */
+static void add_sanitizer_option(const char *name, char *text, size_t size)
+{
+    const char *before = getenv(name);
+
+    snprintf(text, size, "%s=%s:allocator_may_return_null=1", name, before ? before : "");
+}
+
+/* Runs a part of the order in one child. Answers the first entry that it did not come to, or
+ * last. */
 static size_t run_child(struct run *run, size_t first, size_t last)
 {
     const struct conform_options *o = run->report->options;
-    char seed[32], timeout[32], *cases = cases_text(run, first, last);
-    const char *argv[] = {o->self, "conform", CONFORM_CHILD, "run", o->device, run->report->library,
-                          run->report->manifest, seed, timeout, o->dump ? o->dump : "", cases, NULL};
-    const char *env[] = {"ASAN_OPTIONS=allocator_may_return_null=1", NULL};
+    char seed[32], timeout[32], asan[400], tsan[400];
+    char *cases = cases_text(run, first, last);
+    const char *argv[] = {o->self,
+                          "conform",
+                          CONFORM_CHILD,
+                          "run",
+                          o->device,
+                          run->report->library,
+                          run->report->manifest,
+                          seed,
+                          timeout,
+                          o->dump ? o->dump : "",
+                          cases,
+                          NULL};
+    const char *env[] = {asan, tsan, NULL};
     struct shift shift = {run, SIZE_MAX, false, ""};
     struct bp_child child = {.argv = argv, .env = env, .report = take_line, .ctx = &shift};
     struct bp_child_result result;
     size_t at = first;
 
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
+    add_sanitizer_option("ASAN_OPTIONS", asan, sizeof asan);
+    add_sanitizer_option("TSAN_OPTIONS", tsan, sizeof tsan);
     snprintf(timeout, sizeof timeout, "%.0f", o->timeout_s * 1000);
     child.timeout_ns = (uint64_t)((o->timeout_s * (double)(last - first) + 30) * 1e9);
     bp_child_run(&child, &result);
@@ -243,8 +277,8 @@ static void make_groups(struct run *run, size_t max)
         const struct report_case *before = n ? &r->at[run->order[n - 1]] : NULL;
         if (!waits(&r->at[i])) continue;
         /* The plugin's own cases each need a process that has not loaded it. */
-        if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN && before->suite == r->at[i].suite &&
-            before->row == r->at[i].row)
+        if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
+            before->suite == r->at[i].suite && before->row == r->at[i].row)
             g->last = n + 1;
         else run->group[run->n_group++] = (struct group){n, n + 1};
         run->order[n++] = i;

@@ -5,13 +5,15 @@
 
 #include "report/report.h"
 
-/* Asks a child for device, rows and cases. Answers 0 or the exit status, with the reason in text. */
+/* Asks a child for device, rows and cases. Answers 0 or the exit status, with the reason in
+ * text. */
 int runner_list(struct report *report, char *text, size_t size);
 
 /* Runs all cases that are selected and have no outcome yet. */
 void runner_run(struct report *report);
 
 /* Sets the text of a case. */
-void report_case_message(struct report_case *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report_case_message(struct report_case *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner_list.c: what there is to run, asked of a child: to list the rows of a plugin it must be loaded. */
+/* runner_list.c: what there is to run, asked of a child: to list the rows of a plugin it must be
+ * loaded. */
 #include "runner.h"
 #include "child.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_TIMEOUT_S = 60 };
+enum {
+    LIST_TIMEOUT_S = 60
+};
 
 struct listing {
     struct report *report;
@@ -32,7 +35,8 @@ static double number_of(const cJSON *json, const char *key)
 static void take_case(struct listing *l, const cJSON *json)
 {
     struct report *r = l->report;
-    double outcome = number_of(json, "outcome"), suite = number_of(json, "suite"), row = number_of(json, "of");
+    double outcome = number_of(json, "outcome"), suite = number_of(json, "suite"),
+           row = number_of(json, "of");
     struct report_case *c;
 
     if (r->n == l->room) {
@@ -41,7 +45,8 @@ static void take_case(struct listing *l, const cJSON *json)
         if (!r->at) abort();
     }
     c = &r->at[r->n++];
-    *c = (struct report_case){.id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
+    *c = (struct report_case){
+        .id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
     c->suite = suite >= 0 && suite < SUITE_COUNT ? (enum suite)suite : SUITE_PLUGIN;
     c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
     c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
@@ -53,8 +58,9 @@ static void take_row(struct report *r, const cJSON *json)
 {
     r->row = realloc(r->row, (r->n_row + 1) * sizeof *r->row);
     if (!r->row) abort();
-    r->row[r->n_row++] = (struct report_row){.name = text_of(json, "row"),
-                                             .usable = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "usable"))};
+    r->row[r->n_row++] = (struct report_row){
+        .name = text_of(json, "row"),
+        .usable = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "usable"))};
 }
 
 static void take_device(struct report *r, const cJSON *json)
@@ -88,7 +94,8 @@ static void take_line(void *ctx, const char *line)
     cJSON_Delete(json);
 }
 
-/* A plugin that takes its process along is a finding, not a missing device: one case that crashed. */
+/* A plugin that takes its process along is a finding, not a missing device: one case that
+ * crashed. */
 static int broken_plugin(struct report *r, const struct bp_child_result *result)
 {
     struct report_case *c = calloc(1, sizeof *c);
@@ -96,11 +103,18 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
 
     if (!c) abort();
     bp_child_describe(result, how, sizeof how);
-    *c = (struct report_case){.id = strdup("plugin/load"), .row = -1, .selected = true, .fixed = true, .worst = -1,
-                              .message = strdup(""), .seconds = result->seconds,
-                              .outcome = result->end == BP_CHILD_TIMEOUT ? OUTCOME_TIMEOUT : OUTCOME_CRASH};
-    report_case_message(c, "opening the device ended the process: %s; `bp doctor` says more. Output: %.400s", how,
-                        result->output ? result->output : "");
+    *c = (struct report_case){.id = strdup("plugin/load"),
+                              .row = -1,
+                              .selected = true,
+                              .fixed = true,
+                              .worst = -1,
+                              .message = strdup(""),
+                              .seconds = result->seconds,
+                              .outcome = result->end == BP_CHILD_TIMEOUT ? OUTCOME_TIMEOUT
+                                                                         : OUTCOME_CRASH};
+    report_case_message(
+        c, "opening the device ended the process: %s; `bp doctor` says more. Output: %.400s", how,
+        result->output ? result->output : "");
     r->at = c;
     r->n = 1;
     r->lost = true;
@@ -109,10 +123,22 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
 
 int runner_list(struct report *r, char *text, size_t size)
 {
-    const char *argv[] = {r->options->self, "conform", CONFORM_CHILD, "list", r->options->device, "", "", "0", "0", "",
-                          "", NULL};
+    const char *argv[] = {r->options->self,
+                          "conform",
+                          CONFORM_CHILD,
+                          "list",
+                          r->options->device,
+                          "",
+                          "",
+                          "0",
+                          "0",
+                          "",
+                          "",
+                          NULL};
     struct listing listing = {.report = r};
-    struct bp_child child = {.argv = argv, .timeout_ns = LIST_TIMEOUT_S * UINT64_C(1000000000), .report = take_line,
+    struct bp_child child = {.argv = argv,
+                             .timeout_ns = LIST_TIMEOUT_S * UINT64_C(1000000000),
+                             .report = take_line,
                              .ctx = &listing};
     struct bp_child_result result;
     int status = 4;

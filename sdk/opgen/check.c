@@ -9,9 +9,11 @@
 
 /* Every row says once how it infers, whether it has a gradient, what its cases, tolerance and doc are. */
 #define OP(op, ins, outs, facts) \
-    _Static_assert(0 facts == 11111, "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
+    _Static_assert(0 facts == 11111, \
+                   "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
 #define OPA(op, ins, outs, attrs, facts) \
-    _Static_assert(0 facts == 11111, "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
+    _Static_assert(0 facts == 11111, \
+                   "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
 #define INFER(rule) +1
 #define GRAD(rule) +10
 #define NODIFF(why) +10

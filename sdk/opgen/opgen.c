@@ -29,7 +29,8 @@ struct row {
 
 static const struct row rows[] = {
 #define OP(op, ins, outs, facts) {.name = #op, .in = {ins}, .out = {outs}, facts},
-#define OPA(op, ins, outs, attrs, facts) {.name = #op, .in = {ins}, .out = {outs}, .attr = {attrs}, facts},
+#define OPA(op, ins, outs, attrs, facts) \
+    {.name = #op, .in = {ins}, .out = {outs}, .attr = {attrs}, facts},
 #define IN(n, t, d) {#n, d, IN_ONE},
 #define OPT(n, t, d) {#n, d, IN_OPT},
 #define VAR(n, t, d) {#n, d, IN_VAR},
@@ -50,13 +51,16 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 static void print_head(const char *guard, const char *doc)
 {
-    printf("/* SPDX-License-Identifier: Apache-2.0 */\n/* %s\n * Printed from ops.def: do not edit. */\n", doc);
+    printf("/* SPDX-License-Identifier: Apache-2.0 */\n/* %s\n * Printed from ops.def: do not "
+           "edit. */\n",
+           doc);
     printf("#ifndef %s\n#define %s\n\n", guard, guard);
 }
 
 static void print_attrs(const struct row *r)
 {
-    static const char *const type[] = {"int64_t", "double", "int64_t", "int64_t", "int64_t", "struct bp_dims"};
+    static const char *const type[] = {"int64_t", "double",  "int64_t",
+                                       "int64_t", "int64_t", "struct bp_dims"};
 
     printf("\n/* Attributes of %s. */\nstruct bp_%s_attrs {\n    size_t size;\n", r->name, r->name);
     for (const struct attr *a = r->attr; a->name; a++) {
@@ -84,11 +88,13 @@ static void print_oprow(const struct row *r)
 
 static void attrs_header(void)
 {
-    print_head("BP_ATTRS_H", "attrs.h: the attribute structs of the operators, for kernels and for calls.");
+    print_head("BP_ATTRS_H",
+               "attrs.h: the attribute structs of the operators, for kernels and for calls.");
     printf("#include <backplane/op.h>\n");
     for (int i = 0; i < ROWS; i++)
         if (rows[i].attr[0].name) print_attrs(&rows[i]);
-    printf("\n/* The first fields of a kernel row: {BP_OPROW(add), .name = \"cpu_add_f32\", ...}. */\n");
+    printf("\n/* The first fields of a kernel row: {BP_OPROW(add), .name = \"cpu_add_f32\", ...}. "
+           "*/\n");
     printf("#define BP_OPROW(op) BP_OPROW_##op\n");
     for (int i = 0; i < ROWS; i++) print_oprow(&rows[i]);
     printf("\n#endif\n");
@@ -125,10 +131,12 @@ static void print_prototype(const struct row *r)
 {
     printf("enum bp_status bp_op_%s(struct bp_scope *scope", r->name);
     for (const struct port *p = r->in; p->name; p++)
-        if (p->kind == IN_VAR) printf(", struct bp_tensor *const *%s, size_t n_%s", p->name, p->name);
+        if (p->kind == IN_VAR)
+            printf(", struct bp_tensor *const *%s, size_t n_%s", p->name, p->name);
         else printf(", struct bp_tensor *%s", p->name);
     if (r->attr[0].name) printf(",\n    const struct bp_%s_attrs *attrs", r->name);
-    for (const struct port *p = r->out; p->name; p++) printf(", struct bp_tensor **out_%s", p->name);
+    for (const struct port *p = r->out; p->name; p++)
+        printf(", struct bp_tensor **out_%s", p->name);
     printf(")");
 }
 
@@ -138,9 +146,11 @@ static void print_call(const struct row *r)
     print_doc(r->doc);
     print_ports(r->in, "");
     print_ports(r->out, "out_");
-    if (r->attr[0].name) printf(" *   attrs  struct bp_%s_attrs of attrs.h; NULL: all defaults\n", r->name);
+    if (r->attr[0].name)
+        printf(" *   attrs  struct bp_%s_attrs of attrs.h; NULL: all defaults\n", r->name);
     printf(" */\n");
-    if (r->attr[0].name) printf("BP_API struct bp_%s_attrs bp_%s_defaults(void);\n", r->name, r->name);
+    if (r->attr[0].name)
+        printf("BP_API struct bp_%s_attrs bp_%s_defaults(void);\n", r->name, r->name);
     printf("BP_API ");
     print_prototype(r);
     printf(";\n");
@@ -148,7 +158,9 @@ static void print_call(const struct row *r)
 
 static void calls_header(void)
 {
-    print_head("BP_OPS_H", "ops.h: one call an operator. Results are new tensors; errors are those of bp_call_run.");
+    print_head(
+        "BP_OPS_H",
+        "ops.h: one call an operator. Results are new tensors; errors are those of bp_call_run.");
     printf("#include <backplane/attrs.h>\n#include <backplane/call.h>\n\n");
     printf("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (int i = 0; i < ROWS; i++) print_call(&rows[i]);
@@ -169,13 +181,14 @@ static void print_body(const struct row *r)
         else printf("{&%s, 1}, ", p->name);
     printf("};\n    struct bp_tensor **const out[] = {");
     for (const struct port *p = r->out; p->name; p++) printf("out_%s, ", p->name);
-    printf("};\n\n    return bp_call_typed(scope, BP_ROW_%s, in, %d, %s, out, %d);\n}\n", r->name, count(r->in),
-           r->attr[0].name ? "attrs" : "NULL", count(r->out));
+    printf("};\n\n    return bp_call_typed(scope, BP_ROW_%s, in, %d, %s, out, %d);\n}\n", r->name,
+           count(r->in), r->attr[0].name ? "attrs" : "NULL", count(r->out));
 }
 
 static void call_bodies(void)
 {
-    printf("/* SPDX-License-Identifier: Apache-2.0 */\n/* calls.c: the typed calls. Printed from ops.def. */\n");
+    printf("/* SPDX-License-Identifier: Apache-2.0 */\n/* calls.c: the typed calls. Printed from "
+           "ops.def. */\n");
     printf("#include \"op/op.h\"\n\n#include <backplane/ops.h>\n");
     for (int i = 0; i < ROWS; i++) print_body(&rows[i]);
 }

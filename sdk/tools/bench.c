@@ -46,11 +46,13 @@ static int calibrate(bench_body *body, void *ctx, double seconds)
     int calls = 1;
 
     if (!body(ctx)) return 0;
-    while ((one = measure(body, ctx, calls)) >= 0 && one * calls < seconds && calls < 1 << 24) calls *= 2;
+    while ((one = measure(body, ctx, calls)) >= 0 && one * calls < seconds && calls < 1 << 24)
+        calls *= 2;
     return one < 0 ? 0 : calls;
 }
 
-static bool run_pairs(const struct bench_case *c, int runs, double seconds, double *value, double *ratio)
+static bool run_pairs(const struct bench_case *c, int runs, double seconds, double *value,
+                      double *ratio)
 {
     int calls = calibrate(c->body, c->ctx, seconds);
     int reference_calls = c->reference ? calibrate(c->reference, c->reference_ctx, seconds) : 0;
@@ -72,7 +74,8 @@ static double in_unit(const struct bench_case *c, double seconds)
     return c->work > 0 ? c->work / seconds : seconds * 1e9;
 }
 
-static void report(struct bench *bench, const struct bench_case *c, int runs, double *value, double *ratio)
+static void report(struct bench *bench, const struct bench_case *c, int runs, double *value,
+                   double *ratio)
 {
     cJSON *result = cJSON_CreateObject();
     char cell[5][32] = {"", "", "", "", ""};
@@ -121,7 +124,8 @@ void bench_run(struct bench *bench, const struct bench_case *c)
 
 static void print_table(const struct bench *bench, const char *device)
 {
-    printf("%s, %d threads; time and work: median and middle half of interleaved pairs\n", device, bench->threads);
+    printf("%s, %d threads; time and work: median and middle half of interleaved pairs\n", device,
+           bench->threads);
     printf("ratio: time over the reference's time, 1 is as fast, more is slower\n\n");
     bp_table_print(&bench->table, 2);
 }
@@ -177,14 +181,20 @@ int bp_cmd_bench(int argc, char **argv)
     const char *word, *json = NULL;
     double threads = 1;
     const struct bp_option options[] = {
-        {"json", 0, BP_OPTION_TEXT, "FILE", "also write the results as JSON; - writes only that, to standard output", &json},
+        {"json", 0, BP_OPTION_TEXT, "FILE",
+         "also write the results as JSON; - writes only that, to standard output", &json},
         {"quick", 0, BP_OPTION_FLAG, NULL, "fewer and shorter runs", &bench.quick},
         {"threads", 0, BP_OPTION_NUMBER, "N", "threads that a launch may use; default 1", &threads},
         {0},
     };
-    const struct bp_usage usage = {"bench", "DEV", 1, 1,
-                                   "Measures the cost of calls, memory, and of matrix products and convolutions "
-                                   "on a device.", options};
+    const struct bp_usage usage = {
+        "bench",
+        "DEV",
+        1,
+        1,
+        "Measures the cost of calls, memory, and of matrix products and convolutions "
+        "on a device.",
+        options};
     struct bp_core *core;
     int status = bp_options_parse(&usage, argc, argv, &word);
     char width[16];
@@ -199,7 +209,8 @@ int bp_cmd_bench(int argc, char **argv)
     setenv("BP_THREADS", width, 1); /* before the core reads it and any library starts threads */
     core = bp_tool_core("bench", NULL);
     if (!core) return BP_EXIT_BROKEN;
-    if (bp_device_create(core, word, &bench.device) || bp_stream_create(bench.device, &bench.stream)) {
+    if (bp_device_create(core, word, &bench.device) ||
+        bp_stream_create(bench.device, &bench.stream)) {
         bp_complain("bench", "%s", bp_error_message());
         status = BP_EXIT_NO_DEVICE;
     } else {

@@ -26,11 +26,13 @@ static bool zeros(struct bench *bench, uint32_t rank, const int64_t *shape, stru
     static const char zero[4 << 20];
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (bp_tensor_create(bench->device, BP_F32, rank, shape, out) || bp_tensor_info(*out, &info)) return false;
+    if (bp_tensor_create(bench->device, BP_F32, rank, shape, out) || bp_tensor_info(*out, &info))
+        return false;
     return info.bytes <= sizeof zero && !bp_tensor_write(bench->stream, *out, zero, info.bytes);
 }
 
-static bool setup(struct compute *c, const struct bp_call *like, uint32_t rank, const int64_t *a, const int64_t *b)
+static bool setup(struct compute *c, const struct bp_call *like, uint32_t rank, const int64_t *a,
+                  const int64_t *b)
 {
     struct bp_arg in[2] = {{&c->in[0], 1}, {&c->in[1], 1}};
     struct bp_call call = *like;
@@ -50,12 +52,14 @@ static bool has_kernel(struct bench *bench, const char *op)
     struct bp_kernel_info info = {.size = sizeof info};
 
     for (uint32_t i = 0; i < bp_device_kernels(bench->device); i++)
-        if (!bp_device_kernel(bench->device, i, &info) && !strcmp(info.op, op) && info.types[0] & BP_M(F32)) return true;
+        if (!bp_device_kernel(bench->device, i, &info) && !strcmp(info.op, op) &&
+            info.types[0] & BP_M(F32))
+            return true;
     return false;
 }
 
-static void one(struct bench *bench, const char *name, double operations, const struct bp_call *call, uint32_t rank,
-                const int64_t *a, const int64_t *b)
+static void one(struct bench *bench, const char *name, double operations,
+                const struct bp_call *call, uint32_t rank, const int64_t *a, const int64_t *b)
 {
     struct compute c = {.bench = bench};
     const struct bench_case row = {name, "GFLOP/s", operations * 1e-9, run, &c, NULL, NULL, NULL};

@@ -39,7 +39,8 @@ static bool malloc_small(void *ctx)
 static bool copy_in(void *ctx)
 {
     struct memory *m = ctx;
-    return !bp_tensor_write(m->bench->stream, m->a, m->from, LARGE) && !bp_stream_synchronize(m->bench->stream);
+    return !bp_tensor_write(m->bench->stream, m->a, m->from, LARGE) &&
+           !bp_stream_synchronize(m->bench->stream);
 }
 
 static bool copy_out(void *ctx)
@@ -51,7 +52,8 @@ static bool copy_out(void *ctx)
 static bool copy_within(void *ctx)
 {
     struct memory *m = ctx;
-    return !bp_tensor_copy(m->bench->stream, m->b, m->a) && !bp_stream_synchronize(m->bench->stream);
+    return !bp_tensor_copy(m->bench->stream, m->b, m->a) &&
+           !bp_stream_synchronize(m->bench->stream);
 }
 
 static bool copy_host(void *ctx)

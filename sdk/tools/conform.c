@@ -36,7 +36,8 @@ static bool read_shard(const char *text, struct conform_options *o)
 
 static bool read_isolate(const char *text, struct conform_options *o)
 {
-    static const char *const name[] = {[CONFORM_GROUP] = "group", [CONFORM_CASE] = "case", [CONFORM_NONE] = "none"};
+    static const char *const name[] = {
+        [CONFORM_GROUP] = "group", [CONFORM_CASE] = "case", [CONFORM_NONE] = "none"};
 
     for (int i = 0; i < 3; i++)
         if (!strcmp(text, name[i])) {
@@ -85,21 +86,27 @@ int bp_cmd_conform(int argc, char **argv)
     struct words w = {0};
     char self[PATH_MAX] = "";
     const struct bp_option options[] = {
-        {"suite", 0, BP_OPTION_TEXT, "S,..", "only these suites: plugin, runtime, memory, kernel", &o.suites},
-        {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only cases whose id fits; may be given again", &w.filters},
+        {"suite", 0, BP_OPTION_TEXT, "S,..", "only these suites: plugin, runtime, memory, kernel",
+         &o.suites},
+        {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only cases whose id fits; may be given again",
+         &w.filters},
         {"shard", 0, BP_OPTION_TEXT, "I/N", "only part I of N", &w.shard},
         {"quick", 0, BP_OPTION_FLAG, NULL, "only some cases of each kind", &o.quick},
         {"list", 0, BP_OPTION_FLAG, NULL, "print the ids of the cases and run none", &o.list},
         {"require", 0, BP_OPTION_TEXT, "LEVEL", "fail unless this level is reached", &o.require},
         {"expect", 0, BP_OPTION_TEXT, "FILE", "what is known to fail, with reasons", &o.expect},
         {"junit", 0, BP_OPTION_TEXT, "FILE", "write a JUnit report", &o.junit},
-        {"json", 0, BP_OPTION_TEXT, "FILE", "write a JSON report; - is standard output, and all it gets", &o.json},
+        {"json", 0, BP_OPTION_TEXT, "FILE",
+         "write a JSON report; - is standard output, and all it gets", &o.json},
         {"html", 0, BP_OPTION_TEXT, "FILE", "write a report as one page", &o.html},
         {"dump", 0, BP_OPTION_TEXT, "DIR", "write arrays of failing kernel cases as .npy", &o.dump},
-        {"isolate", 0, BP_OPTION_TEXT, "HOW", "a process for each group (default), each case, or none", &w.isolate},
-        {"jobs", 'j', BP_OPTION_NUMBER, "N", "processes at once (default: one for each processor, at most 4)", &w.jobs},
+        {"isolate", 0, BP_OPTION_TEXT, "HOW",
+         "a process for each group (default), each case, or none", &w.isolate},
+        {"jobs", 'j', BP_OPTION_NUMBER, "N",
+         "processes at once (default: one for each processor, at most 4)", &w.jobs},
         {"seed", 0, BP_OPTION_TEXT, "N", "of the inputs (default 0)", &w.seed},
-        {"timeout", 0, BP_OPTION_NUMBER, "SECONDS", "that one case may take (default 60)", &w.timeout},
+        {"timeout", 0, BP_OPTION_NUMBER, "SECONDS", "that one case may take (default 60)",
+         &w.timeout},
         {0},
     };
     const struct bp_usage usage = {
@@ -107,8 +114,10 @@ int bp_cmd_conform(int argc, char **argv)
         .words = "DEV",
         .min_words = 1,
         .max_words = 1,
-        .about = "Tests a device: a name such as cpu:0, or the path of a plugin's .so, with a / in it. Every kernel row "
-                 "runs against a reference. docs/conformance.md says what is tested and what the levels mean.",
+        .about = "Tests a device: a name such as cpu:0, or the path of a plugin's .so, with a / in "
+                 "it. Every kernel row "
+                 "runs against a reference. docs/conformance.md says what is tested and what the "
+                 "levels mean.",
         .options = options,
     };
 

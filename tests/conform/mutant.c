@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant.c: a small sound plugin over host memory that breaks in the one way that BP_MUTANT names. The
- * conformance suite must find each (teeth.py). Built again with EXTRA_SYMBOL for a second export. */
+/* mutant.c: a small sound plugin over host memory that breaks in the one way that BP_MUTANT
+ * names. The conformance suite must find each (teeth.py). Built again with EXTRA_SYMBOL for a
+ * second export. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
@@ -42,7 +43,7 @@ static int64_t index_of(const struct bp_view *v, int64_t element, bool dense)
 {
     int64_t index = 0;
 
-    if (dense) return element;
+    if (dense && v->stride[0]) return element; /* with a stride of 0 that would lie outside */
     for (int i = v->rank - 1; i >= 0; i--) {
         index += element % v->shape[i] * v->stride[i];
         element /= v->shape[i];
@@ -68,7 +69,8 @@ static void strike(const struct bp_launch *l)
     if (l->out[0]->count != 33) return;
     if (is("crash")) raise(11);
     if (is("exit")) _exit(0);
-    if (is("hang")) for (;;) pause();
+    if (is("hang"))
+        for (;;) pause();
 }
 
 static enum bp_status add(const struct bp_launch *l)
@@ -79,7 +81,8 @@ static enum bp_status add(const struct bp_launch *l)
     if (is("fails") && z->count == 33) return BP_ERR_DEVICE;
     strike(l);
     for (int64_t i = 0; i < z->count - is("unwritten"); i++) {
-        float a = ((const float *)x->data)[broadcast_index(x, z, i)], b = ((const float *)y->data)[broadcast_index(y, z, i)];
+        float a = ((const float *)x->data)[broadcast_index(x, z, i)],
+              b = ((const float *)y->data)[broadcast_index(y, z, i)];
         float sum = a + b;
         if (is("loses-nan") && a != a) sum = 0;
         if (is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum = 0;
@@ -113,7 +116,8 @@ static enum bp_status softmax(const struct bp_launch *l)
             double value = in[index_of(x, first + i * inner, is("strides"))];
             if (!(value <= max)) max = value;
         }
-        for (int64_t i = 0; i < length; i++) sum += exp(in[index_of(x, first + i * inner, is("strides"))] - max);
+        for (int64_t i = 0; i < length; i++)
+            sum += exp(in[index_of(x, first + i * inner, is("strides"))] - max);
         for (int64_t i = 0; i < length; i++) {
             double value = exp((float)(in[index_of(x, first + i * inner, is("strides"))] - max));
             if (is("rough")) value *= 1 + 1e-5;
@@ -147,8 +151,10 @@ static enum bp_status sum(const struct bp_launch *l)
     double *sums = calloc((size_t)y->count + 1, sizeof *sums);
 
     for (int i = 0; i < x->rank; i++) summed[i] = a->axes.n == 0;
-    for (int64_t i = 0; i < a->axes.n; i++) summed[a->axes.at[i] < 0 ? a->axes.at[i] + x->rank : a->axes.at[i]] = true;
-    if (is("axes") && x->rank == 2 && x->shape[0] == x->shape[1] - 1 && a->axes.n == 1) summed[0] = !summed[0], summed[1] = !summed[1];
+    for (int64_t i = 0; i < a->axes.n; i++)
+        summed[a->axes.at[i] < 0 ? a->axes.at[i] + x->rank : a->axes.at[i]] = true;
+    if (is("axes") && x->rank == 2 && x->shape[0] == x->shape[1] - 1 && a->axes.n == 1)
+        summed[0] = !summed[0], summed[1] = !summed[1];
     add_to_sums(l, sums, summed);
     calls++;
     for (int64_t i = 0; i < y->count; i++) {
@@ -166,14 +172,18 @@ static enum bp_status accepts(void *self, const struct bp_prep *prep)
     return refuses ? BP_ERR_UNSUPPORTED : BP_OK;
 }
 
-enum { FLAGS = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
+enum {
+    FLAGS = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC
+};
 static struct bp_kernel rows[] = {
-    {BP_OPROW(add), .name = "mutant_add_f32", .types = {BP_M(F32)}, .flags = FLAGS | BP_KERNEL_IN_PLACE, .launch = add,
-     .accepts = accepts},
-    {BP_OPROW(softmax), .name = "mutant_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS, .launch = softmax},
+    {BP_OPROW(add), .name = "mutant_add_f32", .types = {BP_M(F32)},
+     .flags = FLAGS | BP_KERNEL_IN_PLACE, .launch = add, .accepts = accepts},
+    {BP_OPROW(softmax), .name = "mutant_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS,
+     .launch = softmax},
     {BP_OPROW(sum), .name = "mutant_sum_f32", .types = {BP_M(F32)}, .flags = FLAGS, .launch = sum},
 };
-static const struct bp_kernels kernels = {.size = sizeof kernels, .first = rows, .count = 3, .stride = sizeof *rows};
+static const struct bp_kernels kernels = {
+    .size = sizeof kernels, .first = rows, .count = 3, .stride = sizeof *rows};
 
 /* The device. */
 
@@ -183,19 +193,18 @@ static enum bp_status device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-static enum bp_status device_properties(void *self, uint32_t device, struct bp_device_properties *out)
+static enum bp_status device_properties(void *self, uint32_t device,
+                                        struct bp_device_properties *out)
 {
-    static int calls;
-
     strcpy(out->name, is("nameless") ? "" : "mutant");
     BP_SET(out, dtypes, BP_M(F32) | BP_M(F64) | BP_MASK_INT);
     BP_SET(out, alignment, is("alignment") ? 4096 : 64);
     BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
-    BP_SET(out, units, (uint32_t)(is("properties") ? ++calls : 1));
     return BP_OK;
 }
 
-static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                      struct bp_memory *out)
 {
     static char shared[64 << 20];
     static size_t used;
@@ -204,7 +213,8 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     if (space != BP_SPACE_DEVICE) return bp_fail(self, BP_ERR_UNSUPPORTED, "mutant: no such space");
     if (size > UINT64_C(1) << 40) {
         if (is("silent-memory")) return BP_ERR_MEMORY;
-        return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, there are fewer", (unsigned long long)size);
+        return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, there are fewer",
+                       (unsigned long long)size);
     }
     if (is("overlaps") && size < 4096) { /* blocks share their ends */
         used = (used + rounded) % (sizeof shared - 4096);
@@ -213,7 +223,9 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     }
     out->data = aligned_alloc(64, rounded);
     out->handle = NULL;
-    if (!out->data) return bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, %llu bytes", (unsigned long long)size);
+    if (!out->data)
+        return bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, %llu bytes",
+                       (unsigned long long)size);
     return BP_OK;
 }
 
@@ -234,7 +246,8 @@ static enum bp_status copy_in(void *self, uint32_t device, void *stream, const s
     return BP_OK;
 }
 
-static enum bp_status copy_within(void *self, uint32_t device, void *stream, const struct bp_copy *c)
+static enum bp_status copy_within(void *self, uint32_t device, void *stream,
+                                  const struct bp_copy *c)
 {
     if (!is("no-copy")) memcpy(c->dst, c->src, c->size);
     return BP_OK;
@@ -272,10 +285,20 @@ static enum bp_status event_wait(void *self, uint32_t device, void *event, uint6
 }
 
 static const struct bp_runtime runtime = {
-    .size = sizeof runtime, .device_count = device_count, .device_properties = device_properties,
-    .memory_allocate = memory_allocate, .memory_free = memory_free, .copy_in = copy_in, .copy_out = copy,
-    .copy_within = copy_within, .synchronize = synchronize, .event_create = event_create,
-    .event_destroy = event_destroy, .event_record = event_record, .event_query = event_query, .event_wait = event_wait,
+    .size = sizeof runtime,
+    .device_count = device_count,
+    .device_properties = device_properties,
+    .memory_allocate = memory_allocate,
+    .memory_free = memory_free,
+    .copy_in = copy_in,
+    .copy_out = copy,
+    .copy_within = copy_within,
+    .synchronize = synchronize,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_query = event_query,
+    .event_wait = event_wait,
 };
 
 static enum bp_status create(const struct bp_host *host, void **out_self)
@@ -289,12 +312,28 @@ static void destroy(void *self)
 }
 
 static const struct bp_plugin plugins[2] = {
-    {.size = sizeof *plugins, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
-     .name = "mutant", .version = "0.1.0", .kind = "mutant", .create = create, .destroy = destroy,
-     .runtime = &runtime, .kernels = &kernels},
-    {.size = sizeof *plugins, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
-     .name = "mutant", .version = "0.1.0", .kind = "mutant", .create = create, .destroy = destroy,
-     .runtime = &runtime, .kernels = &kernels},
+    {.size = sizeof *plugins,
+     .abi_major = BP_ABI_MAJOR,
+     .abi_minor = BP_ABI_MINOR,
+     .build = BP_BUILD_FLAGS,
+     .name = "mutant",
+     .version = "0.1.0",
+     .kind = "mutant",
+     .create = create,
+     .destroy = destroy,
+     .runtime = &runtime,
+     .kernels = &kernels},
+    {.size = sizeof *plugins,
+     .abi_major = BP_ABI_MAJOR,
+     .abi_minor = BP_ABI_MINOR,
+     .build = BP_BUILD_FLAGS,
+     .name = "mutant",
+     .version = "0.1.0",
+     .kind = "mutant",
+     .create = create,
+     .destroy = destroy,
+     .runtime = &runtime,
+     .kernels = &kernels},
 };
 
 #ifdef EXTRA_SYMBOL

@@ -40,7 +40,8 @@ def write(name, text):
 @test
 def ids_are_unique_and_select_themselves():
     all_ids = ids()
-    assert len(all_ids) > 500 and len(set(all_ids)) == len(all_ids), "ids are not unique"
+    twice = sorted({i for i in all_ids if all_ids.count(i) > 1})
+    assert len(all_ids) > 450 and not twice, f"{len(all_ids)} ids, not unique: {twice}"
     for case in all_ids[::97]:
         assert ids("--filter", case) == [case], case
     assert not any(set(case) & set("*?[]'\" ") for case in all_ids), "an id has a letter that globs or shells take"
@@ -194,7 +195,7 @@ def junit_is_valid():
 
 
 class Page(html.parser.HTMLParser):
-    VOID = {"meta", "br", "rect", "line", "img", "link"}
+    VOID = {"meta", "br", "img", "link"}
 
     def __init__(self):
         super().__init__()

@@ -15,7 +15,9 @@ MUTANT, EXTRA = (os.path.abspath(p) for p in sys.argv[3:5])
 
 
 def run(name, *args, device=MUTANT):
-    return Run(device, "--timeout", "2", *args, env={"BP_MUTANT": name})
+    # With a sanitizer a crash is to look as it does without: its report is not what is tested.
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0"
+    return Run(device, *args, env={"BP_MUTANT": name, "ASAN_OPTIONS": asan})
 
 
 def expect(result, outcome, only, some, text=""):
@@ -49,14 +51,14 @@ KERNEL = [
     ("writes-input", ["kernel/add/*"], ["kernel/add/f32/one/*"], "changed an input"),
     ("in-place", ["kernel/add/*inplace*"], ["kernel/add/f32/rank3.inplace/*"], ""),
     ("strides", ["kernel/add/*", "kernel/softmax/*"],
-     ["kernel/add/f32/rank3.permuted0/*", "kernel/add/f32/rank3.gaps1/*", "kernel/softmax/f32/axis1.permuted0/*",
-      "kernel/softmax/f32/axis2.gaps0/*", "kernel/softmax/f32/axis0.repeat0/*"], ""),
+     ["kernel/add/f32/rank3.permuted0/*", "kernel/add/f32/rank3.gaps1/*", "kernel/add/f32/rank3.repeat0/*", "kernel/softmax/f32/axis1.permuted0/*",
+      "kernel/softmax/f32/axis2.gaps0/*"], ""),
     ("loses-nan", ["kernel/add/*nonfinite*", "kernel/add/*special*"], ["kernel/add/f32/nonfinite/*"], "expected"),
     ("no-subnormals", ["kernel/add/*special*"], ["kernel/add/f32/special/*"], ""),
     ("truncates", ["kernel/add/*"], ["kernel/add/f32/prime/*"], ""),
     ("axis", ["kernel/softmax/*"], ["kernel/softmax/f32/axis0/5x7@*", "kernel/softmax/f32/axis1/3x4x5@*"], ""),
     ("no-max", ["kernel/softmax/*"], ["kernel/softmax/f32/axis1.nonfinite/*"], ""),
-    ("rough", ["kernel/softmax/*"], ["kernel/softmax/f32/axis1/1x4096@*", "kernel/softmax/f32/axis0/17@*"], "ulp"),
+    ("rough", ["kernel/softmax/*"], ["kernel/softmax/f32/axis1/5x7@*", "kernel/softmax/f32/axis0/17@*"], "ulp"),
     ("axes", ["kernel/sum/*"], ["kernel/sum/f32/axes0*"], ""),
     ("drops-last", ["kernel/sum/*"],
      ["kernel/sum/f32/axes1.exact/*", "kernel/sum/f32/axes1.positive/*", "kernel/sum/f32/all/1031@*"], ""),
@@ -122,16 +124,16 @@ def exit_inside_a_kernel_is_a_crash():
 
 @test
 def hang_is_a_timeout_of_its_case():
-    result = run("hang", "--suite", "kernel")
-    expect(result, "timeout", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@mutant_add_f32"], "2 s")
-    assert result.json["totals"]["pass"] > 150, result.json["totals"]
+    result = run("hang", "--filter", "kernel/add/*", "--timeout", "4")
+    expect(result, "timeout", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@mutant_add_f32"], "4 s")
+    assert result.json["totals"]["pass"] > 35, result.json["totals"]
 
 
 @test
 def crash_with_each_case_alone():
     result = run("crash", "--filter", "kernel/add/f32/width/*", "--isolate", "case")
     expect(result, "crash", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@*"], "signal 11")
-    assert result.json["totals"]["pass"] == 8, result.json["totals"]
+    assert result.json["totals"]["pass"] == 7, result.json["totals"]
 
 
 # name, suite, which case must fail, its message
@@ -140,7 +142,6 @@ OTHERS = [
     ("thread", "plugin", "plugin/threads", "threads"),
     ("impure", "plugin", "plugin/pure", "pure"),
     ("nameless", "runtime", "runtime/properties/sane", "name is empty"),
-    ("properties", "runtime", "runtime/properties/repeat", "differ"),
     ("never-done", "runtime", "runtime/event/wait", "BP_ERR_TIMEOUT"),
     ("never-done", "runtime", "runtime/event/query", "BP_ERR_BUSY"),
     ("no-copy", "runtime", "runtime/stream/order-copies", "byte"),
@@ -153,7 +154,7 @@ OTHERS = [
 
 def other_test(name, suite, case, text):
     def found():
-        result = run(name, "--suite", suite, "--timeout", "20")
+        result = run(name, "--filter", case)
         assert result.status == 1, result
         entry = result.by_id[case]
         assert entry["outcome"] == "fail" and text in entry["message"], f"{entry}\n{result}"

@@ -11,7 +11,8 @@ runs for long, needs a chip) has a line before it:
     <!-- not run: the reason -->
 
 A block that begins with ```c complete is compiled as C11, without a warning. The one in README.md is the
-example app, byte for byte. $SCRATCH is an empty directory for a document's commands.
+example app, byte for byte. In blocks, $SCRATCH is a directory for the commands of one document, and
+$BUILD the build directory.
 """
 import glob
 import os
@@ -24,6 +25,8 @@ BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n)?```(?P<kind>[^\n]*)\n(?
 
 
 def run_shell(text, root, build, scratch):
+    if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: the directory that documents call build
+        text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
     env = dict(os.environ, BUILD=build, SCRATCH=scratch)
     return subprocess.run(["bash", "-e", "-c", text], cwd=root, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)

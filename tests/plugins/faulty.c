@@ -32,7 +32,8 @@ static enum bp_status device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-static enum bp_status device_properties(void *self, uint32_t device, struct bp_device_properties *out)
+static enum bp_status device_properties(void *self, uint32_t device,
+                                        struct bp_device_properties *out)
 {
     (void)self;
     (void)device;
@@ -43,14 +44,16 @@ static enum bp_status device_properties(void *self, uint32_t device, struct bp_d
     return BP_OK;
 }
 
-static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                      struct bp_memory *out)
 {
     struct faulty *f = self;
     void *data;
 
     (void)device;
     (void)space;
-    if (f->used + size > BUDGET) return bp_fail(f->host, BP_ERR_MEMORY, "%llu bytes are too many", (unsigned long long)size);
+    if (f->used + size > BUDGET)
+        return bp_fail(f->host, BP_ERR_MEMORY, "%llu bytes are too many", (unsigned long long)size);
     if (posix_memalign(&data, 64, size + 64)) return BP_ERR_MEMORY;
     *(uint64_t *)data = size;
     f->used += size;
@@ -95,7 +98,8 @@ static enum bp_status synchronize(void *self, uint32_t device, void *stream)
     return bp_fail(f->host, BP_ERR_DEVICE, "the copy of 13 bytes was unlucky");
 }
 
-static enum bp_status copy_out(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+static enum bp_status copy_out(void *self, uint32_t device, void *stream,
+                               const struct bp_copy *copy)
 {
     enum bp_status status = synchronize(self, device, stream);
 
@@ -103,7 +107,8 @@ static enum bp_status copy_out(void *self, uint32_t device, void *stream, const 
     return status;
 }
 
-static enum bp_status copy_within(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+static enum bp_status copy_within(void *self, uint32_t device, void *stream,
+                                  const struct bp_copy *copy)
 {
     (void)device;
     (void)stream;
@@ -134,11 +139,17 @@ static void stream_destroy(void *self, uint32_t device, void *stream)
 
 static const struct bp_runtime runtime = {
     .size = sizeof runtime,
-    .device_count = device_count, .device_properties = device_properties,
-    .memory_allocate = memory_allocate, .memory_free = memory_free,
-    .copy_in = copy_in, .copy_out = copy_out, .copy_within = copy_within, .synchronize = synchronize,
+    .device_count = device_count,
+    .device_properties = device_properties,
+    .memory_allocate = memory_allocate,
+    .memory_free = memory_free,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy_within = copy_within,
+    .synchronize = synchronize,
 #ifdef FAULTY_STREAMS
-    .stream_create = stream_create, .stream_destroy = stream_destroy,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
 #endif
 };
 
@@ -179,7 +190,8 @@ static enum bp_status add(const struct bp_launch *launch)
     const float *x = launch->in[0]->data, *y = launch->in[1]->data;
     float *z = launch->out[0]->data;
 
-    if (*(int *)launch->plan != 77 || launch->workspace_size != 256 || !launch->workspace) return BP_ERR_INTERNAL;
+    if (*(int *)launch->plan != 77 || launch->workspace_size != 256 || !launch->workspace)
+        return BP_ERR_INTERNAL;
     memset(launch->workspace, 0xee, launch->workspace_size);
     for (int64_t i = 0; i < launch->out[0]->count; i++) z[i] = x[i] + y[i];
     f->pending = 1;
@@ -187,11 +199,16 @@ static enum bp_status add(const struct bp_launch *launch)
 }
 
 static const struct bp_kernel rows[] = {
-    {BP_OPROW(add), .name = "faulty_add_never", .types = {BP_M(F32)}, .priority = 10, .launch = add, .prepare = prepare_never},
-    {BP_OPROW(add), .name = "faulty_add", .types = {BP_M(F32)}, .launch = add, .prepare = prepare, .plan_destroy = plan_destroy},
+    {BP_OPROW(add), .name = "faulty_add_never", .types = {BP_M(F32)}, .priority = 10, .launch = add,
+     .prepare = prepare_never},
+    {BP_OPROW(add), .name = "faulty_add", .types = {BP_M(F32)}, .launch = add, .prepare = prepare,
+     .plan_destroy = plan_destroy},
 };
 static const struct bp_kernels kernels = {
-    .size = sizeof kernels, .first = rows, .count = sizeof rows / sizeof *rows, .stride = sizeof *rows,
+    .size = sizeof kernels,
+    .first = rows,
+    .count = sizeof rows / sizeof *rows,
+    .stride = sizeof *rows,
 };
 
 static enum bp_status create(const struct bp_host *host, void **out_self)
@@ -214,9 +231,17 @@ static void destroy(void *self)
 }
 
 static const struct bp_plugin plugin = {
-    .size = sizeof plugin, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
-    .name = FAULTY_KIND, .version = "1", .kind = FAULTY_KIND,
-    .create = create, .destroy = destroy, .runtime = &runtime, .kernels = &kernels,
+    .size = sizeof plugin,
+    .abi_major = BP_ABI_MAJOR,
+    .abi_minor = BP_ABI_MINOR,
+    .build = BP_BUILD_FLAGS,
+    .name = FAULTY_KIND,
+    .version = "1",
+    .kind = FAULTY_KIND,
+    .create = create,
+    .destroy = destroy,
+    .runtime = &runtime,
+    .kernels = &kernels,
 };
 
 const struct bp_plugin *bp_plugin_get(void)

@@ -11,21 +11,38 @@ import types
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import run  # noqa: E402
 
-ALLOWED = [("unit/a/may skip", "a reason"), ("unit/b", "a reason"), ("conform/x/unsupported", "a reason")]
+ALLOWED = """
+# comment
+unit/a/may skip: a reason
+unit/b: a reason
+conform/x/kernel/*: a reason
+conform/x/**@row: a reason
+"""
+
+
+def read(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "allowed")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return run.read_allowed(path)
 
 
 def program(result, stdout="", name="backplane:unit / a"):
     return {"name": name, "result": result, "stdout": stdout, "stderr": "", "duration": 1.0}
 
 
-def report(total=None, rows=(2, 2), cases=()):
-    totals = dict.fromkeys(("pass", "fail", "crash", "timeout", "unsupported", "skip", "xfail", "xpass"), 0)
-    return {"totals": {**totals, **(total or {"pass": 5})}, "cases": list(cases),
+def report(cases=("pass",) * 5, rows=(2, 2), **totals):
+    """cases: outcomes, or (outcome, id)."""
+    listed = [c if isinstance(c, tuple) else (c, "kernel/a/b") for c in cases]
+    total = {o: sum(outcome == o for outcome, _ in listed)
+             for o in ("pass", "fail", "crash", "timeout", "unsupported", "skip", "xfail", "xpass")}
+    return {"totals": {**total, **totals}, "cases": [{"id": i, "outcome": o} for o, i in listed],
             "rows": {"executed": rows[0], "total": rows[1]}}
 
 
 def counted(add, *arguments):
-    count = run.Count(ALLOWED)
+    count = run.Count(read(ALLOWED))
     add(count, *arguments)
     return count.passed, count.failed, count.skipped
 
@@ -40,14 +57,10 @@ def of_report(status=0, **named):
 
 
 def refuses_without_reason():
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "allowed")
-        with open(path, "w", encoding="utf-8") as f:
-            f.write("# comment\nunit/a: good\nunit/b:\n")
-        try:
-            run.read_allowed(path)
-        except SystemExit as end:
-            return ":3:" in str(end) and "no reason" in str(end)
+    try:
+        read("# comment\nunit/a: good\nunit/b:\n")
+    except SystemExit as end:
+        return ":3:" in str(end) and "no reason" in str(end)
     return False
 
 
@@ -67,14 +80,18 @@ CHECKS = {
     "a program skipped": lambda: of_program("SKIP", name="backplane:unit / b") == (0, 0, 1),
     "a program skipped that may not be": lambda: of_program("SKIP") == (0, 1, 0),
     "a conformance report": lambda: of_report() == (5, 0, 0),
-    "a conformance case that crashed": lambda: of_report(
-        1, total={"pass": 3, "crash": 1}, cases=[{"id": "k", "outcome": "crash"}]) == (3, 1, 0),
+    "a conformance case that crashed": lambda: of_report(1, cases=["pass", "crash"]) == (1, 1, 0),
+    "an unexpected pass of a case": lambda: of_report(1, cases=["pass", "xpass"]) == (1, 1, 0),
     "conformance that ended badly": lambda: of_report(4) == (5, 1, 0),
-    "conformance of no case": lambda: of_report(total={"pass": 0}) == (0, 1, 0),
+    "conformance of no case": lambda: of_report(cases=[]) == (0, 1, 0),
     "rows that were not executed": lambda: of_report(rows=(1, 2)) == (5, 1, 0),
-    "bad totals without their cases": lambda: of_report(total={"pass": 3, "fail": 2}) == (3, 1, 0),
-    "unsupported cases, allowed": lambda: of_report(total={"pass": 3, "unsupported": 4}) == (3, 0, 4),
-    "skipped cases, not allowed": lambda: of_report(total={"pass": 3, "skip": 4}) == (3, 4, 0),
+    "totals that do not fit the cases": lambda: of_report(fail=2) == (5, 1, 0),
+    "an unsupported case, allowed": lambda: of_report(
+        cases=["pass", ("unsupported", "kernel/a")]) == (1, 0, 1),
+    "a skipped case below an allowed one": lambda: of_report(
+        cases=["pass", ("skip", "kernel/a/b")]) == (1, 1, 0),
+    "a case allowed at any depth": lambda: of_report(
+        cases=["pass", ("xfail", "kernel/a/b@row")]) == (1, 0, 1),
     "an allowed skip without a reason is refused": refuses_without_reason,
 }
 

@@ -34,7 +34,8 @@ static void round_trip(struct bp_device *device, struct bp_stream *stream, float
     need(bp_tensor_read(stream, y, got, sizeof got), "read");
     for (int i = 0; i < 16; i++)
         if (got[i] != value + 1) {
-            fprintf(stderr, "element %d is %g, expected %g\n", i, (double)got[i], (double)value + 1);
+            fprintf(stderr, "element %d is %g, expected %g\n", i, (double)got[i],
+                    (double)value + 1);
             exit(1);
         }
     bp_tensor_destroy(x);

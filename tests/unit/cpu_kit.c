@@ -25,23 +25,27 @@ static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
     return (enum bp_status)status;
 }
 
+/* Bytes that the plugin has taken and not given back. */
+static _Atomic int64_t held;
+
 static void *host_allocate(void *ctx, size_t size, size_t alignment)
 {
     (void)ctx;
+    held += (int64_t)size;
     return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
 static void host_release(void *ctx, void *memory, size_t size)
 {
     (void)ctx;
-    (void)size;
+    held -= (int64_t)size;
     free(memory);
 }
 
 void kit_load(void)
 {
-    static const struct bp_host host = {sizeof host, BP_ABI_MAJOR, BP_ABI_MINOR, NULL, host_log, host_fail,
-                                        host_allocate, host_release};
+    static const struct bp_host host = {sizeof host, BP_ABI_MAJOR, BP_ABI_MINOR,  NULL,
+                                        host_log,    host_fail,    host_allocate, host_release};
     void *library = dlopen(CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     const struct bp_plugin *(*get)(void);
 
@@ -49,6 +53,12 @@ void kit_load(void)
     *(void **)&get = dlsym(library, "bp_plugin_get");
     kit_plugin = get();
     cr_assert_eq(kit_plugin->create(&host, &kit_self), BP_OK);
+}
+
+void kit_unload(void)
+{
+    kit_plugin->destroy(kit_self);
+    cr_assert_eq(held, 0, "%ld bytes of the host's memory were not given back", (long)held);
 }
 
 static int64_t element_bytes(int dtype)
@@ -64,10 +74,12 @@ static int64_t element_bytes(int dtype)
 static double decode(unsigned bits, int exponent_bits, int fraction_bits)
 {
     int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
-    int exponent = (int)(bits >> fraction_bits) & top, fraction = (int)bits & ((1 << fraction_bits) - 1);
+    int exponent = (int)(bits >> fraction_bits) & top,
+        fraction = (int)bits & ((1 << fraction_bits) - 1);
     double value = exponent == top ? (fraction ? NAN : INFINITY)
-                   : exponent      ? ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits)
-                                   : ldexp(fraction, 1 - bias - fraction_bits);
+                   : exponent
+                       ? ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits)
+                       : ldexp(fraction, 1 - bias - fraction_bits);
     return bits >> (exponent_bits + fraction_bits) & 1 ? -value : value;
 }
 
@@ -85,8 +97,18 @@ static unsigned encode(double value, int exponent_bits, int fraction_bits)
 static double complex element_read(int dtype, const void *at)
 {
     const char *p = at;
-    union { int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint8_t u8; uint16_t u16; uint32_t u32;
-            uint64_t u64; float f32[2]; double f64[2]; } v;
+    union {
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+        float f32[2];
+        double f64[2];
+    } v;
 
     memcpy(&v, p, (size_t)element_bytes(dtype));
     switch (dtype) {
@@ -133,7 +155,8 @@ static double value_of(int dtype, unsigned *state)
     return UINT64_C(1) << dtype & BP_MASK_SIGNED ? k : abs(k);
 }
 
-void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed, int rank, const int64_t *shape)
+void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed, int rank,
+                 const int64_t *shape)
 {
     static const struct tensor none;
     int64_t step = layout == GAPS ? 2 : 1, count = 1, bytes = element_bytes(dtype);
@@ -150,8 +173,12 @@ void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed,
     t->size = (size_t)(step * bytes) + 2 * GUARD;
     t->memory = malloc(t->size);
     memset(t->memory, POISON, t->size);
-    t->view = (struct bp_view){.data = count ? t->memory + GUARD : NULL, .shape = t->shape, .stride = t->stride,
-                               .count = count, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank,
+    t->view = (struct bp_view){.data = count ? t->memory + GUARD : NULL,
+                               .shape = t->shape,
+                               .stride = t->stride,
+                               .count = count,
+                               .dtype = (uint8_t)dtype,
+                               .rank = (uint8_t)rank,
                                .flags = layout == DENSE ? 0 : BP_VIEW_STRIDED};
     t->value = calloc((size_t)count + 1, sizeof *t->value);
     t->weight = calloc((size_t)count + 1, sizeof *t->weight);
@@ -203,24 +230,40 @@ double complex tensor_read(const struct tensor *t, int64_t number)
 
     tensor_index(t, number, index);
     for (int a = 0; a < t->view.rank; a++) offset += index[a] * t->stride[a];
-    return element_read(t->view.dtype, (char *)t->view.data + offset * element_bytes(t->view.dtype));
+    return element_read(t->view.dtype,
+                        (char *)t->view.data + offset * element_bytes(t->view.dtype));
 }
 
-enum bp_status kit_run(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in, struct tensor *out,
-                       const void *attrs, uint32_t width)
+enum bp_status kit_run(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in,
+                       struct tensor *out, const void *attrs, uint32_t width)
 {
     const struct bp_view *views[4] = {NULL}, *result = &out->view;
     struct bp_plan plan = {.size = sizeof plan};
 
     for (uint32_t i = 0; i < n_in; i++) views[i] = in[i] ? &in[i]->view : NULL;
-    struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = views, .out = &result, .n_in = n_in,
-                           .n_out = 1, .attrs = attrs, .width = width};
-    if (row->prepare ? row->prepare(kit_self, &prep, &plan) : row->accepts && row->accepts(kit_self, &prep))
+    struct bp_prep prep = {.size = sizeof prep,
+                           .kernel = row,
+                           .in = views,
+                           .out = &result,
+                           .n_in = n_in,
+                           .n_out = 1,
+                           .attrs = attrs,
+                           .width = width};
+    if (row->prepare ? row->prepare(kit_self, &prep, &plan)
+                     : row->accepts && row->accepts(kit_self, &prep))
         return BP_ERR_UNSUPPORTED;
     void *workspace = aligned_alloc(64, (size_t)(plan.workspace + 127) / 64 * 64);
-    struct bp_launch launch = {.self = kit_self, .kernel = row, .plan = plan.plan, .in = views, .out = &result,
-                               .n_in = n_in, .n_out = 1, .attrs = attrs, .workspace = workspace,
-                               .workspace_size = (size_t)plan.workspace, .width = width};
+    struct bp_launch launch = {.self = kit_self,
+                               .kernel = row,
+                               .plan = plan.plan,
+                               .in = views,
+                               .out = &result,
+                               .n_in = n_in,
+                               .n_out = 1,
+                               .attrs = attrs,
+                               .workspace = workspace,
+                               .workspace_size = (size_t)plan.workspace,
+                               .width = width};
     enum bp_status status = row->launch(&launch);
     if (plan.plan) row->plan_destroy(kit_self, row, plan.plan);
     free(workspace);
@@ -238,7 +281,8 @@ static double unit_of(int dtype)
     }
 }
 
-/* Integers wrap: what a whole number is in that many bits. (u64 loses low bits of negative ones, as reading does.) */
+/* Integers wrap: what a whole number is in that many bits. (u64 loses low bits of negative ones,
+ * as reading does.) */
 static double wrap(int dtype, double value)
 {
     bool is_signed = UINT64_C(1) << dtype & BP_MASK_SIGNED;
@@ -256,7 +300,8 @@ void kit_check(const struct bp_kernel *row, const struct tensor *out, const char
         double complex got = tensor_read(out, n), want = out->value[n];
         if (unit == 0) want = wrap(dtype, creal(want));
         double limit = 1.01 * unit * cabs(want) + 8 * unit_sum * out->weight[n];
-        cr_assert(cabs(got - want) <= limit, "%s, %s: element %ld is %g%+gi, expected %g%+gi within %g (off by %g)", row->name,
+        cr_assert(cabs(got - want) <= limit,
+                  "%s, %s: element %ld is %g%+gi, expected %g%+gi within %g (off by %g)", row->name,
                   what, (long)n, creal(got), cimag(got), creal(want), cimag(want), limit,
                   cabs(got - want));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_kit.h: runs rows of the cpu plugin without a core: loads bp_cpu.so, makes tensors of any layout, and
- * compares what a row writes with values in double. */
+/* cpu_kit.h: runs rows of the cpu plugin without a core: loads bp_cpu.so, makes tensors of any
+ * layout, and compares what a row writes with values in double. */
 #ifndef CPU_KIT_H
 #define CPU_KIT_H
 
@@ -26,9 +26,11 @@ struct tensor {
 extern const struct bp_plugin *kit_plugin;
 extern void *kit_self;
 void kit_load(void);
+void kit_unload(void); /* asserts that the instance gave all memory back */
 
 /* A tensor of small values that each dtype holds exactly, other ones for each seed. */
-void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed, int rank, const int64_t *shape);
+void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed, int rank,
+                 const int64_t *shape);
 void tensor_finish(struct tensor *t);
 void tensor_clear(struct tensor *t); /* value and weight become 0 */
 
@@ -40,8 +42,8 @@ int64_t tensor_number(const struct tensor *t, const int64_t *index);
 double complex tensor_read(const struct tensor *t, int64_t number);
 
 /* Runs a row on its inputs; out is written. BP_ERR_UNSUPPORTED: it does not take them. */
-enum bp_status kit_run(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in, struct tensor *out,
-                       const void *attrs, uint32_t width);
+enum bp_status kit_run(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in,
+                       struct tensor *out, const void *attrs, uint32_t width);
 
 /* Asserts that out holds its value, within what rounding of the dtype explains, and that nothing
  * around it was written. */

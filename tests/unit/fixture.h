@@ -15,8 +15,8 @@
         enum bp_status got_ = (call); \
         cr_assert_eq(got_, status, "%s: expected %s, got %s: %s", #call, bp_status_name(status), \
                      bp_status_name(got_), bp_error_message()); \
-        cr_assert(strstr(bp_error_message(), word), "%s: '%s' does not say '%s'", #call, bp_error_message(), \
-                  word); \
+        cr_assert(strstr(bp_error_message(), word), "%s: '%s' does not say '%s'", #call, \
+                  bp_error_message(), word); \
     } while (0)
 
 struct fixture {
@@ -45,8 +45,8 @@ static inline void fixture_finish(struct fixture *f)
 }
 
 /* A tensor of dtype with the given bytes. */
-static inline struct bp_tensor *tensor_of(struct fixture *f, uint32_t dtype, uint32_t rank, const int64_t *shape,
-                                          const void *data)
+static inline struct bp_tensor *tensor_of(struct fixture *f, uint32_t dtype, uint32_t rank,
+                                          const int64_t *shape, const void *data)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *t;
@@ -62,13 +62,15 @@ static inline struct bp_tensor *tensor_of(struct fixture *f, uint32_t dtype, uin
 #define F64(...) ((const double[]){__VA_ARGS__})
 
 /* The tensor holds exactly these elements. */
-static inline void expect_bytes(struct fixture *f, struct bp_tensor *t, const void *expected, size_t size)
+static inline void expect_bytes(struct fixture *f, struct bp_tensor *t, const void *expected,
+                                size_t size)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     unsigned char got[4096];
 
     OK(bp_tensor_info(t, &info));
-    cr_assert_eq(info.bytes, size, "%llu bytes, expected %zu", (unsigned long long)info.bytes, size);
+    cr_assert_eq(info.bytes, size, "%llu bytes, expected %zu", (unsigned long long)info.bytes,
+                 size);
     cr_assert(size <= sizeof got);
     OK(bp_tensor_read(f->stream, t, got, size));
     for (size_t i = 0; i < size; i++)

@@ -60,10 +60,12 @@ static void exhaustion(struct fixture *f)
     struct bp_tensor *a = tensor_of(f, BP_U8, 1, SHAPE(sizeof data), data), *b, *c = NULL;
 
     bp_tensor_destroy(a);
-    b = tensor_of(f, BP_U8, 1, SHAPE(sizeof data), data); /* fits only after a wait, which the core makes */
+    b = tensor_of(f, BP_U8, 1, SHAPE(sizeof data),
+                  data); /* fits only after a wait, which the core makes */
     FAILS(BP_ERR_MEMORY, "asked for 700032 bytes, 700032 bytes in use of 1048576",
           bp_tensor_create(f->device, BP_U8, 1, SHAPE(sizeof data), &c));
-    cr_assert(strstr(bp_error_message(), "are too many"), "the plugin's words are kept: %s", bp_error_message());
+    cr_assert(strstr(bp_error_message(), "are too many"), "the plugin's words are kept: %s",
+              bp_error_message());
     bp_tensor_destroy(b);
     OK(bp_device_synchronize(f->device));
 }
@@ -77,7 +79,8 @@ static void plans(struct fixture *f)
 {
     struct bp_tensor *x = tensor_of(f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y;
 
-    OK(bp_op_add(f->scope, x, x, &y)); /* its plan and its workspace are gone when this returns, or pending */
+    OK(bp_op_add(f->scope, x, x,
+                 &y)); /* its plan and its workspace are gone when this returns, or pending */
     expect_bytes(f, y, F32(2, 4), 8);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
@@ -93,7 +96,8 @@ Test(async, plans_and_workspaces_live_as_long_as_their_launch)
 Test(async, a_failure_stays_with_its_stream)
 {
     struct fixture f = open_faulty("bp_faulty_streams.so");
-    struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(13), NULL), *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *y = NULL;
+    struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(13), NULL),
+                     *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *y = NULL;
     struct bp_stream *other;
     char data[13] = {0};
 
@@ -118,7 +122,8 @@ Test(async, a_failure_without_a_reason_gets_one)
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(17), NULL);
     char data[17] = {0};
 
-    FAILS(BP_ERR_DEVICE, "plugin faulty: copy_in failed and gave no reason", bp_tensor_write(f.stream, t, data, sizeof data));
+    FAILS(BP_ERR_DEVICE, "plugin faulty: copy_in failed and gave no reason",
+          bp_tensor_write(f.stream, t, data, sizeof data));
     bp_tensor_destroy(t);
     fixture_finish(&f);
 }
@@ -131,7 +136,8 @@ Test(async, what_is_missing_is_supplied_and_said)
     struct bp_event *event;
     struct bp_stream *other;
 
-    cr_assert_eq(bp_device_emulated(f.device), BP_EMULATED_STREAMS | BP_EMULATED_EVENTS | BP_EMULATED_STREAM_WAIT |
+    cr_assert_eq(bp_device_emulated(f.device), BP_EMULATED_STREAMS | BP_EMULATED_EVENTS |
+                                                   BP_EMULATED_STREAM_WAIT |
                                                    BP_EMULATED_MEMORY_INFO);
     OK(bp_stream_create(f.device, &other));
     OK(bp_event_create(f.device, &event));
@@ -172,7 +178,8 @@ Test(async, a_row_that_refuses_in_prepare_is_passed_over)
     cr_assert_str_eq(bp_prepared_kernel(p), "faulty_add");
     bp_prepared_destroy(p);
     call.kernel = "faulty_add_never";
-    FAILS(BP_ERR_UNSUPPORTED, "does not take this configuration", bp_call_run(f.scope, &call, &y, 1, NULL));
+    FAILS(BP_ERR_UNSUPPORTED, "does not take this configuration",
+          bp_call_run(f.scope, &call, &y, 1, NULL));
     FAILS(BP_ERR_UNSUPPORTED, "has no kernel for it", bp_op_softmax(f.scope, x, NULL, &y));
     bp_tensor_destroy(x);
     fixture_finish(&f);
@@ -190,11 +197,13 @@ Test(async, copies_go_between_devices)
     OK(bp_device_create(f.core, "cpu", &cpu));
     OK(bp_stream_create(cpu, &stream));
     OK(bp_tensor_create(cpu, BP_F32, 1, SHAPE(2), &here));
-    FAILS(BP_ERR_INVALID, "dst is on cpu:0, the stream of faulty:0", bp_tensor_copy(f.stream, here, there));
+    FAILS(BP_ERR_INVALID, "dst is on cpu:0, the stream of faulty:0",
+          bp_tensor_copy(f.stream, here, there));
     OK(bp_tensor_copy(stream, here, there));
     OK(bp_tensor_read(stream, here, got, sizeof got));
     cr_assert(got[0] == 3 && got[1] == 4);
-    FAILS(BP_ERR_INVALID, "input x is on cpu:0, but the call goes to faulty:0", bp_op_add(f.scope, here, there, &sum));
+    FAILS(BP_ERR_INVALID, "input x is on cpu:0, but the call goes to faulty:0",
+          bp_op_add(f.scope, here, there, &sum));
     FAILS(BP_ERR_INVALID, "input y is on faulty:0, but the call goes to cpu:0",
           bp_op_add(bp_stream_scope(stream), here, there, &sum));
     bp_tensor_destroy(here);

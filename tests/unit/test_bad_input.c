@@ -51,7 +51,8 @@ Test(bad_input, handles_null_and_strange)
         FAILS(BP_ERR_INVALID, "tensor", bp_tensor_copy(f.stream, t, H(tensor)));
         FAILS(BP_ERR_INVALID, "scope", bp_op_add(H(scope), t, t, &out));
         FAILS(BP_ERR_INVALID, "input y", bp_op_add(f.scope, t, H(tensor), &out));
-        FAILS(BP_ERR_INVALID, "prepared", bp_prepared_run(H(prepared), f.stream, NULL, 0, NULL, 0, NULL));
+        FAILS(BP_ERR_INVALID, "prepared",
+              bp_prepared_run(H(prepared), f.stream, NULL, 0, NULL, 0, NULL));
         bp_core_destroy(H(core));
         bp_device_destroy(H(device));
         bp_stream_destroy(H(stream));
@@ -127,13 +128,17 @@ Test(bad_input, shapes)
     int64_t big = INT64_C(1) << 40;
 
     FAILS(BP_ERR_INVALID, "shape", bp_tensor_create(f.device, BP_F32, 1, NULL, &t));
-    FAILS(BP_ERR_INVALID, "rank is 9", bp_tensor_create(f.device, BP_F32, 9, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1), &t));
-    FAILS(BP_ERR_INVALID, "extent 1 is -3", bp_tensor_create(f.device, BP_F32, 2, SHAPE(2, -3), &t));
+    FAILS(BP_ERR_INVALID, "rank is 9",
+          bp_tensor_create(f.device, BP_F32, 9, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1), &t));
+    FAILS(BP_ERR_INVALID, "extent 1 is -3",
+          bp_tensor_create(f.device, BP_F32, 2, SHAPE(2, -3), &t));
     FAILS(BP_ERR_INVALID, "63 bits", bp_tensor_create(f.device, BP_F32, 2, SHAPE(big, big), &t));
     FAILS(BP_ERR_INVALID, "63 bits", bp_tensor_create(f.device, BP_F32, 3, SHAPE(big, big, 0), &t));
-    FAILS(BP_ERR_INVALID, "63 bits", bp_tensor_create(f.device, BP_F64, 1, SHAPE(INT64_MAX / 4), &t));
+    FAILS(BP_ERR_INVALID, "63 bits",
+          bp_tensor_create(f.device, BP_F64, 1, SHAPE(INT64_MAX / 4), &t));
     FAILS(BP_ERR_INVALID, "99 is no dtype", bp_tensor_create(f.device, 99, 0, NULL, &t));
-    FAILS(BP_ERR_MEMORY, "asked for", bp_tensor_create(f.device, BP_U8, 1, SHAPE(INT64_C(1) << 60), &t));
+    FAILS(BP_ERR_MEMORY, "asked for",
+          bp_tensor_create(f.device, BP_U8, 1, SHAPE(INT64_C(1) << 60), &t));
     cr_assert_null(t);
     fixture_finish(&f);
 }
@@ -145,7 +150,8 @@ Test(bad_input, views)
     float x[4] = {0};
 
     FAILS(BP_ERR_INVALID, "stride", bp_tensor_view(t, 0, 1, SHAPE(2), NULL, &v));
-    FAILS(BP_ERR_INVALID, "rank is 9", bp_tensor_view(t, 0, 9, x == NULL ? NULL : SHAPE(1), SHAPE(1), &v));
+    FAILS(BP_ERR_INVALID, "rank is 9",
+          bp_tensor_view(t, 0, 9, x == NULL ? NULL : SHAPE(1), SHAPE(1), &v));
     FAILS(BP_ERR_INVALID, "stride 0 is -1", bp_tensor_view(t, 5, 1, SHAPE(2), SHAPE(-1), &v));
     FAILS(BP_ERR_INVALID, "offset is -1", bp_tensor_view(t, -1, 1, SHAPE(2), SHAPE(1), &v));
     FAILS(BP_ERR_INVALID, "ends after 6", bp_tensor_view(t, 5, 1, SHAPE(2), SHAPE(1), &v));
@@ -177,8 +183,10 @@ Test(bad_input, sizes_of_copies)
 Test(bad_input, operators)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), NULL), *b = tensor_of(&f, BP_F32, 1, SHAPE(4), NULL);
-    struct bp_tensor *d = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL), *flag = tensor_of(&f, BP_BOOL, 1, SHAPE(4), NULL);
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), NULL),
+                     *b = tensor_of(&f, BP_F32, 1, SHAPE(4), NULL);
+    struct bp_tensor *d = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL),
+                     *flag = tensor_of(&f, BP_BOOL, 1, SHAPE(4), NULL);
     struct bp_tensor *scalar = tensor_of(&f, BP_F32, 0, NULL, NULL), *out = NULL;
     struct bp_cast_attrs cast = bp_cast_defaults();
     struct bp_sum_attrs sum = bp_sum_defaults();
@@ -221,9 +229,12 @@ Test(bad_input, operators)
 Test(bad_input, convolutions)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 4, SHAPE(1, 4, 5, 5), NULL), *w = tensor_of(&f, BP_F32, 4, SHAPE(6, 4, 3, 3), NULL);
-    struct bp_tensor *w2 = tensor_of(&f, BP_F32, 4, SHAPE(6, 2, 3, 3), NULL), *flat = tensor_of(&f, BP_F32, 2, SHAPE(4, 5), NULL);
-    struct bp_tensor *bias = tensor_of(&f, BP_F32, 1, SHAPE(5), NULL), *big = tensor_of(&f, BP_F32, 4, SHAPE(6, 4, 7, 3), NULL);
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 4, SHAPE(1, 4, 5, 5), NULL),
+                     *w = tensor_of(&f, BP_F32, 4, SHAPE(6, 4, 3, 3), NULL);
+    struct bp_tensor *w2 = tensor_of(&f, BP_F32, 4, SHAPE(6, 2, 3, 3), NULL),
+                     *flat = tensor_of(&f, BP_F32, 2, SHAPE(4, 5), NULL);
+    struct bp_tensor *bias = tensor_of(&f, BP_F32, 1, SHAPE(5), NULL),
+                     *big = tensor_of(&f, BP_F32, 4, SHAPE(6, 4, 7, 3), NULL);
     struct bp_tensor *out = NULL;
     struct bp_conv_attrs a = bp_conv_defaults();
 
@@ -263,14 +274,17 @@ Test(bad_input, convolutions)
 Test(bad_input, calls_by_name)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *other = tensor_of(&f, BP_F32, 1, SHAPE(3), NULL);
+    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL),
+                     *other = tensor_of(&f, BP_F32, 1, SHAPE(3), NULL);
     struct bp_tensor *out[3] = {NULL, NULL, NULL}, *pair[] = {t, t};
-    struct bp_arg in[3] = {{&t, 1}, {&t, 1}, {&t, 1}}, twice[2] = {{pair, 2}, {&t, 1}}, nowhere[2] = {{NULL, 1}, {&t, 1}};
+    struct bp_arg in[3] = {{&t, 1}, {&t, 1}, {&t, 1}}, twice[2] = {{pair, 2}, {&t, 1}},
+                  nowhere[2] = {{NULL, 1}, {&t, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
     struct bp_call bad;
 
     FAILS(BP_ERR_INVALID, "call is NULL", bp_call_run(f.scope, NULL, out, 1, NULL));
-    FAILS(BP_ERR_INVALID, "2 outputs asked for, 1 declared", bp_call_run(f.scope, &call, out, 2, NULL));
+    FAILS(BP_ERR_INVALID, "2 outputs asked for, 1 declared",
+          bp_call_run(f.scope, &call, out, 2, NULL));
     FAILS(BP_ERR_INVALID, "output z is not optional", bp_call_run(f.scope, &call, out, 0, NULL));
     FAILS(BP_ERR_INVALID, "out is NULL", bp_call_run(f.scope, &call, NULL, 1, NULL));
     bad = call, bad.size = 0;
@@ -292,7 +306,8 @@ Test(bad_input, calls_by_name)
     bad = call, bad.kernel = "no_such_row";
     FAILS(BP_ERR_NOT_FOUND, "no_such_row", bp_call_run(f.scope, &bad, out, 1, NULL));
     out[0] = other;
-    FAILS(BP_ERR_INVALID, "output z is f32 [3], expected f32 [2]", bp_call_run(f.scope, &call, out, 1, NULL));
+    FAILS(BP_ERR_INVALID, "output z is f32 [3], expected f32 [2]",
+          bp_call_run(f.scope, &call, out, 1, NULL));
     out[0] = (struct bp_tensor *)(void *)stranger;
     FAILS(BP_ERR_INVALID, "expected NULL or a tensor", bp_call_run(f.scope, &call, out, 1, NULL));
     bp_tensor_destroy(t);
@@ -332,7 +347,8 @@ Test(bad_input, attributes_of_other_versions)
 Test(bad_input, outputs_that_overlap)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *head, *tail, *repeated;
+    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *head, *tail,
+                     *repeated;
     struct bp_arg in[2] = {{&head, 1}, {&head, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
 

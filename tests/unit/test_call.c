@@ -5,7 +5,8 @@
 Test(call, typed_calls_give_new_tensors)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
+                     *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
     struct bp_tensor *z, *s, *c;
     struct bp_sum_attrs sum = bp_sum_defaults();
     struct bp_cast_attrs cast = bp_cast_defaults();
@@ -29,7 +30,8 @@ Test(call, typed_calls_give_new_tensors)
 Test(call, by_name_or_alias_into_a_given_tensor)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *wide = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(0, 0, 0, 0, 0, 0));
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)),
+                     *wide = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(0, 0, 0, 0, 0, 0));
     struct bp_tensor *column;
     struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "elementwise_add", .in = in, .n_in = 2};
@@ -46,7 +48,8 @@ Test(call, by_name_or_alias_into_a_given_tensor)
 Test(call, in_place_where_the_row_allows_it)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *y = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 1, 1));
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)),
+                     *y = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 1, 1));
     struct bp_tensor *out = x;
     struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -92,8 +95,10 @@ Test(call, every_row_of_an_operator_can_be_asked_for)
 Test(call, prepared_runs_again_with_other_tensors)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(1, 2)), *b = tensor_of(&f, BP_F32, 2, SHAPE(2, 1), F32(3, 4));
-    struct bp_tensor *c = tensor_of(&f, BP_F32, 2, SHAPE(1, 1), NULL), *a2 = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(10, 10));
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(1, 2)),
+                     *b = tensor_of(&f, BP_F32, 2, SHAPE(2, 1), F32(3, 4));
+    struct bp_tensor *c = tensor_of(&f, BP_F32, 2, SHAPE(1, 1), NULL),
+                     *a2 = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(10, 10));
     struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
     struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2};
     struct bp_tensor_info info = {.size = sizeof info};
@@ -110,9 +115,11 @@ Test(call, prepared_runs_again_with_other_tensors)
     expect_bytes(&f, c, F32(70), 4);
     FAILS(BP_ERR_INVALID, "input 1 is f32 [1, 2], prepared for f32 [2, 1]",
           bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, a2}, 2, &c, 1, NULL));
-    FAILS(BP_ERR_INVALID, "1 inputs and 1 outputs given", bp_prepared_run(p, f.stream, &a, 1, &c, 1, NULL));
+    FAILS(BP_ERR_INVALID, "1 inputs and 1 outputs given",
+          bp_prepared_run(p, f.stream, &a, 1, &c, 1, NULL));
     FAILS(BP_ERR_INVALID, "output 0: expected a tensor",
-          bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2, (struct bp_tensor *[]){NULL}, 1, NULL));
+          bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2,
+                          (struct bp_tensor *[]){NULL}, 1, NULL));
     OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){a, b}, 2, &c, 1, &other));
     other.transpose_a = 1;
     FAILS(BP_ERR_INVALID, "transpose_a differs",
@@ -137,7 +144,8 @@ Test(call, unsupported_dtypes_say_why_each_row_was_passed_over)
 
     for (uint32_t i = 0; !call.kernel; i++) {
         OK(bp_device_kernel(f.device, i, &info));
-        if (!strcmp(info.op, "add") && !*info.reason && !(info.types[0] & BP_M(F64))) call.kernel = info.name;
+        if (!strcmp(info.op, "add") && !*info.reason && !(info.types[0] & BP_M(F64)))
+            call.kernel = info.name;
     }
     FAILS(BP_ERR_UNSUPPORTED, "does not take the dtypes", bp_call_run(f.scope, &call, &y, 1, NULL));
     cr_assert(strstr(bp_error_message(), call.kernel), "'%s' names the row", bp_error_message());
@@ -149,7 +157,8 @@ Test(call, unsupported_dtypes_say_why_each_row_was_passed_over)
 Test(call, conv_takes_an_optional_bias)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 4), F32(1, 2, 3, 4)), *w = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 2), F32(1, -1));
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 4), F32(1, 2, 3, 4)),
+                     *w = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 2), F32(1, -1));
     struct bp_tensor *bias = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(100)), *plain, *biased;
 
     OK(bp_op_conv(f.scope, x, w, NULL, NULL, &plain));

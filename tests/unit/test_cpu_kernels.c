@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_kernels.c: every row of the cpu plugin that this machine can run, against plain loops in double, in
- * all layouts, on one thread and on two. The conformance suite covers more shapes; this one needs no core. */
+/* test_cpu_kernels.c: every row of the cpu plugin that this machine can run, against plain loops
+ * in double, in all layouts, on one thread and on two. The conformance suite covers more shapes;
+ * this one needs no core. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-/* The rows of op, each with each of its dtypes, in each layout, at width 1 and 2. run says what the tensors are;
- * it returns whether the row took them. */
-static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int dtype, enum layout layout,
-                                                uint32_t width))
+/* The rows of op, each with each of its dtypes, in each layout, at width 1 and 2. run says what
+ * the tensors are; it returns whether the row took them. */
+static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int dtype,
+                                                enum layout layout, uint32_t width))
 {
     int rows = 0;
 
@@ -26,12 +27,12 @@ static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int
         rows++;
     }
     cr_assert(rows, "no row of %s", op);
-    kit_plugin->destroy(kit_self);
+    kit_unload();
 }
 
 /* Runs, checks, says whether the row took it. */
-static int run_check(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in, struct tensor *out,
-                     const void *attrs, uint32_t width, const char *what)
+static int run_check(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in,
+                     struct tensor *out, const void *attrs, uint32_t width, const char *what)
 {
     enum bp_status status = kit_run(row, in, n_in, out, attrs, width);
 
@@ -43,9 +44,11 @@ static int run_check(const struct bp_kernel *row, struct tensor *const *in, uint
 
 static int run_add(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
 {
-    static const int64_t shapes[][3][3] = { /* z, x, y */
-        {{3, 5, 7}, {3, 5, 7}, {3, 5, 7}}, {{3, 5, 7}, {3, 1, 7}, {1, 5, 1}}, {{40, 60, 70}, {40, 60, 70}, {1, 1, 70}},
-        {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, {{3, 0, 7}, {3, 0, 7}, {3, 1, 7}}, {{2, 3, 65}, {1, 1, 1}, {2, 3, 65}}};
+    static const int64_t shapes[][3][3] = {
+        /* z, x, y */
+        {{3, 5, 7}, {3, 5, 7}, {3, 5, 7}},        {{3, 5, 7}, {3, 1, 7}, {1, 5, 1}},
+        {{40, 60, 70}, {40, 60, 70}, {1, 1, 70}}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+        {{3, 0, 7}, {3, 0, 7}, {3, 1, 7}},        {{2, 3, 65}, {1, 1, 1}, {2, 3, 65}}};
 
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         struct tensor x, y, z;
@@ -80,7 +83,8 @@ Test(cpu_kernels, add)
     each_row("add", run_add);
 }
 
-static int64_t shape_without(const int64_t *shape, int rank, unsigned summed, int keep, int64_t *out)
+static int64_t shape_without(const int64_t *shape, int rank, unsigned summed, int keep,
+                             int64_t *out)
 {
     int to = 0;
 
@@ -91,7 +95,8 @@ static int64_t shape_without(const int64_t *shape, int rank, unsigned summed, in
 }
 
 /* Number in y of element n of x. */
-static int64_t summed_into(const struct tensor *x, const struct tensor *y, int64_t n, unsigned summed, int keep)
+static int64_t summed_into(const struct tensor *x, const struct tensor *y, int64_t n,
+                           unsigned summed, int keep)
 {
     int64_t at[6], to[6];
     int r = 0;
@@ -108,8 +113,9 @@ static const struct sum_case {
     unsigned summed; /* a bit for each axis */
     int keep;
 } sum_cases[] = {
-    {{2, 3, 4, 5}, 15, 0}, {{2, 3, 4, 5}, 5, 1}, {{2, 3, 70, 5}, 10, 0}, {{7, 1, 1, 3000}, 8, 0}, {{3000, 2, 1, 70}, 1, 1},
-    {{1, 3, 300, 300}, 14, 0}, {{2, 0, 3, 1}, 2, 0}, {{0, 2, 2, 2}, 2, 0}, {{1, 1, 1, 1}, 15, 1},
+    {{2, 3, 4, 5}, 15, 0},   {{2, 3, 4, 5}, 5, 1},     {{2, 3, 70, 5}, 10, 0},
+    {{7, 1, 1, 3000}, 8, 0}, {{3000, 2, 1, 70}, 1, 1}, {{1, 3, 300, 300}, 14, 0},
+    {{2, 0, 3, 1}, 2, 0},    {{0, 2, 2, 2}, 2, 0},     {{1, 1, 1, 1}, 15, 1},
 };
 
 static int run_sum(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
@@ -122,7 +128,8 @@ static int run_sum(const struct bp_kernel *row, int dtype, enum layout layout, u
         for (int a = 0; a < 4; a++)
             if (c->summed >> a & 1) axes[n_axes++] = a % 2 ? a : a - 4;
         tensor_init(&x, dtype, layout, 5, 4, c->shape);
-        tensor_init(&y, dtype, layout, 6, (int)shape_without(c->shape, 4, c->summed, c->keep, shape), shape);
+        tensor_init(&y, dtype, layout, 6,
+                    (int)shape_without(c->shape, 4, c->summed, c->keep, shape), shape);
         tensor_clear(&y);
         for (int64_t n = 0; n < x.view.count; n++) {
             int64_t to = summed_into(&x, &y, n, c->summed, c->keep);
@@ -154,10 +161,13 @@ static int run_sum_grad(const struct bp_kernel *row, int dtype, enum layout layo
             if (c->summed >> a & 1) axes[n_axes++] = a;
         tensor_init(&x, dtype, DENSE, 5, 4, c->shape);
         tensor_init(&dx, dtype, layout, 5, 4, c->shape);
-        tensor_init(&dy, dtype, layout, 6, (int)shape_without(c->shape, 4, c->summed, c->keep, shape), shape);
+        tensor_init(&dy, dtype, layout, 6,
+                    (int)shape_without(c->shape, 4, c->summed, c->keep, shape), shape);
         tensor_clear(&dx);
-        for (int64_t n = 0; n < x.view.count; n++) dx.value[n] = dy.value[summed_into(&x, &dy, n, c->summed, c->keep)];
-        struct bp_sum_grad_attrs attrs = {.size = sizeof attrs, .axes = {axes, n_axes}, .keep = c->keep};
+        for (int64_t n = 0; n < x.view.count; n++)
+            dx.value[n] = dy.value[summed_into(&x, &dy, n, c->summed, c->keep)];
+        struct bp_sum_grad_attrs attrs = {
+            .size = sizeof attrs, .axes = {axes, n_axes}, .keep = c->keep};
         run_check(row, (struct tensor *[]){&dy, &x}, 2, &dx, &attrs, width, "sum_grad");
         tensor_finish(&x);
         tensor_finish(&dy);
@@ -176,18 +186,20 @@ static const struct matmul_case {
     int64_t batch, m, k, n;
     int once, transpose_a, transpose_b;
 } matmul_cases[] = {
-    {2, 3, 4, 5, 0, 0, 0}, {3, 1, 7, 1, 1, 0, 1}, {1, 73, 129, 65, 0, 1, 0}, {2, 80, 70, 90, 1, 0, 1},
-    {1, 200, 40, 30, 0, 1, 1}, {2, 5, 0, 3, 0, 0, 0}, {0, 2, 3, 4, 0, 0, 0}, {9, 33, 40, 31, 0, 0, 0},
+    {2, 3, 4, 5, 0, 0, 0},    {3, 1, 7, 1, 1, 0, 1},     {1, 73, 129, 65, 0, 1, 0},
+    {2, 80, 70, 90, 1, 0, 1}, {1, 200, 40, 30, 0, 1, 1}, {2, 5, 0, 3, 0, 0, 0},
+    {0, 2, 3, 4, 0, 0, 0},    {9, 33, 40, 31, 0, 0, 0},
 };
 
-static void matmul_reference(const struct matmul_case *c, const struct tensor *a, const struct tensor *b,
-                             struct tensor *out)
+static void matmul_reference(const struct matmul_case *c, const struct tensor *a,
+                             const struct tensor *b, struct tensor *out)
 {
     for (int64_t n = 0; n < out->view.count; n++) {
         int64_t at[3];
         tensor_index(out, n, at);
         for (int64_t k = 0; k < c->k; k++) {
-            int64_t ia[3] = {c->once ? 0 : at[0], c->transpose_a ? k : at[1], c->transpose_a ? at[1] : k};
+            int64_t ia[3] = {c->once ? 0 : at[0], c->transpose_a ? k : at[1],
+                             c->transpose_a ? at[1] : k};
             int64_t ib[3] = {at[0], c->transpose_b ? at[2] : k, c->transpose_b ? k : at[2]};
             double complex term = a->value[tensor_number(a, ia)] * b->value[tensor_number(b, ib)];
             out->value[n] += term;
@@ -205,8 +217,11 @@ static int run_matmul(const struct bp_kernel *row, int dtype, enum layout layout
         struct tensor a, b, out;
         int64_t first = c->once ? 1 : c->batch;
 
-        tensor_init(&a, dtype, layout, 1, 3, (int64_t[]){first, c->transpose_a ? c->k : c->m, c->transpose_a ? c->m : c->k});
-        tensor_init(&b, dtype, DENSE, 2, 3, (int64_t[]){c->batch, c->transpose_b ? c->n : c->k, c->transpose_b ? c->k : c->n});
+        tensor_init(&a, dtype, layout, 1, 3,
+                    (int64_t[]){first, c->transpose_a ? c->k : c->m, c->transpose_a ? c->m : c->k});
+        tensor_init(
+            &b, dtype, DENSE, 2, 3,
+            (int64_t[]){c->batch, c->transpose_b ? c->n : c->k, c->transpose_b ? c->k : c->n});
         tensor_init(&out, dtype, layout, 3, 3, (int64_t[]){c->batch, c->m, c->n});
         tensor_clear(&out);
         matmul_reference(c, &a, &b, &out);
@@ -227,7 +242,8 @@ Test(cpu_kernels, matmul)
 /* softmax of x, or its gradient from y and dy: both per row along axis 1 of three. */
 static int run_softmax(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
 {
-    static const int64_t shapes[][3] = {{2, 5, 3}, {3, 1000, 1}, {1, 1, 1}, {4, 37, 70}, {2, 0, 3}, {1, 4, 5000}};
+    static const int64_t shapes[][3] = {{2, 5, 3},   {3, 1000, 1}, {1, 1, 1},
+                                        {4, 37, 70}, {2, 0, 3},    {1, 4, 5000}};
     bool grad = !strcmp(row->op, "softmax_grad");
     int ran = 0;
 
@@ -238,7 +254,8 @@ static int run_softmax(const struct bp_kernel *row, int dtype, enum layout layou
         tensor_init(&out, dtype, layout, 3, 3, shapes[s]);
         tensor_clear(&out);
         for (int64_t r = 0; r < shapes[s][0] * shapes[s][2] && out.view.count; r++) {
-            int64_t base = r / shapes[s][2] * shapes[s][1] * shapes[s][2] + r % shapes[s][2], step = shapes[s][2];
+            int64_t base = r / shapes[s][2] * shapes[s][1] * shapes[s][2] + r % shapes[s][2],
+                    step = shapes[s][2];
             long double sum = 0; /* else the reference's own rounding is larger than f64 kernels' */
             double weight = 0;
             for (int64_t i = 0; i < shapes[s][1]; i++) {
@@ -253,8 +270,8 @@ static int run_softmax(const struct bp_kernel *row, int dtype, enum layout layou
             }
         }
         struct bp_softmax_attrs attrs = {sizeof attrs, s % 2 ? 1 : -2};
-        ran += run_check(row, grad ? (struct tensor *[]){&x, &dy} : (struct tensor *[]){&x}, grad ? 2 : 1, &out,
-                         &attrs, width, row->op);
+        ran += run_check(row, grad ? (struct tensor *[]){&x, &dy} : (struct tensor *[]){&x},
+                         grad ? 2 : 1, &out, &attrs, width, row->op);
         tensor_finish(&x);
         tensor_finish(&dy);
         tensor_finish(&out);

@@ -55,7 +55,8 @@ static double loss(struct fixture *f, const struct bp_call *call, const double *
 }
 
 /* One input of the call, against differences in each of its elements. */
-static void check_input(struct fixture *f, const struct bp_call *call, size_t i, struct bp_tensor *dx, const double *c)
+static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
+                        struct bp_tensor *dx, const double *c)
 {
     struct bp_tensor *x = call->in[i].at[0];
     int64_t n = count_of(x);
@@ -74,7 +75,8 @@ static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
         values[i][k] = at;
         expected = (up - down) / (2 * h);
         cr_assert(fabs(got[k] - expected) <= tolerance * (1 + fabs(expected)),
-                  "%s: input %zu element %lld: got %.12g, expected %.12g", call->op, i, (long long)k, got[k], expected);
+                  "%s: input %zu element %lld: got %.12g, expected %.12g", call->op, i,
+                  (long long)k, got[k], expected);
     }
     OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
 }
@@ -105,10 +107,11 @@ static void check_rule(struct fixture *f, struct bp_call *call, unsigned which)
     bp_tensor_destroy(dy);
 }
 
-static void check_binary(struct fixture *f, const char *op, uint32_t ra, const int64_t *sa, uint32_t rb,
-                         const int64_t *sb, const void *attrs, unsigned which)
+static void check_binary(struct fixture *f, const char *op, uint32_t ra, const int64_t *sa,
+                         uint32_t rb, const int64_t *sb, const void *attrs, unsigned which)
 {
-    struct bp_tensor *a = tensor_of(f, BP_F64, ra, sa, NULL), *b = tensor_of(f, BP_F64, rb, sb, NULL);
+    struct bp_tensor *a = tensor_of(f, BP_F64, ra, sa, NULL),
+                     *b = tensor_of(f, BP_F64, rb, sb, NULL);
     struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
     struct bp_call call = {.size = sizeof call, .op = op, .in = in, .n_in = 2, .attrs = attrs};
 
@@ -117,7 +120,8 @@ static void check_binary(struct fixture *f, const char *op, uint32_t ra, const i
     bp_tensor_destroy(b);
 }
 
-static void check_unary(struct fixture *f, const char *op, uint32_t rank, const int64_t *shape, const void *attrs)
+static void check_unary(struct fixture *f, const char *op, uint32_t rank, const int64_t *shape,
+                        const void *attrs)
 {
     struct bp_tensor *a = tensor_of(f, BP_F64, rank, shape, NULL);
     struct bp_arg in[1] = {{&a, 1}};
@@ -152,7 +156,8 @@ Test(gradient, cast)
 Test(gradient, cast_to_integer_is_zero)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1.5, 2.5)), *y = NULL, *dx = (void *)1;
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1.5, 2.5)), *y = NULL,
+                     *dx = (void *)1;
     struct bp_cast_attrs attrs = bp_cast_defaults();
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "cast", .in = in, .n_in = 1, .attrs = &attrs};
@@ -187,7 +192,8 @@ Test(gradient, softmax_and_its_gradient)
     struct fixture f = fixture_init();
     struct bp_softmax_attrs attrs = bp_softmax_defaults();
     struct bp_softmax_grad_attrs grad = bp_softmax_grad_defaults();
-    struct bp_tensor *y = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(0.25, 0.75)), *dx = NULL, *both[2] = {NULL, NULL};
+    struct bp_tensor *y = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(0.25, 0.75)), *dx = NULL,
+                     *both[2] = {NULL, NULL};
     struct bp_arg in[2] = {{&y, 1}, {&y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "softmax_grad", .in = in, .n_in = 2};
 
@@ -214,8 +220,10 @@ Test(gradient, matmul)
         struct bp_matmul_attrs attrs = bp_matmul_defaults();
         attrs.transpose_a = i & 1;
         attrs.transpose_b = i >> 1;
-        check_binary(&f, "matmul", 2, i & 1 ? SHAPE(4, 2) : SHAPE(2, 4), 2, i >> 1 ? SHAPE(3, 4) : SHAPE(4, 3), &attrs, 3);
-        check_binary(&f, "matmul", 3, i & 1 ? SHAPE(3, 4, 2) : SHAPE(3, 2, 4), 2, i >> 1 ? SHAPE(3, 4) : SHAPE(4, 3), &attrs, 3);
+        check_binary(&f, "matmul", 2, i & 1 ? SHAPE(4, 2) : SHAPE(2, 4), 2,
+                     i >> 1 ? SHAPE(3, 4) : SHAPE(4, 3), &attrs, 3);
+        check_binary(&f, "matmul", 3, i & 1 ? SHAPE(3, 4, 2) : SHAPE(3, 2, 4), 2,
+                     i >> 1 ? SHAPE(3, 4) : SHAPE(4, 3), &attrs, 3);
         check_binary(&f, "matmul", 4, i & 1 ? SHAPE(2, 1, 4, 2) : SHAPE(2, 1, 2, 4), 3,
                      i >> 1 ? SHAPE(3, 3, 4) : SHAPE(3, 4, 3), &attrs, 3);
     }
@@ -240,7 +248,8 @@ static struct bp_conv_attrs conv_attrs(void)
 Test(gradient, conv)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(2, 4, 5, 4), NULL), *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(2, 4, 5, 4), NULL),
+                     *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
     struct bp_tensor *bias = tensor_of(&f, BP_F64, 1, SHAPE(2), NULL), *none = NULL;
     struct bp_arg in[3] = {{&x, 1}, {&w, 1}, {&bias, 1}};
     struct bp_conv_attrs attrs = conv_attrs();
@@ -260,11 +269,13 @@ Test(gradient, conv_gradients)
 {
     struct fixture f = fixture_init();
     struct bp_conv_attrs attrs = conv_attrs();
-    struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(1, 4, 4, 4), NULL), *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(1, 4, 4, 4), NULL),
+                     *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
     struct bp_tensor *y, *dy;
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_arg in[3] = {{&dy, 1}, {&w, 1}, {&x, 1}};
-    struct bp_call call = {.size = sizeof call, .op = "conv_grad_input", .in = in, .n_in = 3, .attrs = &attrs};
+    struct bp_call call = {
+        .size = sizeof call, .op = "conv_grad_input", .in = in, .n_in = 3, .attrs = &attrs};
 
     OK(bp_op_conv(f.scope, x, w, NULL, &attrs, &y));
     OK(bp_tensor_info(y, &info));
@@ -284,7 +295,8 @@ Test(gradient, conv_gradients)
 Test(gradient, bad_arguments)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *a = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1, 2)), *y = NULL, *dx[2] = {NULL, NULL}, *zero = NULL;
+    struct bp_tensor *a = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1, 2)), *y = NULL,
+                     *dx[2] = {NULL, NULL}, *zero = NULL;
     struct bp_tensor *wrong = tensor_of(&f, BP_F64, 1, SHAPE(3), NULL);
     struct bp_arg in[2] = {{&a, 1}, {&a, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -293,7 +305,8 @@ Test(gradient, bad_arguments)
     OK(bp_call_run(f.scope, &call, &y, 1, NULL));
     FAILS(BP_ERR_INVALID, "is NULL", bp_call_gradient(f.scope, &call, &y, &y, 1, NULL, dx, 2));
     FAILS(BP_ERR_INVALID, "room for 1", bp_call_gradient(f.scope, &call, &y, &y, 1, want, dx, 1));
-    FAILS(BP_ERR_INVALID, "every dy is NULL", bp_call_gradient(f.scope, &call, &y, &zero, 1, want, dx, 2));
+    FAILS(BP_ERR_INVALID, "every dy is NULL",
+          bp_call_gradient(f.scope, &call, &y, &zero, 1, want, dx, 2));
     FAILS(BP_ERR_INVALID, "dy[0] is f64 [3], expected f64 [2]",
           bp_call_gradient(f.scope, &call, &y, &wrong, 1, want, dx, 2));
     cr_assert_null(dx[0]);

@@ -36,7 +36,8 @@ Test(ops, attributes_fill_their_struct)
         if (!op->n_attr) continue;
         for (uint32_t a = 0; a < op->n_attr; a++) {
             cr_assert_eq(op->attr[a].offset, at, "%s.%s", op->name, op->attr[a].name);
-            at += op->attr[a].kind == BP_ATTR_DIMS ? sizeof(struct bp_dims) : 8u * op->attr[a].count;
+            at += op->attr[a].kind == BP_ATTR_DIMS ? sizeof(struct bp_dims)
+                                                   : 8u * op->attr[a].count;
         }
         cr_assert_eq(op->attrs_size, at, "%s", op->name);
         cr_assert_eq(*(const size_t *)op->defaults, at, "%s", op->name);
@@ -63,7 +64,8 @@ Test(ops, ports_have_variables_that_the_row_binds)
         const struct bp_opinfo *op = bp_opinfo_at(i);
         cr_assert(op->doc && *op->doc, "%s", op->name);
         cr_assert_geq(op->n_out, 1, "%s", op->name);
-        for (uint32_t p = 0; p < op->n_in; p++) cr_assert(op->types[op->in[p].var], "%s.%s", op->name, op->in[p].name);
+        for (uint32_t p = 0; p < op->n_in; p++)
+            cr_assert(op->types[op->in[p].var], "%s.%s", op->name, op->in[p].name);
         for (uint32_t p = 0; p < op->n_out; p++) {
             cr_assert(op->types[op->out[p].var], "%s.%s", op->name, op->out[p].name);
             cr_assert_lt(op->out[p].share, op->n_in, "%s.%s", op->name, op->out[p].name);

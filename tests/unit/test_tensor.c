@@ -61,7 +61,8 @@ Test(tensor, scalar_and_empty)
 Test(tensor, view_reads_and_writes_its_elements_only)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *t = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *transposed, *column;
+    struct bp_tensor *t = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *transposed,
+                     *column;
 
     OK(bp_tensor_view(t, 0, 2, SHAPE(3, 2), SHAPE(1, 3), &transposed));
     expect_bytes(&f, transposed, F32(1, 4, 2, 5, 3, 6), 24);
@@ -94,7 +95,8 @@ Test(tensor, copy_within_a_device)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *a = tensor_of(&f, BP_I32, 1, SHAPE(3), (const int32_t[]){7, 8, 9});
-    struct bp_tensor *b = tensor_of(&f, BP_I32, 1, SHAPE(3), NULL), *c = tensor_of(&f, BP_I32, 1, SHAPE(4), NULL);
+    struct bp_tensor *b = tensor_of(&f, BP_I32, 1, SHAPE(3), NULL),
+                     *c = tensor_of(&f, BP_I32, 1, SHAPE(4), NULL);
 
     OK(bp_tensor_copy(f.stream, b, a));
     OK(bp_tensor_copy(f.stream, b, b));
@@ -154,7 +156,9 @@ static void *counting_allocate(void *ctx, size_t size, size_t alignment)
     struct counting *c = ctx;
     void *memory;
 
-    if (posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment, size ? size : 1)) return NULL;
+    if (posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment,
+                       size ? size : 1))
+        return NULL;
     c->live++;
     c->calls++;
     return memory;
@@ -204,7 +208,8 @@ Test(core, log_goes_to_the_callback)
     struct bp_core *core;
 
     OK(bp_core_create(&options, &core));
-    cr_assert(strstr(text, "relative/path"), "a relative directory is refused with a warning, got '%s'", text);
+    cr_assert(strstr(text, "relative/path"),
+              "a relative directory is refused with a warning, got '%s'", text);
     bp_core_destroy(core);
 }
 

@@ -28,7 +28,8 @@ struct bp_arg {
 struct bp_call { /* parameters */
     size_t size;
     const char *op;
-    const struct bp_arg *in; /* one for each declared input; optional ones at the end may be left out */
+    const struct bp_arg
+        *in; /* one for each declared input; optional ones at the end may be left out */
     size_t n_in;
     const void *attrs;       /* the operator's attribute struct; NULL: all defaults */
     const char *kernel;      /* only this kernel row will do; NULL: the best */
@@ -40,15 +41,16 @@ struct bp_call { /* parameters */
  *
  * BP_ERR_INVALID: something about the arguments, the message says what was expected.
  * BP_ERR_UNSUPPORTED: the device has no kernel for it, the message says why each row was passed over. */
-BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call, struct bp_tensor **out,
-                                  size_t n_out, const uint8_t *want);
+BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
+                                  struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
 /* The gradients of one call. in and attrs as they were; out: its results; dy: their gradients (NULL:
  * zero). dx: one entry for each tensor of in, in order; an entry for which want is 1 is set to a new
  * tensor, or to NULL if the gradient is zero. BP_ERR_UNSUPPORTED: the operator has no gradient. */
 BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
-                                       struct bp_tensor *const *out, struct bp_tensor *const *dy, size_t n_out,
-                                       const uint8_t *want, struct bp_tensor **out_dx, size_t n_dx);
+                                       struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                                       size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
+                                       size_t n_dx);
 
 /* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. */
 struct bp_prepared;
@@ -62,13 +64,15 @@ BP_API void bp_prepared_destroy(struct bp_prepared *prepared);
 BP_API const char *bp_prepared_kernel(struct bp_prepared *prepared);
 
 /* What output index is to be: dtype, rank, shape (info of a tensor without data). */
-BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index, struct bp_tensor_info *out);
+BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
+                                         struct bp_tensor_info *out);
 
 /* Runs it on stream. in, out: tensors of the types it was prepared for, flat, in declared order; absent
  * ones NULL. attrs: NULL, or a struct that differs from the prepared one in RUN attributes only. */
 BP_API enum bp_status bp_prepared_run(struct bp_prepared *prepared, struct bp_stream *stream,
-                                      struct bp_tensor *const *in, size_t n_in, struct bp_tensor *const *out,
-                                      size_t n_out, const void *attrs);
+                                      struct bp_tensor *const *in, size_t n_in,
+                                      struct bp_tensor *const *out, size_t n_out,
+                                      const void *attrs);
 
 #ifdef __cplusplus
 }

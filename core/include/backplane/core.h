@@ -41,7 +41,8 @@ struct bp_core_options { /* parameters */
  * directory; each with its immediate sub-directories. BP_PLUGINS or options select by glob on the name.
  * BP_LOG=error|warn|info|debug sets what is logged (default warn). In a set-uid process the
  * environment is ignored. */
-BP_API enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_core **out_core);
+BP_API enum bp_status bp_core_create(const struct bp_core_options *options,
+                                     struct bp_core **out_core);
 BP_API void bp_core_destroy(struct bp_core *core);
 
 /* "0.1.0", the version of this library. */
@@ -58,7 +59,8 @@ enum bp_plugin_state {
 /* The steps from a manifest to a device, in order. X(NAME, word, what is done). */
 #define BP_PLUGIN_STEPS(X) \
     X(FILE, file, "the manifest and the library are there and can be read") \
-    X(MANIFEST, manifest, "the manifest is well formed and complete, and this machine is what it asks for") \
+    X(MANIFEST, manifest, \
+      "the manifest is well formed and complete, and this machine is what it asks for") \
     X(TRUST, trust, "nobody but root and the user can change the files, the hash is right") \
     X(OPEN, open, "the library is mapped with all that it needs, its constructors run") \
     X(ENTRY, entry, "it has the function bp_plugin_get, which answers with a table") \
@@ -78,11 +80,12 @@ struct bp_plugin_info { /* answer: set size before the call */
     const char *name, *kind, *version;
     const char *manifest; /* path, or "" for a plugin loaded by its path */
     const char *library;  /* path */
-    const char *reason;   /* why it is absent or broken: "file: what is wrong; expected ..., got ...; advice"; else "" */
+    const char *
+        reason; /* why it is absent or broken: "file: what is wrong; expected ..., got ...; advice"; else "" */
     int64_t priority;     /* among plugins of one kind the highest is taken */
     uint32_t state;       /* enum bp_plugin_state */
     uint32_t devices;     /* how many; 0 unless ready */
-    uint32_t step;        /* enum bp_plugin_step: the one that failed, or the last one that was begun */
+    uint32_t step; /* enum bp_plugin_step: the one that failed, or the last one that was begun */
     uint32_t zero;        /* 0 */
 };
 
@@ -90,7 +93,8 @@ struct bp_plugin_info { /* answer: set size before the call */
 BP_API uint32_t bp_core_plugins(struct bp_core *core);
 
 /* Fills out for plugin index. Strings live as long as the core. */
-BP_API enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_plugin_info *out);
+BP_API enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index,
+                                     struct bp_plugin_info *out);
 
 /* Loads plugin index, if it is not loaded yet: afterwards its state is not unprobed.
  * BP_ERR_ABSENT, BP_ERR_PLUGIN: as its state says, with its reason as the message. */
@@ -98,7 +102,8 @@ BP_API enum bp_status bp_core_load(struct bp_core *core, uint32_t index);
 
 /* Loads a plugin by the absolute path of its library, without a manifest; answers as bp_core_load.
  * Its index is the last one; a path loaded before keeps its index. */
-BP_API enum bp_status bp_core_load_path(struct bp_core *core, const char *path, uint32_t *out_index);
+BP_API enum bp_status bp_core_load_path(struct bp_core *core, const char *path,
+                                        uint32_t *out_index);
 
 #ifdef __cplusplus
 }

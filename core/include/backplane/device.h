@@ -18,7 +18,8 @@ struct bp_device;
  *
  * BP_ERR_NOT_FOUND: no plugin of this kind, or no such index; the message lists the kinds there are.
  * BP_ERR_ABSENT, BP_ERR_PLUGIN: there is one, and the message says why it cannot be used. */
-BP_API enum bp_status bp_device_create(struct bp_core *core, const char *name, struct bp_device **out_device);
+BP_API enum bp_status bp_device_create(struct bp_core *core, const char *name,
+                                       struct bp_device **out_device);
 
 /* Opens device number device of plugin index: for tools that test one plugin. */
 BP_API enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32_t device,
@@ -29,7 +30,8 @@ BP_API void bp_device_destroy(struct bp_device *device);
 BP_API const char *bp_device_name(struct bp_device *device);
 
 /* Set out->size before the call. */
-BP_API enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_properties *out);
+BP_API enum bp_status bp_device_properties(struct bp_device *device,
+                                           struct bp_device_properties *out);
 
 /* Waits for all work on all streams of the device. A failure of that work is returned. */
 BP_API enum bp_status bp_device_synchronize(struct bp_device *device);
@@ -63,7 +65,8 @@ struct bp_kernel_info { /* answer: set size before the call */
     const char *reason; /* why this machine cannot run it, or "" */
 };
 BP_API uint32_t bp_device_kernels(struct bp_device *device);
-BP_API enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index, struct bp_kernel_info *out);
+BP_API enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
+                                       struct bp_kernel_info *out);
 
 #ifdef __cplusplus
 }

@@ -48,14 +48,15 @@ BP_API enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_
 /* Copies all elements between host memory, dense in row-major order, and the tensor, in stream order.
  * size: bytes of the host memory, equal to info.bytes. The host memory has been read, or written, when
  * the call returns. stream: one of the tensor's device. */
-BP_API enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tensor, const void *host,
-                                      uint64_t size);
+BP_API enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tensor,
+                                      const void *host, uint64_t size);
 BP_API enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
                                      uint64_t size);
 
 /* Copies src to dst, of equal dtype and shape, contiguous both. stream is one of dst's device; src may
  * lie on another, of any kind: then its pending work is waited for, and host memory is between. */
-BP_API enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst, struct bp_tensor *src);
+BP_API enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
+                                     struct bp_tensor *src);
 
 #ifdef __cplusplus
 }

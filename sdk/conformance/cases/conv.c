@@ -12,8 +12,14 @@ struct geometry {
     int64_t stride[3], dilation[3], pad[6], groups;
     bool quick;
 };
-#define ONES {1, 1, 1}
-#define NO_PAD {0, 0, 0, 0, 0, 0}
+#define ONES \
+    { \
+        1, 1, 1 \
+    }
+#define NO_PAD \
+    { \
+        0, 0, 0, 0, 0, 0 \
+    }
 static const struct geometry geometries[] = {
     {"1d", "2x3x17", "4x3x3", ONES, ONES, NO_PAD, 1, true},
     {"1d.pad", "2x3x16", "4x3x5", ONES, ONES, {2, 0, 0, 1, 0, 0}, 1, false},
@@ -43,7 +49,9 @@ static const struct geometry geometries[] = {
     {"3d.all", "2x4x7x8x9", "6x2x2x3x3", {1, 2, 3}, {2, 1, 1}, {1, 0, 2, 0, 1, 1}, 2, true},
     {"3d.depthwise", "1x3x6x5x5", "3x1x3x3x3", {2, 1, 1}, ONES, {1, 1, 1, 1, 1, 1}, 3, false},
 };
-enum { N_GEOMETRIES = sizeof geometries / sizeof *geometries };
+enum {
+    N_GEOMETRIES = sizeof geometries / sizeof *geometries
+};
 
 static void parse(const char *text, int64_t *at)
 {
@@ -71,7 +79,8 @@ static const char *result_of(const struct geometry *g, char *text, size_t size)
     return text;
 }
 
-static struct kernel_case *conv_begin(const struct case_maker *maker, const struct geometry *g, const char *shapes)
+static struct kernel_case *conv_begin(const struct case_maker *maker, const struct geometry *g,
+                                      const char *shapes)
 {
     struct kernel_case *made = case_begin(maker, shapes);
 
@@ -128,7 +137,8 @@ void cases_conv_grad_input(struct case_maker *maker)
 
     for (int i = 0; i < N_GEOMETRIES; i++) {
         const struct geometry *g = &geometries[i];
-        snprintf(shapes, sizeof shapes, "%s+%s+%s", result_of(g, result, sizeof result), g->w, g->x);
+        snprintf(shapes, sizeof shapes, "%s+%s+%s", result_of(g, result, sizeof result), g->w,
+                 g->x);
         made = conv_begin(maker, g, shapes);
         made->in[2].data = DATA_UNREAD;
         if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
@@ -146,7 +156,8 @@ void cases_conv_grad_weight(struct case_maker *maker)
 
     for (int i = 0; i < N_GEOMETRIES; i++) {
         const struct geometry *g = &geometries[i];
-        snprintf(shapes, sizeof shapes, "%s+%s+%s", result_of(g, result, sizeof result), g->x, g->w);
+        snprintf(shapes, sizeof shapes, "%s+%s+%s", result_of(g, result, sizeof result), g->x,
+                 g->w);
         made = conv_begin(maker, g, shapes);
         made->in[2].data = DATA_UNREAD;
         if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);

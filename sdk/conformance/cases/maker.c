@@ -78,7 +78,8 @@ static void append_shape(char *text, const struct kernel_input *in)
 {
     if (!in->present) append(text, "-");
     else if (!in->rank) append(text, "scalar");
-    for (int i = 0; i < in->rank; i++) append(text, "%s%lld", i ? "x" : "", (long long)in->shape[i]);
+    for (int i = 0; i < in->rank; i++)
+        append(text, "%s%lld", i ? "x" : "", (long long)in->shape[i]);
 }
 
 void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
@@ -87,7 +88,8 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
     size_t used;
 
     append(made->id, "kernel/%s/%s", maker->op->name, num_type(maker->dtype[0])->name);
-    if (maker->dtype[1] != maker->dtype[0]) append(made->id, "-%s", num_type(maker->dtype[1])->name);
+    if (maker->dtype[1] != maker->dtype[0])
+        append(made->id, "-%s", num_type(maker->dtype[1])->name);
     append(made->id, "/");
     used = strlen(made->id);
     va_start(args, variant);
@@ -124,23 +126,29 @@ static struct kernel_case *copy_of(const struct kernel_case *made)
     if (!copy) abort();
     *copy = *made;
     /* The only attribute that points: into the case itself. */
-    if (!strcmp(copy->op->name, "sum") && copy->attrs.sum.axes.n) copy->attrs.sum.axes.at = copy->dims;
-    if (!strcmp(copy->op->name, "sum_grad") && copy->attrs.sum_grad.axes.n) copy->attrs.sum_grad.axes.at = copy->dims;
+    if (!strcmp(copy->op->name, "sum") && copy->attrs.sum.axes.n)
+        copy->attrs.sum.axes.at = copy->dims;
+    if (!strcmp(copy->op->name, "sum_grad") && copy->attrs.sum_grad.axes.n)
+        copy->attrs.sum_grad.axes.at = copy->dims;
     return copy;
 }
 
-void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant, bool share)
+void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
+                  bool share)
 {
     static const struct {
         enum layout layout;
         const char *name;
-    } layouts[] = {{LAYOUT_OFFSET, "offset"}, {LAYOUT_PERMUTED, "permuted"}, {LAYOUT_GAPS, "gaps"},
+    } layouts[] = {{LAYOUT_OFFSET, "offset"},
+                   {LAYOUT_PERMUTED, "permuted"},
+                   {LAYOUT_GAPS, "gaps"},
                    {LAYOUT_REPEAT, "repeat"}};
     struct kernel_case *copy;
 
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
         for (int i = 0; i < made->n_in; i++) {
-            /* Rows that take contiguous tensors only are shown one that is not: it must be refused. */
+            /* Rows that take contiguous tensors only are shown one that is not: it must be
+             * refused. */
             bool contiguous_only = !(maker->row_flags & BP_KERNEL_STRIDED);
             if (!made->in[i].present || !made->in[i].rank) continue;
             if (layouts[l].layout == LAYOUT_PERMUTED && made->in[i].rank < 2) continue;

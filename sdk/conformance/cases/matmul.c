@@ -48,7 +48,8 @@ static const struct {
     {"blocks", "129x130+130x131", 0, 0, false},
 };
 
-static void product_data(const struct case_maker *maker, const char *shapes, enum data data, const char *what)
+static void product_data(const struct case_maker *maker, const char *shapes, enum data data,
+                         const char *what)
 {
     struct kernel_case *made = case_begin(maker, shapes);
 
@@ -68,7 +69,8 @@ void cases_matmul(struct case_maker *maker)
     }
     for (int t = 0; t < 4; t++) {
         static const char *const name[] = {"nn", "nt", "tn", "tt"};
-        static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5", "3x17x9+3x5x17"};
+        static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5",
+                                             "3x17x9+3x5x17"};
         struct kernel_case *made = case_begin(maker, shapes[t]);
         made->attrs.matmul.transpose_a = t >> 1;
         made->attrs.matmul.transpose_b = t & 1;
@@ -78,5 +80,6 @@ void cases_matmul(struct case_maker *maker)
     product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
     if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");
     /* What a product of complex infinities is, is left open by the languages that define it. */
-    else if (!case_is_complex(maker)) product_data(maker, "17x19+19x5", DATA_NONFINITE, "nonfinite");
+    else if (!case_is_complex(maker))
+        product_data(maker, "17x19+19x5", DATA_NONFINITE, "nonfinite");
 }

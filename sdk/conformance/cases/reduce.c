@@ -46,7 +46,9 @@ static const struct {
     {"4099x3", 1, {0}, false},
     {"257x255", 0, {0}, false},
 };
-enum { N_SUMS = sizeof sums / sizeof *sums };
+enum {
+    N_SUMS = sizeof sums / sizeof *sums
+};
 
 /* "axes0_2" or "all"; keep adds ".keep". A negative axis is written n1. */
 static const char *axes_name(const struct bp_dims *axes, bool keep, char *text, size_t size)
@@ -54,14 +56,15 @@ static const char *axes_name(const struct bp_dims *axes, bool keep, char *text, 
     int used = snprintf(text, size, axes->n ? "axes" : "all");
 
     for (int64_t i = 0; i < axes->n; i++)
-        used += snprintf(text + used, size - (size_t)used, "%s%s%lld", i ? "_" : "", axes->at[i] < 0 ? "n" : "",
+        used += snprintf(text + used, size - (size_t)used, "%s%s%lld", i ? "_" : "",
+                         axes->at[i] < 0 ? "n" : "",
                          (long long)(axes->at[i] < 0 ? -axes->at[i] : axes->at[i]));
     if (keep) snprintf(text + used, size - (size_t)used, ".keep");
     return text;
 }
 
-static struct kernel_case *sum_begin(const struct case_maker *maker, const char *shape, int n, const int64_t *axes,
-                                     bool keep)
+static struct kernel_case *sum_begin(const struct case_maker *maker, const char *shape, int n,
+                                     const int64_t *axes, bool keep)
 {
     struct kernel_case *made = case_begin(maker, shape);
 
@@ -71,8 +74,8 @@ static struct kernel_case *sum_begin(const struct case_maker *maker, const char 
     return made;
 }
 
-static void sum_data(const struct case_maker *maker, const char *shape, int64_t axis, enum data data,
-                     const char *what)
+static void sum_data(const struct case_maker *maker, const char *shape, int64_t axis,
+                     enum data data, const char *what)
 {
     struct kernel_case *made = sum_begin(maker, shape, 1, &axis, false);
 
@@ -87,13 +90,15 @@ void cases_reduce(struct case_maker *maker)
 
     for (int i = 0; i < N_SUMS; i++)
         for (int keep = 0; keep < 2; keep++) {
-            struct kernel_case *made = sum_begin(maker, sums[i].shape, sums[i].n, sums[i].axes, keep);
+            struct kernel_case *made = sum_begin(maker, sums[i].shape, sums[i].n, sums[i].axes,
+                                                 keep);
             made->quick = sums[i].quick && !keep;
             case_end(maker, made, "%s", axes_name(&made->attrs.sum.axes, keep, name, sizeof name));
         }
     for (int64_t axis = 0; axis < 3; axis++) {
         struct kernel_case *made = sum_begin(maker, "5x6x7", 1, &axis, false);
-        case_layouts(maker, made, axes_name(&made->attrs.sum.axes, false, name, sizeof name), false);
+        case_layouts(maker, made, axes_name(&made->attrs.sum.axes, false, name, sizeof name),
+                     false);
     }
     sum_data(maker, "3x1031", 1, DATA_EXACT, "exact");
     sum_data(maker, "1031x3", 0, DATA_EXACT, "exact");

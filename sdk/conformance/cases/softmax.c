@@ -10,15 +10,25 @@ static const struct {
     int axis;
     bool quick;
 } lines[] = {
-    {"0x5", 1, true},     {"5x0", 0, false},    {"5x0", 1, false},   {"1", 0, true},        {"17", 0, true},
-    {"7", -1, false},     {"15", 0, false},     {"16", 0, false},    {"31", 0, false},      {"33", 0, false},
-    {"3x63", 1, false},   {"3x64", 1, false},   {"3x65", 1, true},   {"5x7", 0, true},      {"5x7", 1, true},
-    {"5x7", -2, false},   {"65x3", 0, false},   {"1x7", 0, false},   {"7x1", 1, false},     {"3x4x5", 0, true},
-    {"3x4x5", 1, true},   {"3x4x5", 2, false},  {"2x3x2x3x5", 2, true}, {"2x3x2x3x5", 4, false},
-    {"2x3x2x3x5", 0, false}, {"1x2x1x2x2x2x1x3", 3, false}, {"1031x3", 0, false}, {"1x4096", 1, true},
-    {"257x129", 1, false}, {"129x257", 0, false},
+    {"0x5", 1, true},        {"5x0", 0, false},
+    {"5x0", 1, false},       {"1", 0, true},
+    {"17", 0, true},         {"7", -1, false},
+    {"15", 0, false},        {"16", 0, false},
+    {"31", 0, false},        {"33", 0, false},
+    {"3x63", 1, false},      {"3x64", 1, false},
+    {"3x65", 1, true},       {"5x7", 0, true},
+    {"5x7", 1, true},        {"5x7", -2, false},
+    {"65x3", 0, false},      {"1x7", 0, false},
+    {"7x1", 1, false},       {"3x4x5", 0, true},
+    {"3x4x5", 1, true},      {"3x4x5", 2, false},
+    {"2x3x2x3x5", 2, true},  {"2x3x2x3x5", 4, false},
+    {"2x3x2x3x5", 0, false}, {"1x2x1x2x2x2x1x3", 3, false},
+    {"1031x3", 0, false},    {"1x4096", 1, true},
+    {"257x129", 1, false},   {"129x257", 0, false},
 };
-enum { N_LINES = sizeof lines / sizeof *lines };
+enum {
+    N_LINES = sizeof lines / sizeof *lines
+};
 
 /* "axis1", "axisn2" for -2. */
 static const char *axis_name(int axis, char *text, size_t size)
@@ -27,8 +37,8 @@ static const char *axis_name(int axis, char *text, size_t size)
     return text;
 }
 
-static void softmax_data(const struct case_maker *maker, const char *shapes, enum data data, int axis,
-                         const char *what)
+static void softmax_data(const struct case_maker *maker, const char *shapes, enum data data,
+                         int axis, const char *what)
 {
     struct kernel_case *made = case_begin(maker, shapes);
 

@@ -44,7 +44,8 @@ void ref_array_decode(struct ref_array *array, const void *data)
     const char *at = data;
 
     if (array->u)
-        for (int64_t i = 0; i < array->count; i++) array->u[i] = num_get_int(type, at + i * type->size);
+        for (int64_t i = 0; i < array->count; i++)
+            array->u[i] = num_get_int(type, at + i * type->size);
     else
         for (int64_t i = 0; i < array->count * type->parts; i++)
             array->v[i] = num_get_float(type, at + i * (type->size / (uint32_t)type->parts));
@@ -56,7 +57,8 @@ void ref_array_encode(const struct ref_array *array, void *data)
     char *at = data;
 
     if (array->u)
-        for (int64_t i = 0; i < array->count; i++) num_set_int(type, at + i * type->size, array->u[i]);
+        for (int64_t i = 0; i < array->count; i++)
+            num_set_int(type, at + i * type->size, array->u[i]);
     else
         for (int64_t i = 0; i < array->count * type->parts; i++)
             num_set_float(type, at + i * (type->size / (uint32_t)type->parts), array->v[i]);
@@ -81,9 +83,10 @@ int64_t ref_index(const struct ref_array *array, int rank, const int64_t *at)
     return index;
 }
 
-/* A term that passes through n roundings is off by at most n u of itself, to first order (Higham 2002,
- * sections 3.1 and 4.2). Over random data roundings are independent of mean zero, and 6 sqrt(n) u is not
- * passed but with probability below 2 exp(-6 * 6 / 2) < 4e-8 (Higham and Mary 2019, theorem 2.4). */
+/* A term that passes through n roundings is off by at most n u of itself, to first order (Higham
+ * 2002, sections 3.1 and 4.2). Over random data roundings are independent of mean zero, and 6
+ * sqrt(n) u is not passed but with probability below 2 exp(-6 * 6 / 2) < 4e-8 (Higham and Mary
+ * 2019, theorem 2.4). */
 long double ref_growth(int64_t n)
 {
     long double exact = n > 0 ? (long double)n : 0, random = 6 * sqrtl(exact);

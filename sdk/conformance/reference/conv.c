@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: convolution and its gradients. All three are one set of products x w -> y, of which two are
- * given and the third is added up. */
+/* conv.c: convolution and its gradients. All three are one set of products x w -> y, of which
+ * two are given and the third is added up. */
 #include "reference.h"
 #include <math.h>
 
@@ -13,8 +13,8 @@ struct geometry {
 static struct geometry geometry_of(const struct ref_array *x, const struct ref_array *w,
                                    const struct bp_conv_attrs *a)
 {
-    struct geometry g = {x->shape[0], x->shape[1], w->shape[0], a->groups, {1, 1, 1}, {1, 1, 1},
-                         {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+    struct geometry g = {x->shape[0], x->shape[1], w->shape[0], a->groups, {1, 1, 1},
+                         {1, 1, 1},   {1, 1, 1},   {1, 1, 1},   {1, 1, 1}, {0, 0, 0}};
 
     for (int i = 0; i < x->rank - 2; i++) {
         g.in[i] = x->shape[i + 2];
@@ -22,7 +22,9 @@ static struct geometry geometry_of(const struct ref_array *x, const struct ref_a
         g.stride[i] = a->stride[i];
         g.dilation[i] = a->dilation[i];
         g.before[i] = a->pad[i];
-        g.out[i] = (g.in[i] + a->pad[i] + a->pad[i + 3] - g.dilation[i] * (g.window[i] - 1) - 1) / g.stride[i] + 1;
+        g.out[i] = (g.in[i] + a->pad[i] + a->pad[i + 3] - g.dilation[i] * (g.window[i] - 1) - 1) /
+                       g.stride[i] +
+                   1;
     }
     return g;
 }
@@ -31,8 +33,8 @@ static struct geometry geometry_of(const struct ref_array *x, const struct ref_a
 typedef void product_fn(void *ctx, int64_t x, int64_t w, int64_t y);
 
 /* The products of one output element and one channel of the window. */
-static void window(const struct geometry *g, const int64_t *o, int64_t x, int64_t w, int64_t y, product_fn *each,
-                   void *ctx)
+static void window(const struct geometry *g, const int64_t *o, int64_t x, int64_t w, int64_t y,
+                   product_fn *each, void *ctx)
 {
     int64_t k[3] = {0}, n = g->window[0] * g->window[1] * g->window[2];
 
@@ -50,7 +52,8 @@ static void window(const struct geometry *g, const int64_t *o, int64_t x, int64_
 
 static void products(const struct geometry *g, product_fn *each, void *ctx)
 {
-    int64_t in_size = g->in[0] * g->in[1] * g->in[2], w_size = g->window[0] * g->window[1] * g->window[2];
+    int64_t in_size = g->in[0] * g->in[1] * g->in[2],
+            w_size = g->window[0] * g->window[1] * g->window[2];
     int64_t out_size = g->out[0] * g->out[1] * g->out[2], in_group = g->channels / g->groups;
 
     for (int64_t n = 0; n < g->batch; n++)
@@ -58,8 +61,9 @@ static void products(const struct geometry *g, product_fn *each, void *ctx)
             int64_t first = m / (g->filters / g->groups) * in_group, o[3] = {0};
             for (int64_t i = 0; i < out_size; i++, ref_next(3, g->out, o))
                 for (int64_t c = 0; c < in_group; c++)
-                    window(g, o, (n * g->channels + first + c) * in_size, (m * in_group + c) * w_size,
-                           (n * g->filters + m) * out_size + i, each, ctx);
+                    window(g, o, (n * g->channels + first + c) * in_size,
+                           (m * in_group + c) * w_size, (n * g->filters + m) * out_size + i, each,
+                           ctx);
         }
 }
 
@@ -103,7 +107,8 @@ static void add_up(const struct geometry *g, product_fn *each, struct sum *s)
     ref_array_init(&terms, BP_I64, s->out->rank, s->out->shape);
     s->terms = (int64_t *)terms.u;
     products(g, each, s);
-    for (int64_t i = 0; i < s->out->count; i++) s->out->bound[i] *= ref_growth(s->terms[i] + s->bias - 1);
+    for (int64_t i = 0; i < s->out->count; i++)
+        s->out->bound[i] *= ref_growth(s->terms[i] + s->bias - 1);
     ref_array_finish(&terms);
 }
 
@@ -126,7 +131,8 @@ void ref_conv(const struct ref_array *in, const void *attrs, struct ref_array *o
 
 /* The attributes of the gradients are those of the forward, member for member. */
 _Static_assert(sizeof(struct bp_conv_grad_input_attrs) == sizeof(struct bp_conv_attrs) &&
-               sizeof(struct bp_conv_grad_weight_attrs) == sizeof(struct bp_conv_attrs), "one layout");
+                   sizeof(struct bp_conv_grad_weight_attrs) == sizeof(struct bp_conv_attrs),
+               "one layout");
 
 void ref_conv_grad_input(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {

@@ -39,7 +39,8 @@ static uint64_t float_to_int(const struct num_type *to, long double x)
 {
     int bits = 8 * (int)to->size;
     long double low = to->class == NUM_SIGNED ? -ldexpl(1, bits - 1) : 0;
-    long double high = ldexpl(1, to->class == NUM_SIGNED ? bits - 1 : bits); /* the first one too large */
+    long double high = ldexpl(1, to->class == NUM_SIGNED ? bits - 1
+                                                         : bits); /* the first one too large */
 
     if (isnan(x)) return 0;
     x = truncl(x);

@@ -11,7 +11,8 @@ struct side {
 
 static struct side side_of(const struct ref_array *array, bool column, bool transpose)
 {
-    struct side side = {.batch = {.rank = array->rank > 2 ? array->rank - 2 : 0}, .row_step = 1, .column_step = 1};
+    struct side side = {
+        .batch = {.rank = array->rank > 2 ? array->rank - 2 : 0}, .row_step = 1, .column_step = 1};
     int last = array->rank - 1;
 
     for (int i = 0; i < side.batch.rank; i++) side.batch.shape[i] = array->shape[i];
@@ -26,13 +27,15 @@ static struct side side_of(const struct ref_array *array, bool column, bool tran
     return side;
 }
 
-static int result_shape(const struct ref_array *in, const struct side *a, const struct side *b, int64_t *shape)
+static int result_shape(const struct ref_array *in, const struct side *a, const struct side *b,
+                        int64_t *shape)
 {
     int batch = a->batch.rank > b->batch.rank ? a->batch.rank : b->batch.rank, rank = batch;
 
     for (int i = 0; i < batch; i++) {
         int in_a = i - (batch - a->batch.rank), in_b = i - (batch - b->batch.rank);
-        int64_t extent_a = in_a < 0 ? 1 : a->batch.shape[in_a], extent_b = in_b < 0 ? 1 : b->batch.shape[in_b];
+        int64_t extent_a = in_a < 0 ? 1 : a->batch.shape[in_a],
+                extent_b = in_b < 0 ? 1 : b->batch.shape[in_b];
         shape[i] = extent_a == 1 ? extent_b : extent_a;
     }
     if (in[0].rank > 1) shape[rank++] = a->rows;
@@ -41,7 +44,8 @@ static int result_shape(const struct ref_array *in, const struct side *a, const 
 }
 
 /* Adds the product of elements x of a and y of b to element i of out. */
-static void add_product(const struct ref_array *in, int64_t x, int64_t y, struct ref_array *out, int64_t i)
+static void add_product(const struct ref_array *in, int64_t x, int64_t y, struct ref_array *out,
+                        int64_t i)
 {
     if (out->u) {
         out->u[i] += in[0].u[x] * in[1].u[y];
@@ -61,7 +65,8 @@ static void add_product(const struct ref_array *in, int64_t x, int64_t y, struct
 void ref_matmul(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_matmul_attrs *matmul = attrs;
-    struct side a = side_of(&in[0], false, matmul->transpose_a), b = side_of(&in[1], true, matmul->transpose_b);
+    struct side a = side_of(&in[0], false, matmul->transpose_a),
+                b = side_of(&in[1], true, matmul->transpose_b);
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, inner = a.columns;
     int rank = result_shape(in, &a, &b, shape), batch = rank - (in[0].rank > 1) - (in[1].rank > 1);
     int64_t matrix = a.rows * b.columns;
@@ -75,7 +80,8 @@ void ref_matmul(const struct ref_array *in, const void *attrs, struct ref_array 
             for (int64_t c = 0; c < b.columns; c++)
                 for (int64_t k = 0; k < inner; k++)
                     add_product(in, from_a + r * a.row_step + k * a.column_step,
-                                from_b + k * b.row_step + c * b.column_step, out, n * matrix + r * b.columns + c);
+                                from_b + k * b.row_step + c * b.column_step, out,
+                                n * matrix + r * b.columns + c);
     }
     /* n products take n roundings and n - 1 additions as many more, but of each term at most n. */
     if (out->v)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.h: what each operator means, computed slowly, exactly where that is possible, and apart from
- * core, plugins and kernels. A reference finds the shape of its result too.
+/* reference.h: what each operator means, computed slowly, exactly where that is possible, and
+ * apart from core, plugins and kernels. A reference finds the shape of its result too.
  *
- * Integers are exact, modulo 2 to the width. Floats are computed in long double (64 digits or more),
- * and each result comes with a bound of what a sound computation may miss it by: docs/accuracy.md. */
+ * Integers are exact, modulo 2 to the width. Floats are computed in long double (64 digits or
+ * more), and each result comes with a bound of what a sound computation may miss it by:
+ * docs/accuracy.md. */
 #ifndef BP_CONFORM_REFERENCE_H
 #define BP_CONFORM_REFERENCE_H
 
 #include "../number.h"
 #include <backplane/attrs.h>
 
-enum { REF_RANK = 8 };
+enum {
+    REF_RANK = 8
+};
 
 /* Dense, row-major. Integers and bools are in u, floats in v: parts of them an element. */
 struct ref_array {
@@ -21,8 +24,9 @@ struct ref_array {
     uint64_t *u;
     long double *v;
 
-    /* Of results that are floats, for each number of v, in units of the unit roundoff of the type in
-     * which sums are made: the error of a computation besides that of its last roundings. */
+    /* Of results that are floats, for each number of v, in units of the unit roundoff of the
+     * type in which sums are made: the error of a computation besides that of its last
+     * roundings. */
     long double *bound;
     bool exact; /* v has not been rounded, so that a tie is a tie */
     bool flush; /* results below the smallest normal number of the computing type may be 0 */
@@ -48,12 +52,13 @@ static inline int ref_axis(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* By how many unit roundoffs a sum may be off, relative to the sum of the magnitudes of its terms, if
- * each term passes through at most n roundings. 0 below 1. The last rounding of a result is not counted:
- * it is in the ulp of the operator's row. */
+/* By how many unit roundoffs a sum may be off, relative to the sum of the magnitudes of its
+ * terms, if each term passes through at most n roundings. 0 below 1. The last rounding of a
+ * result is not counted: it is in the ulp of the operator's row. */
 long double ref_growth(int64_t n);
 
-/* out: made by the reference, one for each output of the operator. in: absent ones have type NULL. */
+/* out: made by the reference, one for each output of the operator. in: absent ones have type
+ * NULL. */
 typedef void ref_fn(const struct ref_array *in, const void *attrs, struct ref_array *out);
 
 /* ref_add, ref_cast, ...: a row without one does not link. */

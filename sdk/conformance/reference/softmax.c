@@ -18,10 +18,11 @@ static struct around around(const struct ref_array *x, int64_t axis)
     return a;
 }
 
-/* The error of exp(x - max) is that of the rounded difference, |x - max| u relative, and that of exp,
- * which the row's ulp holds; the sum adds its growth, and the error of its terms weighted by them
- * (Blanchard, Higham and Higham 2021). */
-static void softmax_line(const long double *x, int64_t length, int64_t step, long double *y, long double *bound)
+/* The error of exp(x - max) is that of the rounded difference, |x - max| u relative, and that of
+ * exp, which the row's ulp holds; the sum adds its growth, and the error of its terms weighted
+ * by them (Blanchard, Higham and Higham 2021). */
+static void softmax_line(const long double *x, int64_t length, int64_t step, long double *y,
+                         long double *bound)
 {
     long double max = -INFINITY, sum = 0, mean = 0;
 
@@ -33,7 +34,9 @@ static void softmax_line(const long double *x, int64_t length, int64_t step, lon
         if (y[i * step] > 0) mean += y[i * step] * fabsl(x[i * step] - max);
     }
     for (int64_t i = 0; i < length; i++)
-        if (y[i * step] > 0) bound[i * step] = y[i * step] * (ref_growth(length - 1) + fabsl(x[i * step] - max) + mean);
+        if (y[i * step] > 0)
+            bound[i * step] = y[i * step] *
+                              (ref_growth(length - 1) + fabsl(x[i * step] - max) + mean);
 }
 
 void ref_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -49,7 +52,8 @@ void ref_softmax(const struct ref_array *in, const void *attrs, struct ref_array
         }
 }
 
-/* dx = y (dy - s), s = sum(y dy): s is off by its growth, the difference adds a rounding of dy and s. */
+/* dx = y (dy - s), s = sum(y dy): s is off by its growth, the difference adds a rounding of dy
+ * and s. */
 static void gradient_line(const long double *y, const long double *dy, int64_t length, int64_t step,
                           long double *dx, long double *bound)
 {
@@ -61,8 +65,8 @@ static void gradient_line(const long double *y, const long double *dy, int64_t l
     }
     for (int64_t i = 0; i < length; i++) {
         dx[i * step] = y[i * step] * (dy[i * step] - sum);
-        bound[i * step] =
-            fabsl(y[i * step]) * (ref_growth(length) * magnitude + fabsl(dy[i * step]) + fabsl(sum));
+        bound[i * step] = fabsl(y[i * step]) *
+                          (ref_growth(length) * magnitude + fabsl(dy[i * step]) + fabsl(sum));
     }
 }
 
@@ -74,6 +78,7 @@ void ref_softmax_grad(const struct ref_array *in, const void *attrs, struct ref_
     for (int64_t o = 0; o < a.outer; o++)
         for (int64_t i = 0; i < a.inner; i++) {
             int64_t first = o * a.length * a.inner + i;
-            gradient_line(in[0].v + first, in[1].v + first, a.length, a.inner, out->v + first, out->bound + first);
+            gradient_line(in[0].v + first, in[1].v + first, a.length, a.inner, out->v + first,
+                          out->bound + first);
         }
 }

@@ -6,7 +6,11 @@
 static int sequence(const unsigned char *text, bool *out_allowed)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int n = *text < 0x80 ? 1 : *text >= 0xf0 && *text < 0xf8 ? 4 : *text >= 0xe0 ? 3 : *text >= 0xc0 ? 2 : 0;
+    int n = *text < 0x80                    ? 1
+            : *text >= 0xf0 && *text < 0xf8 ? 4
+            : *text >= 0xe0                 ? 3
+            : *text >= 0xc0                 ? 2
+                                            : 0;
     uint32_t value = n == 1 ? *text : *text & (0x7fu >> n);
 
     if (n == 0 || *text >= 0xf8) return 0;
@@ -15,8 +19,9 @@ static int sequence(const unsigned char *text, bool *out_allowed)
         value = value << 6 | (text[i] & 0x3f);
     }
     if (value < least[n] || value > 0x10ffff) return 0;
-    *out_allowed = value == '\t' || value == '\n' || (value >= 0x20 && value != 0x7f && (value < 0xd800 || value > 0xdfff) &&
-                   value != 0xfffe && value != 0xffff);
+    *out_allowed = value == '\t' || value == '\n' ||
+                   (value >= 0x20 && value != 0x7f && (value < 0xd800 || value > 0xdfff) &&
+                    value != 0xfffe && value != 0xffff);
     return n;
 }
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Writes text so that it is valid inside an element or an attribute in quotes. What is not UTF-8, and
- * characters that XML has no place for, become '?'. */
+/* Writes text so that it is valid inside an element or an attribute in quotes. What is not
+ * UTF-8, and characters that XML has no place for, become '?'. */
 void escape(FILE *file, const char *text);
 
 #endif

@@ -1,44 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* html.c: the report as one page that needs nothing else: verdict, totals, support matrix, worst errors,
- * failures. */
+/* html.c: the report as one page that needs nothing else: verdict, totals, support matrix, worst
+ * errors, failures. */
 #include "escape.h"
 #include "report.h"
 #include <backplane/backplane.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char style[] =
-    ":root{color-scheme:light dark;--back:#fff;--text:#1a1d21;--soft:#5c6570;--line:#dde1e6;--card:#f6f7f9;"
-    "--good:#1a7f46;--good-back:#dff3e6;--bad:#b3261e;--bad-back:#fbe3e1;--dull-back:#eceff2;--bar:#3b6fb5}"
-    "@media(prefers-color-scheme:dark){:root{--back:#14171a;--text:#e6e8eb;--soft:#9aa4af;--line:#2d333a;"
-    "--card:#1c2025;--good:#6cd596;--good-back:#16351f;--bad:#ff9d94;--bad-back:#43191a;--dull-back:#23282e;--bar:#7aa7e6}}"
-    "*{box-sizing:border-box}body{margin:0 auto;max-width:72rem;padding:1.5rem 1rem 4rem;background:var(--back);"
-    "color:var(--text);font:15px/1.5 system-ui,sans-serif}"
-    "h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}p{margin:.3rem 0}"
-    ".soft{color:var(--soft)}code,.id{font-family:ui-monospace,monospace;font-size:.86em;overflow-wrap:anywhere}"
-    ".verdict{display:inline-block;padding:.2rem .7rem;border-radius:.4rem;font-weight:600;margin:.6rem .5rem .3rem 0}"
-    ".good{color:var(--good);background:var(--good-back)}.bad{color:var(--bad);background:var(--bad-back)}"
-    ".dull{color:var(--soft);background:var(--dull-back)}"
-    ".scroll{overflow-x:auto;border:1px solid var(--line);border-radius:.4rem}"
-    "table{border-collapse:collapse;width:100%;font-size:.9rem}"
-    "th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}"
-    "tr:last-child td,tr:last-child th{border-bottom:0}"
-    "th{font-weight:600;color:var(--soft)}th:first-child{text-align:left;position:sticky;left:0;background:var(--card)}"
-    "thead th{background:var(--card)}td.none{color:var(--soft)}"
-    ".failure{border:1px solid var(--line);border-left:4px solid var(--bad);border-radius:.4rem;padding:.6rem .8rem;"
-    "margin:.6rem 0;overflow-wrap:anywhere}"
-    "details{margin:.4rem 0}summary{cursor:pointer}ul{padding-left:1.2rem}"
-    "svg{display:block;width:100%;max-width:44rem;height:auto}svg text{fill:var(--text);font:12px system-ui,sans-serif}"
-    "svg .soft{fill:var(--soft)}svg .bar{fill:var(--bar)}svg .over{fill:var(--bad)}svg .edge{stroke:var(--line)}";
-
 static void print_head(const struct report *r, FILE *file)
 {
     bool good = report_is_good(r);
 
     fprintf(file, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Conformance of ");
+                  "<meta name=\"viewport\" "
+                  "content=\"width=device-width,initial-scale=1\"><title>Conformance of ");
     escape(file, r->device);
-    fprintf(file, "</title>\n<style>%s</style></head>\n<body>\n<h1>Conformance of ", style);
+    fprintf(file, "</title>\n<style>%s</style></head>\n<body>\n<h1>Conformance of ", report_style);
     escape(file, r->device);
     fprintf(file, "</h1>\n<p>");
     escape(file, r->description);
@@ -46,26 +23,33 @@ static void print_head(const struct report *r, FILE *file)
     escape(file, r->driver);
     fprintf(file, "</span></p>\n<p class=\"soft\">");
     escape(file, r->machine);
-    fprintf(file, "</p>\n<p><span class=\"verdict %s\">%s</span><span class=\"verdict %s\">level %s</span></p>\n",
-            good ? "good" : "bad", good ? "passed" : "failed", r->level > LEVEL_NONE ? "good" : "dull",
-            level_name(r->level));
+    fprintf(file,
+            "</p>\n<p><span class=\"verdict %s\">%s</span><span class=\"verdict %s\">level "
+            "%s</span></p>\n",
+            good ? "good" : "bad", good ? "passed" : "failed",
+            r->level > LEVEL_NONE ? "good" : "dull", level_name(r->level));
     fprintf(file, "<p class=\"soft\">");
     escape(file, r->level_reason);
-    fprintf(file, "</p>\n<p>%zu cases in %.1f s, seed %llu; kernel rows executed %zu of %zu.</p>\n", r->selected,
-            r->seconds, (unsigned long long)r->options->seed, r->rows_executed, r->rows_total);
+    fprintf(file, "</p>\n<p>%zu cases in %.1f s, seed %llu; kernel rows executed %zu of %zu.</p>\n",
+            r->selected, r->seconds, (unsigned long long)r->options->seed, r->rows_executed,
+            r->rows_total);
 }
 
 static void print_totals(const struct report *r, FILE *file)
 {
     fprintf(file, "<h2>Totals</h2>\n<div class=\"scroll\"><table><thead><tr><th>suite</th>");
-    for (int o = 0; o < OUTCOME_COUNT; o++) fprintf(file, "<th>%s</th>", outcome_name((enum outcome)o));
+    for (int o = 0; o < OUTCOME_COUNT; o++)
+        fprintf(file, "<th>%s</th>", outcome_name((enum outcome)o));
     fprintf(file, "</tr></thead><tbody>\n");
     for (int s = 0; s <= SUITE_COUNT; s++) {
         const size_t *totals = s < SUITE_COUNT ? r->suite_totals[s] : r->totals;
         fprintf(file, "<tr><th>%s</th>", s < SUITE_COUNT ? suite_name((enum suite)s) : "all");
         for (int o = 0; o < OUTCOME_COUNT; o++)
             fprintf(file, "<td class=\"%s\">%zu</td>",
-                    !totals[o] ? "none" : outcome_is_bad((enum outcome)o) ? "bad" : "", totals[o]);
+                    !totals[o]                        ? "none"
+                    : outcome_is_bad((enum outcome)o) ? "bad"
+                                                      : "",
+                    totals[o]);
         fprintf(file, "</tr>\n");
     }
     fprintf(file, "</tbody></table></div>\n");
@@ -85,7 +69,8 @@ static void count_cell(const struct report *r, const char *op, const char *dtype
     n = strlen(prefix);
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
-        if (!c->selected || strncmp(c->id, prefix, n) || (c->id[n] != '/' && c->id[n] != '-')) continue;
+        if (!c->selected || strncmp(c->id, prefix, n) || (c->id[n] != '/' && c->id[n] != '-'))
+            continue;
         cell->good += c->outcome == OUTCOME_PASS;
         cell->bad += outcome_is_bad(c->outcome);
         cell->other += c->outcome != OUTCOME_PASS && !outcome_is_bad(c->outcome);
@@ -94,7 +79,8 @@ static void count_cell(const struct report *r, const char *op, const char *dtype
 
 static void print_matrix(const struct report *r, FILE *file)
 {
-    fprintf(file, "<h2>Support</h2>\n<p class=\"soft\">Cases that pass, by operator and dtype of the first input; "
+    fprintf(file, "<h2>Support</h2>\n<p class=\"soft\">Cases that pass, by operator and dtype of "
+                  "the first input; "
                   "for a dtype that fails: how many fail. A dash: no kernel row.</p>\n"
                   "<div class=\"scroll\"><table><thead><tr><th>operator</th>");
     for (uint32_t d = 0; d < 64; d++)
@@ -121,7 +107,12 @@ static void print_matrix(const struct report *r, FILE *file)
 }
 
 /* Narrow enough to be read on a phone. */
-enum { BAR_LEFT = 160, BAR_FULL = 270, BAR_STEP = 20, BAR_WIDTH = 480 };
+enum {
+    BAR_LEFT = 160,
+    BAR_FULL = 270,
+    BAR_STEP = 20,
+    BAR_WIDTH = 480
+};
 
 static void print_bar(const struct report_accuracy *a, size_t i, FILE *file)
 {
@@ -130,15 +121,18 @@ static void print_bar(const struct report_accuracy *a, size_t i, FILE *file)
 
     fprintf(file, "<text x=\"0\" y=\"%zu\">", y + 14);
     escape(file, a->op);
-    fprintf(file, " <tspan class=\"soft\">%s</tspan></text><rect class=\"%s\" x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"11\" "
-                  "rx=\"2\"><title>", a->dtype, a->worst > 1 ? "over" : "bar", BAR_LEFT, y + 4,
-            1 + part * BAR_FULL);
+    fprintf(file,
+            " <tspan class=\"soft\">%s</tspan></text><rect class=\"%s\" x=\"%d\" y=\"%zu\" "
+            "width=\"%.1f\" height=\"11\" "
+            "rx=\"2\"><title>",
+            a->dtype, a->worst > 1 ? "over" : "bar", BAR_LEFT, y + 4, 1 + part * BAR_FULL);
     escape(file, a->id);
     fprintf(file, "</title></rect><text class=\"soft\" x=\"%.1f\" y=\"%zu\">%.2g</text>\n",
             BAR_LEFT + 6 + part * BAR_FULL, y + 14, a->worst);
 }
 
-/* Keeps the worst of each operator and dtype of the result, leaving out what is exact; answers how many. */
+/* Keeps the worst of each operator and dtype of the result, leaving out what is exact; answers
+ * how many. */
 static size_t worst_bars(struct report_accuracy *a, size_t n)
 {
     size_t kept = 0;
@@ -166,10 +160,15 @@ static void print_accuracy(const struct report *r, FILE *file)
     size_t n = report_accuracy(r, &a), kept = worst_bars(a, n), height = kept * BAR_STEP + 4;
 
     if (n) {
-        fprintf(file, "<h2>Largest error, as a part of what is allowed</h2>\n<p class=\"soft\">By operator and dtype of "
-                      "the result, the worst of all rows. 1 is the tolerance, the line at the right, derived in "
-                      "docs/accuracy.md; half types are rounded to nearest, which takes nearly all of it. What is exact "
-                      "is left out.</p>\n<svg viewBox=\"0 0 %d %zu\" role=\"img\" aria-label=\"largest errors\">\n",
+        fprintf(file,
+                "<h2>Largest error, as a part of what is allowed</h2>\n<p class=\"soft\">By "
+                "operator and dtype of "
+                "the result, the worst of all rows. 1 is the tolerance, the line at the right, "
+                "derived in "
+                "docs/accuracy.md; half types are rounded to nearest, which takes nearly all of "
+                "it. What is exact "
+                "is left out.</p>\n<svg viewBox=\"0 0 %d %zu\" role=\"img\" aria-label=\"largest "
+                "errors\">\n",
                 BAR_WIDTH, height);
         print_edge(BAR_LEFT, height, file);
         print_edge(BAR_LEFT + 1 + BAR_FULL, height, file);
@@ -179,7 +178,9 @@ static void print_accuracy(const struct report *r, FILE *file)
     free(a);
 }
 
-enum { SHOWN = 300 };
+enum {
+    SHOWN = 300
+};
 
 static void print_failures(const struct report *r, FILE *file)
 {
@@ -194,7 +195,8 @@ static void print_failures(const struct report *r, FILE *file)
         if (!c->selected || !outcome_is_bad(c->outcome)) continue;
         shown++;
         command = report_command(r, c);
-        fprintf(file, "<div class=\"failure\"><strong>%s</strong> <span class=\"id\">", outcome_name(c->outcome));
+        fprintf(file, "<div class=\"failure\"><strong>%s</strong> <span class=\"id\">",
+                outcome_name(c->outcome));
         escape(file, c->id);
         fprintf(file, "</span><p>");
         escape(file, c->message);
@@ -203,11 +205,13 @@ static void print_failures(const struct report *r, FILE *file)
         fprintf(file, "</code></div>\n");
         free(command);
     }
-    if (shown < all) fprintf(file, "<p>and %zu more: the JSON report holds all.</p>\n", all - shown);
+    if (shown < all)
+        fprintf(file, "<p>and %zu more: the JSON report holds all.</p>\n", all - shown);
 }
 
 /* What did not run to a pass, with the reasons, by outcome. */
-static void print_others(const struct report *r, enum outcome outcome, const char *title, FILE *file)
+static void print_others(const struct report *r, enum outcome outcome, const char *title,
+                         FILE *file)
 {
     size_t shown = 0;
 
@@ -223,7 +227,8 @@ static void print_others(const struct report *r, enum outcome outcome, const cha
         escape(file, c->message);
         fprintf(file, "</span></li>\n");
     }
-    if (shown < r->totals[outcome]) fprintf(file, "<li>and %zu more</li>\n", r->totals[outcome] - shown);
+    if (shown < r->totals[outcome])
+        fprintf(file, "<li>and %zu more</li>\n", r->totals[outcome] - shown);
     fprintf(file, "</ul></details>\n");
 }
 

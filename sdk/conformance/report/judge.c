@@ -44,7 +44,8 @@ static void count(struct report *r)
     }
 }
 
-/* Rows that the suite has no cases for are counted where whole suites are run: they were not executed. */
+/* Rows that the suite has no cases for are counted where whole suites are run: they were not
+ * executed. */
 static void count_rows(struct report *r)
 {
     bool all = r->options->n_filters == 0 && r->options->shards == 0;
@@ -57,8 +58,8 @@ static void count_rows(struct report *r)
     }
 }
 
-/* Whether all cases of a suite were run and were good; else why not. What the vendor expects to fail or
- * leaves out is written down, but it is not reached. */
+/* Whether all cases of a suite were run and were good; else why not. What the vendor expects to
+ * fail or leaves out is written down, but it is not reached. */
 static bool suite_holds(struct report *r, enum suite suite, enum level level)
 {
     size_t cases = 0;
@@ -68,15 +69,19 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
         const char *why = NULL;
         if (c->suite != suite) continue;
         cases++;
-        if (!c->selected) why = "was not run";
+        if (!c->selected) why = "not run";
         else if (outcome_is_bad(c->outcome)) why = outcome_name(c->outcome);
-        else if (c->outcome == OUTCOME_XFAIL || (c->expected && c->outcome == OUTCOME_SKIP)) why = "is only expected to";
+        else if (c->outcome == OUTCOME_XFAIL || (c->expected && c->outcome == OUTCOME_SKIP))
+            why = "only expected";
         if (!why) continue;
-        snprintf(r->level_reason, sizeof r->level_reason, "for %s all of suite %s must pass: %s %s", level_name(level),
-                 suite_name(suite), c->id, why);
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for %s all of suite %s must pass; %s: %s", level_name(level), suite_name(suite),
+                 c->id, why);
         return false;
     }
-    if (!cases) snprintf(r->level_reason, sizeof r->level_reason, "suite %s has no cases", suite_name(suite));
+    if (!cases)
+        snprintf(r->level_reason, sizeof r->level_reason, "suite %s has no cases",
+                 suite_name(suite));
     return cases > 0;
 }
 
@@ -88,7 +93,8 @@ static void find_level(struct report *r)
     r->level = LEVEL_RUNTIME;
     if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
     if (!r->rows_total || r->rows_executed < r->rows_total) {
-        snprintf(r->level_reason, sizeof r->level_reason, "for core every kernel row, and at least one, must be executed");
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for core every kernel row, and at least one, must be executed");
         return;
     }
     r->level = LEVEL_CORE;
@@ -114,9 +120,10 @@ char *report_command(const struct report *r, const struct report_case *c)
     char *command = NULL, seed[40] = "";
     bool quote = strpbrk(r->options->device, " '\"$\\()&;*?") != NULL;
 
-    if (r->options->seed) snprintf(seed, sizeof seed, " --seed %llu", (unsigned long long)r->options->seed);
-    if (asprintf(&command, "bp conform %s%s%s --filter '%s'%s", quote ? "'" : "", r->options->device,
-                 quote ? "'" : "", c->id, seed) < 0)
+    if (r->options->seed)
+        snprintf(seed, sizeof seed, " --seed %llu", (unsigned long long)r->options->seed);
+    if (asprintf(&command, "bp conform %s%s%s --filter '%s'%s", quote ? "'" : "",
+                 r->options->device, quote ? "'" : "", c->id, seed) < 0)
         abort();
     return command;
 }
@@ -138,9 +145,12 @@ size_t report_accuracy(const struct report *r, struct report_accuracy **out)
     if (!all) abort();
     for (size_t i = 0; i < r->n; i++) {
         struct report_accuracy a = {.worst = r->at[i].worst, .id = r->at[i].id};
-        if (!r->at[i].selected || a.worst < 0 || !report_parts(a.id, a.op, a.dtype, a.row)) continue;
+        if (!r->at[i].selected || a.worst < 0 || !report_parts(a.id, a.op, a.dtype, a.row))
+            continue;
         for (k = 0; k < n; k++)
-            if (!strcmp(all[k].op, a.op) && !strcmp(all[k].dtype, a.dtype) && !strcmp(all[k].row, a.row)) break;
+            if (!strcmp(all[k].op, a.op) && !strcmp(all[k].dtype, a.dtype) &&
+                !strcmp(all[k].row, a.row))
+                break;
         if (k == n) all[n++] = a;
         else if (a.worst > all[k].worst) all[k] = a;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* junit.c: the report for continuous integration: a test suite for each suite, a test case for each case. */
+/* junit.c: the report for continuous integration: a test suite for each suite, a test case for
+ * each case. */
 #include "escape.h"
 #include "report.h"
 
@@ -28,13 +29,15 @@ static void print_case(const struct report_case *c, FILE *file)
     fprintf(file, "\"/>\n    </testcase>\n");
 }
 
-static size_t count(const struct report *r, int suite, enum outcome a, enum outcome b, enum outcome c)
+static size_t count(const struct report *r, int suite, enum outcome a, enum outcome b,
+                    enum outcome c)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < r->n; i++) {
         enum outcome o = r->at[i].outcome;
-        n += r->at[i].selected && (suite < 0 || (int)r->at[i].suite == suite) && (o == a || o == b || o == c);
+        n += r->at[i].selected && (suite < 0 || (int)r->at[i].suite == suite) &&
+             (o == a || o == b || o == c);
     }
     return n;
 }
@@ -43,7 +46,8 @@ static void print_counts(const struct report *r, int suite, FILE *file)
 {
     size_t tests = 0;
 
-    for (size_t i = 0; i < r->n; i++) tests += r->at[i].selected && (suite < 0 || (int)r->at[i].suite == suite);
+    for (size_t i = 0; i < r->n; i++)
+        tests += r->at[i].selected && (suite < 0 || (int)r->at[i].suite == suite);
     fprintf(file, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\"", tests,
             count(r, suite, OUTCOME_FAIL, OUTCOME_XPASS, OUTCOME_XPASS),
             count(r, suite, OUTCOME_CRASH, OUTCOME_TIMEOUT, OUTCOME_COUNT),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h: a run of the suite as data: what was to be run, what became of it, and the reports of it. */
+/* report.h: a run of the suite as data: what was to be run, what became of it, and the reports
+ * of it. */
 #ifndef BP_CONFORM_REPORT_H
 #define BP_CONFORM_REPORT_H
 
@@ -11,14 +12,14 @@
 struct report_case {
     char *id;
     enum suite suite;
-    int row;           /* number in rows, or -1 */
+    int row; /* number in rows, or -1 */
     bool quick, selected;
-    bool fixed;        /* nothing to run: outcome and message came with the list */
-    bool expected;     /* an expectation decided the outcome */
+    bool fixed;    /* nothing to run: outcome and message came with the list */
+    bool expected; /* an expectation decided the outcome */
     bool executed, refused;
     enum outcome outcome; /* OUTCOME_COUNT: has not run */
     double seconds, worst;
-    char *message;     /* never NULL */
+    char *message; /* never NULL */
 };
 
 struct report_row {
@@ -27,7 +28,9 @@ struct report_row {
 };
 
 /* The levels, in order. Each needs the ones before it. */
-#define CONFORM_LEVELS(X) X(NONE, none) X(RUNTIME, runtime) X(CORE, core) X(INFERENCE, inference) X(TRAINING, training) X(CCL, ccl)
+#define CONFORM_LEVELS(X) \
+    X(NONE, none) \
+    X(RUNTIME, runtime) X(CORE, core) X(INFERENCE, inference) X(TRAINING, training) X(CCL, ccl)
 enum level {
 #define X(NAME, name) LEVEL_##NAME,
     CONFORM_LEVELS(X)
@@ -51,7 +54,7 @@ struct report {
     size_t selected, broken; /* broken: selected, and without a result */
     size_t rows_executed, rows_total;
     enum level level;
-    char level_reason[300];  /* why not the next one */
+    char level_reason[300]; /* why not the next one */
     double seconds;
 };
 
@@ -75,6 +78,8 @@ size_t report_accuracy(const struct report *report, struct report_accuracy **out
 
 /* The parts of a kernel case's id; false if it has none. */
 bool report_parts(const char *id, char op[40], char dtypes[24], char row[64]);
+
+extern const char report_style[]; /* style.c: CSS of the page */
 
 void report_text(const struct report *report, FILE *file);
 void report_json(const struct report *report, FILE *file);

@@ -8,7 +8,8 @@
 /* Texts of plugins and of crashed children may hold anything. */
 static void print_clean(FILE *file, const char *text)
 {
-    for (; *text; text++) fputc(*text == '\n' ? ' ' : iscntrl((unsigned char)*text) ? '?' : *text, file);
+    for (; *text; text++)
+        fputc(*text == '\n' ? ' ' : iscntrl((unsigned char)*text) ? '?' : *text, file);
 }
 
 static void print_totals(FILE *file, const size_t *totals)
@@ -22,7 +23,9 @@ static void print_totals(FILE *file, const size_t *totals)
     }
 }
 
-enum { SHOWN = 20 };
+enum {
+    SHOWN = 20
+};
 
 static void print_failures(const struct report *r, FILE *file)
 {
@@ -97,7 +100,8 @@ void report_text(const struct report *r, FILE *file)
     }
     fprintf(file, "\n");
     print_totals(file, r->totals);
-    if (r->broken) fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
+    if (r->broken)
+        fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
     fprintf(file, " in %.1f s\n", r->seconds);
     print_rows(r, file);
     fprintf(file, "level %s (%s)\n", level_name(r->level), r->level_reason);

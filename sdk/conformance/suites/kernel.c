@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.c: runs a kernel case. The row is forced by its name; it runs once into a place between guards
- * and once into a tensor that the core makes; both results are compared with the reference. */
+/* kernel.c: runs a kernel case. The row is forced by its name; it runs once into a place between
+ * guards and once into a tensor that the core makes; both results are compared with the
+ * reference. */
 #include "suites.h"
 #include "../compare.h"
 #include "../operand.h"
@@ -38,8 +39,12 @@ static bool set_up(struct run *r)
         r->arg[i] = (struct bp_arg){&r->in[i].tensor, 1};
     }
     made->op->reference(values, &made->attrs, &r->expected);
-    r->call = (struct bp_call){.size = sizeof r->call, .op = made->op->name, .in = r->arg, .n_in = (size_t)made->n_in,
-                               .attrs = made->attrs.size ? &made->attrs : NULL, .kernel = made->row};
+    r->call = (struct bp_call){.size = sizeof r->call,
+                               .op = made->op->name,
+                               .in = r->arg,
+                               .n_in = (size_t)made->n_in,
+                               .attrs = made->attrs.size ? &made->attrs : NULL,
+                               .kernel = made->row};
     return true;
 }
 
@@ -70,7 +75,8 @@ static bool judge(struct run *r, const void *got, const char *which)
     struct comparison comparison = compare(r->made->op, &r->expected, got);
     char text[700];
 
-    if (r->call.kernel && comparison.worst > r->c->result->worst) r->c->result->worst = comparison.worst;
+    if (r->call.kernel && comparison.worst > r->c->result->worst)
+        r->c->result->worst = comparison.worst;
     if (!comparison.wrong) return true;
     compare_describe(&comparison, &r->expected, got, text, sizeof text);
     if (r->c->place->dump) dump(r, got);
@@ -109,28 +115,47 @@ static bool take(struct run *r, struct bp_tensor *out, void *data)
     if (!check_ok(r->c, bp_tensor_info(out, &info), "bp_tensor_info of the result")) return false;
     same = info.rank == (uint32_t)e->rank;
     for (int i = 0; same && i < e->rank; i++) same = info.shape[i] == e->shape[i];
-    return check_that(r->c, info.dtype == e->type->dtype, "the result is %s, expected %s", bp_dtype_name(info.dtype),
-                      e->type->name) &&
-           check_that(r->c, same, "the result's shape is not that of the reference (rank %u, expected %d)",
+    return check_that(r->c, info.dtype == e->type->dtype, "the result is %s, expected %s",
+                      bp_dtype_name(info.dtype), e->type->name) &&
+           check_that(r->c, same,
+                      "the result's shape is not that of the reference (rank %u, expected %d)",
                       (unsigned)info.rank, e->rank) &&
-           check_ok(r->c, bp_tensor_read(r->c->place->stream, out, data, bytes_of(e)), "bp_tensor_read");
+           check_ok(r->c, bp_tensor_read(r->c->place->stream, out, data, bytes_of(e)),
+                    "bp_tensor_read");
 }
 
-/* The guarded run. Result: data[0]. */
-static bool run_guarded(struct run *r)
+/* The first run, into a place between guards. Result: data[0]. false: nothing more is to be
+ * done. */
+static bool run_guarded(struct run *r, enum bp_status *out_status)
 {
     struct operand out = {0};
-    bool ok = operand_output(r->c, r->expected.type->dtype, r->expected.rank, r->expected.shape, &out);
+    bool ok = operand_output(r->c, r->expected.type->dtype, r->expected.rank, r->expected.shape,
+                             &out);
     struct bp_tensor *given = out.tensor;
     char call[96];
 
-    snprintf(call, sizeof call, "%s by row %s into a given tensor", r->made->op->name, r->made->row);
-    ok = ok && check_ok(r->c, run_call(r, &given), call) &&
-         check_that(r->c, given == out.tensor, "the call replaced the output tensor that it was given") &&
+    snprintf(call, sizeof call, "%s by row %s", r->made->op->name, r->made->row);
+    *out_status = ok ? run_call(r, &given) : BP_OK;
+    ok = ok && *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
+         check_that(r->c, given == out.tensor,
+                    "the call replaced the output tensor that it was given") &&
          operand_verify(r->c, &out, "the output", false, r->data[0]) && inputs_unchanged(r, -1) &&
          judge(r, r->data[0], "");
     operand_finish(&out);
     return ok;
+}
+
+/* The second run, into a tensor that the core makes; a row that says that it is deterministic
+ * gives the same bits. */
+static void run_again(struct run *r)
+{
+    struct bp_tensor *out = NULL;
+
+    if (check_ok(r->c, run_call(r, &out), "into a new tensor") && take(r, out, r->data[1]) &&
+        judge(r, r->data[1], "into a new tensor: ") && r->made->row_flags & BP_KERNEL_DETERMINISTIC)
+        check_that(r->c, !memcmp(r->data[0], r->data[1], bytes_of(&r->expected)),
+                   "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
+    bp_tensor_destroy(out);
 }
 
 /* The input whose memory the output of an in-place case takes. */
@@ -139,33 +164,23 @@ static struct operand *shared_input(struct run *r)
     return &r->in[bp_opinfo_find(r->made->op->name)->out[0].share];
 }
 
-/* A run over an input has taken place. */
-static void check_in_place(struct run *r, enum bp_status status)
+/* The one run of an in-place case, over an input. */
+static void run_over(struct run *r, enum bp_status *out_status)
 {
     struct operand *over = shared_input(r);
+    struct bp_tensor *out = over->tensor;
     char call[96];
 
     snprintf(call, sizeof call, "%s by row %s over its input", r->made->op->name, r->made->row);
-    if (check_ok(r->c, status, call) &&
+    *out_status = run_call(r, &out);
+    if (*out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
         operand_verify(r->c, over, "the input that is written over", false, r->data[0]) &&
         inputs_unchanged(r, (int)(over - r->in)))
         judge(r, r->data[0], "");
 }
 
-/* Both runs; a row that says it is deterministic gives the same bits. out: the result of the first. */
-static void run_twice(struct run *r, enum bp_status status, struct bp_tensor *out)
-{
-    char call[96];
-
-    snprintf(call, sizeof call, "%s by row %s into a new tensor", r->made->op->name, r->made->row);
-    if (check_ok(r->c, status, call) && take(r, out, r->data[1]) && judge(r, r->data[1], "into a new tensor: ") &&
-        run_guarded(r) && r->made->row_flags & BP_KERNEL_DETERMINISTIC)
-        check_that(r->c, !memcmp(r->data[0], r->data[1], bytes_of(&r->expected)),
-                   "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
-}
-
-/* The row does not take the configuration: then another row must, with the right result. may_refuse: it
- * is right too that none does. */
+/* The row does not take the configuration: then another row must, with the right result.
+ * may_refuse: it is right too that none does. */
 static void run_other(struct run *r, const char *refusal, bool may_refuse)
 {
     struct bp_tensor *over = r->made->in_place ? shared_input(r)->tensor : NULL, *out = over;
@@ -203,33 +218,33 @@ static void run_unflagged(struct run *r)
         r->c->result->executed = true;
         judge(r, r->data[0], "strided input, row not flagged BP_KERNEL_STRIDED: ");
     }
-    check_that(r->c, status == BP_OK || status == BP_ERR_UNSUPPORTED,
-               "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_UNSUPPORTED, got %s: %s",
-               bp_status_name(status), bp_error_message());
+    check_that(
+        r->c, status == BP_OK || status == BP_ERR_UNSUPPORTED,
+        "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_UNSUPPORTED, got %s: %s",
+        bp_status_name(status), bp_error_message());
     bp_tensor_destroy(out);
     run_other(r, "", true);
 }
 
 static void run_case(struct run *r)
 {
-    struct bp_tensor *over = r->made->in_place ? shared_input(r)->tensor : NULL, *out = over;
-    enum bp_status status;
+    enum bp_status status = BP_OK;
     char refusal[400];
+    bool again = false;
 
     if (is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
         run_unflagged(r);
         return;
     }
-    status = run_call(r, &out);
-    snprintf(refusal, sizeof refusal, "%s", bp_error_message());
+    if (r->made->in_place) run_over(r, &status);
+    else again = run_guarded(r, &status);
     if (status == BP_ERR_UNSUPPORTED) {
+        snprintf(refusal, sizeof refusal, "%s", bp_error_message());
         run_other(r, refusal, false);
         return;
     }
     r->c->result->executed = true;
-    if (over) check_in_place(r, status);
-    else run_twice(r, status, out);
-    if (!over) bp_tensor_destroy(out);
+    if (again) run_again(r);
 }
 
 void kernel_case_run(struct check *c, const struct kernel_case *made)

@@ -12,7 +12,8 @@ static uint32_t some_type(struct check *c)
     return c->place->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
 }
 
-static bool make(struct check *c, struct bp_device *device, uint32_t dtype, int64_t n, struct bp_tensor **out)
+static bool make(struct check *c, struct bp_device *device, uint32_t dtype, int64_t n,
+                 struct bp_tensor **out)
 {
     return check_ok(c, bp_tensor_create(device, dtype, 1, &n, out), "bp_tensor_create");
 }
@@ -24,7 +25,8 @@ static void fill(unsigned char *bytes, uint64_t size, uint64_t seed)
     for (uint64_t i = 0; i < size; i++) bytes[i] = (unsigned char)(random_bits(&r) >> 20);
 }
 
-static bool put(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size, uint64_t seed)
+static bool put(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size,
+                uint64_t seed)
 {
     unsigned char *bytes = malloc(size + 1);
     bool ok;
@@ -36,8 +38,8 @@ static bool put(struct check *c, struct bp_stream *stream, struct bp_tensor *t, 
     return ok;
 }
 
-static bool holds(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size, uint64_t seed,
-                  const char *what)
+static bool holds(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size,
+                  uint64_t seed, const char *what)
 {
     unsigned char *got = malloc(size + 1), *want = malloc(size + 1);
     bool ok;
@@ -47,7 +49,8 @@ static bool holds(struct check *c, struct bp_stream *stream, struct bp_tensor *t
     memset(got, 0, size);
     ok = check_ok(c, bp_tensor_read(stream, t, got, size), "bp_tensor_read");
     for (uint64_t i = 0; ok && i < size; i++)
-        ok = check_that(c, got[i] == want[i], "%s: byte %" PRIu64 " of %" PRIu64 " is 0x%02x, expected 0x%02x", what, i,
+        ok = check_that(c, got[i] == want[i],
+                        "%s: byte %" PRIu64 " of %" PRIu64 " is 0x%02x, expected 0x%02x", what, i,
                         size, got[i], want[i]);
     free(got);
     free(want);
@@ -64,9 +67,10 @@ static void copy_sizes(struct check *c, const int64_t *arg)
         struct bp_tensor *a = NULL, *b = NULL;
         struct bp_stream *s = c->place->stream;
         uint64_t size = (uint64_t)sizes[i] * width;
-        if (make(c, c->place->device, dtype, sizes[i], &a) && make(c, c->place->device, dtype, sizes[i], &b) &&
-            put(c, s, a, size, i) && put(c, s, b, size, i + 100) &&
-            check_ok(c, bp_tensor_copy(s, b, a), "bp_tensor_copy") && holds(c, s, b, size, i, "the copy"))
+        if (make(c, c->place->device, dtype, sizes[i], &a) &&
+            make(c, c->place->device, dtype, sizes[i], &b) && put(c, s, a, size, i) &&
+            put(c, s, b, size, i + 100) && check_ok(c, bp_tensor_copy(s, b, a), "bp_tensor_copy") &&
+            holds(c, s, b, size, i, "the copy"))
             holds(c, s, a, size, i, "the source");
         bp_tensor_destroy(a);
         bp_tensor_destroy(b);
@@ -91,7 +95,8 @@ static void copy_views(struct check *c, const int64_t *arg)
         check_ok(c, bp_tensor_copy(s, high, low), "bp_tensor_copy between views") &&
         check_ok(c, bp_tensor_read(s, base, got, 100 * width), "bp_tensor_read")) {
         memcpy(want + 51 * width, want + 3 * width, 31 * width);
-        check_that(c, !memcmp(got, want, 100 * width), "a copy between two parts of a tensor gave wrong bytes");
+        check_that(c, !memcmp(got, want, 100 * width),
+                   "a copy between two parts of a tensor gave wrong bytes");
     }
     bp_tensor_destroy(low);
     bp_tensor_destroy(high);
@@ -107,9 +112,12 @@ static void copy_refused(struct check *c, const int64_t *arg)
 
     (void)arg;
     if (make(c, c->place->device, dtype, 4, &a) && make(c, c->place->device, dtype, 5, &b)) {
-        check_fails(c, bp_tensor_copy(c->place->stream, a, b), BP_ERR_INVALID, "bp_tensor_copy of another shape");
-        check_fails(c, bp_tensor_copy(c->place->stream, a, NULL), BP_ERR_INVALID, "bp_tensor_copy from NULL");
-        check_fails(c, bp_tensor_copy(NULL, a, a), BP_ERR_INVALID, "bp_tensor_copy without a stream");
+        check_fails(c, bp_tensor_copy(c->place->stream, a, b), BP_ERR_INVALID,
+                    "bp_tensor_copy of another shape");
+        check_fails(c, bp_tensor_copy(c->place->stream, a, NULL), BP_ERR_INVALID,
+                    "bp_tensor_copy from NULL");
+        check_fails(c, bp_tensor_copy(NULL, a, a), BP_ERR_INVALID,
+                    "bp_tensor_copy without a stream");
     }
     bp_tensor_destroy(a);
     bp_tensor_destroy(b);
@@ -158,29 +166,37 @@ static void statistics(struct check *c, const int64_t *arg)
     uint64_t asked = 0;
 
     (void)arg;
-    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") || !stats(c, &before)) return;
+    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
+        !stats(c, &before))
+        return;
     for (int i = 0; i < 8; i++) {
         if (!make(c, c->place->device, dtype, 100000 * (i + 1), &tensor[i])) return;
         asked += 100000u * (unsigned)(i + 1) * num_type(dtype)->size;
     }
     if (stats(c, &during)) {
         check_that(c, during.allocated >= before.allocated + asked,
-                   "8 tensors of %" PRIu64 " bytes in all: allocated was %" PRIu64 ", is %" PRIu64, asked,
-                   before.allocated, during.allocated);
-        check_that(c, during.allocations >= before.allocations + 8, "8 tensors: allocations was %" PRIu64 ", is %" PRIu64,
-                   before.allocations, during.allocations);
-        check_that(c, during.peak >= during.allocated, "peak is %" PRIu64 ", below the %" PRIu64 " allocated now",
-                   during.peak, during.allocated);
-        check_that(c, !during.total || during.free <= during.total, "free is %" PRIu64 ", more than the total of %" PRIu64,
-                   during.free, during.total);
+                   "8 tensors of %" PRIu64 " bytes in all: allocated was %" PRIu64 ", is %" PRIu64,
+                   asked, before.allocated, during.allocated);
+        check_that(c, during.allocations >= before.allocations + 8,
+                   "8 tensors: allocations was %" PRIu64 ", is %" PRIu64, before.allocations,
+                   during.allocations);
+        check_that(c, during.peak >= during.allocated,
+                   "peak is %" PRIu64 ", below the %" PRIu64 " allocated now", during.peak,
+                   during.allocated);
+        check_that(c, !during.total || during.free <= during.total,
+                   "free is %" PRIu64 ", more than the total of %" PRIu64, during.free,
+                   during.total);
     }
     for (int i = 0; i < 8; i++) bp_tensor_destroy(tensor[i]);
-    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") || !stats(c, &after)) return;
+    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
+        !stats(c, &after))
+        return;
     check_that(c, after.allocated == before.allocated,
-               "after all tensors were destroyed: allocated is %" PRIu64 ", expected the %" PRIu64 " of before",
+               "after all tensors were destroyed: allocated is %" PRIu64 ", expected the %" PRIu64
+               " of before",
                after.allocated, before.allocated);
-    check_that(c, after.peak >= during.allocated, "peak is %" PRIu64 ", but %" PRIu64 " were allocated", after.peak,
-               during.allocated);
+    check_that(c, after.peak >= during.allocated,
+               "peak is %" PRIu64 ", but %" PRIu64 " were allocated", after.peak, during.allocated);
 }
 
 static bool has_number(const char *text)
@@ -202,20 +218,26 @@ static void exhaustion(struct check *c, const int64_t *arg)
         !put(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3))
         return;
     for (int i = 0; i < 3; i++)
-        if (!check_fails(c, bp_tensor_create(c->place->device, dtype, 1, &n, &absurd), BP_ERR_MEMORY,
-                         "bp_tensor_create of 2^50 bytes"))
+        if (!check_fails(c, bp_tensor_create(c->place->device, dtype, 1, &n, &absurd),
+                         BP_ERR_MEMORY, "bp_tensor_create of 2^50 bytes"))
             break;
-    check_that(c, has_number(bp_error_message()), "the message does not say how much was asked: '%s'", bp_error_message());
+    check_that(c, has_number(bp_error_message()),
+               "the message does not say how much was asked: '%s'", bp_error_message());
     check_that(c, !absurd, "a failed bp_tensor_create wrote its out parameter");
-    holds(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3, "a tensor made before the failure");
+    holds(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3,
+          "a tensor made before the failure");
     bp_tensor_destroy(absurd);
     bp_tensor_destroy(small);
-    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") && stats(c, &after))
-        check_that(c, after.allocated == before.allocated, "after failures: allocated is %" PRIu64 ", expected %" PRIu64,
-                   after.allocated, before.allocated);
+    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
+        stats(c, &after))
+        check_that(c, after.allocated == before.allocated,
+                   "after failures: allocated is %" PRIu64 ", expected %" PRIu64, after.allocated,
+                   before.allocated);
 }
 
-enum { BLOCKS = 500 };
+enum {
+    BLOCKS = 500
+};
 
 static bool block_make(struct check *c, struct bp_tensor **out, uint64_t *size, uint64_t seed)
 {
@@ -235,7 +257,8 @@ static void many_blocks(struct check *c, const int64_t *arg)
 
     (void)arg;
     memset(block, 0, sizeof block);
-    for (uint64_t i = 0; ok && i < BLOCKS; i++) ok = block_make(c, &block[i], &size[i], seed[i] = i + 1);
+    for (uint64_t i = 0; ok && i < BLOCKS; i++)
+        ok = block_make(c, &block[i], &size[i], seed[i] = i + 1);
     for (uint64_t round = 0; ok && round < 3; round++) {
         for (uint64_t i = round; i < BLOCKS; i += 3) {
             bp_tensor_destroy(block[i]);
@@ -262,10 +285,11 @@ static void churn(struct check *c, const int64_t *arg)
         if (!make(c, c->place->device, dtype, 1 + i * 37 % 5000, &t)) return;
         bp_tensor_destroy(t);
     }
-    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") && stats(c, &after))
+    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
+        stats(c, &after))
         check_that(c, after.allocated == before.allocated,
-                   "after 3000 tensors came and went: allocated is %" PRIu64 ", expected %" PRIu64, after.allocated,
-                   before.allocated);
+                   "after 3000 tensors came and went: allocated is %" PRIu64 ", expected %" PRIu64,
+                   after.allocated, before.allocated);
 }
 
 static void zero_sized(struct check *c, const int64_t *arg)
@@ -275,24 +299,22 @@ static void zero_sized(struct check *c, const int64_t *arg)
     uint32_t dtype = some_type(c);
 
     (void)arg;
-    if (!stats(c, &before) || !make(c, c->place->device, dtype, 0, &t) || !make(c, c->place->device, dtype, 0, &u)) return;
+    if (!stats(c, &before) || !make(c, c->place->device, dtype, 0, &t) ||
+        !make(c, c->place->device, dtype, 0, &u))
+        return;
     check_ok(c, bp_tensor_write(c->place->stream, t, NULL, 0), "bp_tensor_write of nothing");
     check_ok(c, bp_tensor_read(c->place->stream, t, NULL, 0), "bp_tensor_read of nothing");
     check_ok(c, bp_tensor_copy(c->place->stream, t, u), "bp_tensor_copy of nothing");
     bp_tensor_destroy(t);
     bp_tensor_destroy(u);
-    if (stats(c, &after)) check_that(c, after.allocated == before.allocated, "tensors of size 0 left memory behind");
+    if (stats(c, &after))
+        check_that(c, after.allocated == before.allocated, "tensors of size 0 left memory behind");
 }
 
 const struct check_case suite_memory_use[] = {
-    {"copy/sizes", copy_sizes},
-    {"copy/views", copy_views},
-    {"copy/refused", copy_refused},
-    {"copy/host", copy_host},
-    {"use/statistics", statistics},
-    {"use/exhaustion", exhaustion},
-    {"use/many-blocks", many_blocks},
-    {"use/churn", churn},
-    {"use/zero-sized", zero_sized},
-    {NULL, NULL},
+    {"copy/sizes", copy_sizes},       {"copy/views", copy_views},
+    {"copy/refused", copy_refused},   {"copy/host", copy_host},
+    {"use/statistics", statistics},   {"use/exhaustion", exhaustion},
+    {"use/many-blocks", many_blocks}, {"use/churn", churn},
+    {"use/zero-sized", zero_sized},   {NULL, NULL},
 };

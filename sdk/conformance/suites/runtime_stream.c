@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 4096, CHAIN = 16 };
+enum {
+    N = 4096,
+    CHAIN = 16
+};
 
 /* A dtype of one byte, which every device that copies bytes is likely to hold. */
 static uint32_t byte_type(struct check *c)
@@ -24,7 +27,8 @@ static bool tensor_create(struct check *c, struct bp_tensor **out)
 {
     int64_t n = elements(c);
 
-    return check_ok(c, bp_tensor_create(c->place->device, byte_type(c), 1, &n, out), "bp_tensor_create");
+    return check_ok(c, bp_tensor_create(c->place->device, byte_type(c), 1, &n, out),
+                    "bp_tensor_create");
 }
 
 static bool stream_create(struct check *c, struct bp_stream **out)
@@ -50,8 +54,10 @@ static void many(struct check *c, const int64_t *arg)
 
     (void)arg;
     for (int i = 0; i < 64 && stream_create(c, &streams[i]); i++)
-        for (int k = 0; k < i; k++) check_that(c, streams[k] != streams[i], "streams %d and %d are one handle", k, i);
-    for (int i = 0; i < 64 && streams[i]; i++) check_ok(c, bp_stream_synchronize(streams[i]), "bp_stream_synchronize");
+        for (int k = 0; k < i; k++)
+            check_that(c, streams[k] != streams[i], "streams %d and %d are one handle", k, i);
+    for (int i = 0; i < 64 && streams[i]; i++)
+        check_ok(c, bp_stream_synchronize(streams[i]), "bp_stream_synchronize");
     for (int i = 0; i < 64; i += 2) bp_stream_destroy(streams[i]);
     for (int i = 1; i < 64; i += 2) bp_stream_destroy(streams[i]);
 }
@@ -62,7 +68,8 @@ static void answers(struct check *c, const int64_t *arg)
 
     (void)arg;
     if (!stream_create(c, &stream)) return;
-    check_that(c, bp_stream_device(stream) == c->place->device, "bp_stream_device is another device");
+    check_that(c, bp_stream_device(stream) == c->place->device,
+               "bp_stream_device is another device");
     check_that(c, bp_stream_scope(stream) != NULL, "bp_stream_scope is NULL");
     check_that(c, bp_stream_last(stream) == 0, "a new stream's last number is %llu, expected 0",
                (unsigned long long)bp_stream_last(stream));
@@ -76,13 +83,16 @@ static void null(struct check *c, const int64_t *arg)
     struct bp_stream *stream = NULL;
 
     (void)arg;
-    check_fails(c, bp_stream_create(NULL, &stream), BP_ERR_INVALID, "bp_stream_create without a device");
-    check_fails(c, bp_stream_create(c->place->device, NULL), BP_ERR_INVALID, "bp_stream_create without out");
+    check_fails(c, bp_stream_create(NULL, &stream), BP_ERR_INVALID,
+                "bp_stream_create without a device");
+    check_fails(c, bp_stream_create(c->place->device, NULL), BP_ERR_INVALID,
+                "bp_stream_create without out");
     check_fails(c, bp_stream_create((struct bp_device *)c->place->stream, &stream), BP_ERR_INVALID,
                 "bp_stream_create on a stream");
     check_fails(c, bp_stream_synchronize(NULL), BP_ERR_INVALID, "bp_stream_synchronize of NULL");
     check_that(c, !stream, "a failed bp_stream_create wrote its out parameter");
-    check_that(c, !bp_stream_scope(NULL) && !bp_stream_device(NULL) && !bp_stream_last(NULL), "NULL has a scope");
+    check_that(c, !bp_stream_scope(NULL) && !bp_stream_device(NULL) && !bp_stream_last(NULL),
+               "NULL has a scope");
 }
 
 static void pattern(unsigned char *bytes, int seed)
@@ -90,7 +100,8 @@ static void pattern(unsigned char *bytes, int seed)
     for (int i = 0; i < N; i++) bytes[i] = (unsigned char)(i * 7 + seed * 31 + (i >> 8));
 }
 
-static bool is_pattern(struct check *c, struct bp_stream *stream, struct bp_tensor *tensor, int seed, const char *when)
+static bool is_pattern(struct check *c, struct bp_stream *stream, struct bp_tensor *tensor,
+                       int seed, const char *when)
 {
     unsigned char got[N], want[N];
 
@@ -99,11 +110,13 @@ static bool is_pattern(struct check *c, struct bp_stream *stream, struct bp_tens
     pattern(want, seed);
     for (int i = 0; i < N; i++)
         if (got[i] != want[i])
-            return check_that(c, false, "%s: byte %d is 0x%02x, expected 0x%02x", when, i, got[i], want[i]);
+            return check_that(c, false, "%s: byte %d is 0x%02x, expected 0x%02x", when, i, got[i],
+                              want[i]);
     return true;
 }
 
-static bool write_pattern(struct check *c, struct bp_stream *stream, struct bp_tensor *tensor, int seed)
+static bool write_pattern(struct check *c, struct bp_stream *stream, struct bp_tensor *tensor,
+                          int seed)
 {
     unsigned char bytes[N];
     bool ok;
@@ -122,7 +135,9 @@ static void order_write_read(struct check *c, const int64_t *arg)
     (void)arg;
     if (stream_create(c, &stream) && tensor_create(c, &tensor))
         for (int i = 0; i < 100; i++)
-            if (!write_pattern(c, stream, tensor, i) || !is_pattern(c, stream, tensor, i, "read after write")) break;
+            if (!write_pattern(c, stream, tensor, i) ||
+                !is_pattern(c, stream, tensor, i, "read after write"))
+                break;
     bp_tensor_destroy(tensor);
     bp_stream_destroy(stream);
 }
@@ -156,7 +171,8 @@ static void counts(struct check *c, const int64_t *arg)
     (void)arg;
     if (stream_create(c, &stream) && tensor_create(c, &tensor))
         for (int i = 0; i < 10 && write_pattern(c, stream, tensor, i); i++) {
-            check_that(c, bp_stream_last(stream) > last, "the stream's number was %llu and is %llu after a write",
+            check_that(c, bp_stream_last(stream) > last,
+                       "the stream's number was %llu and is %llu after a write",
                        (unsigned long long)last, (unsigned long long)bp_stream_last(stream));
             last = bp_stream_last(stream);
         }
@@ -168,12 +184,13 @@ static void two(struct check *c, const int64_t *arg)
 {
     struct bp_stream *stream[2] = {0};
     struct bp_tensor *tensor[2] = {0};
-    bool ok = stream_create(c, &stream[0]) && stream_create(c, &stream[1]) && tensor_create(c, &tensor[0]) &&
-              tensor_create(c, &tensor[1]);
+    bool ok = stream_create(c, &stream[0]) && stream_create(c, &stream[1]) &&
+              tensor_create(c, &tensor[0]) && tensor_create(c, &tensor[1]);
 
     (void)arg;
     for (int i = 0; ok && i < 100; i++)
-        ok = write_pattern(c, stream[0], tensor[0], i) && write_pattern(c, stream[1], tensor[1], i + 500) &&
+        ok = write_pattern(c, stream[0], tensor[0], i) &&
+             write_pattern(c, stream[1], tensor[1], i + 500) &&
              is_pattern(c, stream[1], tensor[1], i + 500, "on the second stream") &&
              is_pattern(c, stream[0], tensor[0], i, "on the first stream");
     for (int i = 0; i < 2; i++) {
@@ -211,7 +228,8 @@ static void threads(struct check *c, const int64_t *arg)
     check_that(c, started == 4, "threads could not be started");
     for (int i = 0; i < started; i++) {
         pthread_join(worker[i].thread, NULL);
-        check_that(c, worker[i].result.outcome == OUTCOME_PASS, "thread %d of 4: %s", i, worker[i].result.message);
+        check_that(c, worker[i].result.outcome == OUTCOME_PASS, "thread %d of 4: %s", i,
+                   worker[i].result.message);
     }
 }
 
@@ -223,10 +241,13 @@ static void destroy_at_work(struct check *c, const int64_t *arg)
         struct bp_stream *stream = NULL;
         struct bp_tensor *a = NULL, *b = NULL;
         bool ok = stream_create(c, &stream) && tensor_create(c, &a) && tensor_create(c, &b) &&
-                  write_pattern(c, stream, a, i) && check_ok(c, bp_tensor_copy(stream, b, a), "bp_tensor_copy");
+                  write_pattern(c, stream, a, i) &&
+                  check_ok(c, bp_tensor_copy(stream, b, a), "bp_tensor_copy");
         bp_tensor_destroy(a);
         if (i & 1) bp_stream_destroy(stream);
-        if (ok) is_pattern(c, i & 1 ? c->place->stream : stream, b, i, "after its source was destroyed");
+        if (ok)
+            is_pattern(c, i & 1 ? c->place->stream : stream, b, i,
+                       "after its source was destroyed");
         bp_tensor_destroy(b);
         if (!(i & 1)) bp_stream_destroy(stream);
     }

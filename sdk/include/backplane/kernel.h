@@ -27,7 +27,7 @@ enum bp_view_flags {
 /* What a kernel sees of a tensor, 48 bytes. Strides count elements, are always filled and never
  * negative; 0 repeats. Axis 0 is the outermost. rank 0 is one element; count may be 0, data then NULL. */
 struct bp_view { /* hot */
-    void *data;                    /* first element: an address, or the byte offset in memory on BP_DEVICE_HANDLES */
+    void *data;  /* first element: an address, or the byte offset in memory on BP_DEVICE_HANDLES */
     void *memory;                  /* the plugin's handle of the allocation */
     const int64_t *shape, *stride; /* rank each */
     int64_t count;                 /* elements */
@@ -47,14 +47,15 @@ struct bp_launch { /* hot */
     const struct bp_view *const *in, *const *out;
     const uint16_t *in_at, *out_at; /* where each declared port begins; one more entry than ports */
     uint32_t n_in, n_out;
-    const void *attrs;              /* the operator's attribute struct, all fields current; NULL if it has none */
-    void *workspace;                /* as large and as aligned as the plan asked; NULL if it asked for none */
+    const void
+        *attrs;      /* the operator's attribute struct, all fields current; NULL if it has none */
+    void *workspace; /* as large and as aligned as the plan asked; NULL if it asked for none */
     void *workspace_memory;         /* its handle, as bp_view.memory */
     size_t workspace_size;
     void *stream;                   /* the plugin's own, as in runtime.h */
     uint32_t device;
     uint32_t width;                 /* threads that this launch may use; 1: the calling one only */
-    uint32_t *fault;                /* device-visible word, or NULL: write a code that is not 0 for bad data */
+    uint32_t *fault; /* device-visible word, or NULL: write a code that is not 0 for bad data */
     uint64_t tag;                   /* the stream's number for this launch */
 };
 

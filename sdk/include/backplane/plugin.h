@@ -99,9 +99,9 @@ struct bp_plugin { /* table */
     uint32_t abi_major, abi_minor; /* BP_ABI_MAJOR, BP_ABI_MINOR of the headers it was built with */
     uint32_t needs_minor;          /* the oldest core that will do; 0: any of this major */
     uint32_t build;                /* BP_BUILD_FLAGS */
-    const char *name;              /* "cpu": lower-case letters, digits, '_'; equals the manifest's */
+    const char *name; /* "cpu": lower-case letters, digits, '_'; equals the manifest's */
     const char *version;           /* the plugin's own, "1.2.0" */
-    const char *kind;              /* of its devices, "cpu" in "cpu:0"; several plugins may serve one kind */
+    const char *kind; /* of its devices, "cpu" in "cpu:0"; several plugins may serve one kind */
 
     /* Makes an instance: finds the driver, initialises it. A process may hold several at once.
      * host stays valid until destroy has returned.

@@ -61,7 +61,8 @@ struct bp_runtime { /* table */
     /* How many devices there are now. 0 is no error: the plugin is absent on this machine. */
     enum bp_status (*device_count)(void *self, uint32_t *out_count);
 
-    enum bp_status (*device_properties)(void *self, uint32_t device, struct bp_device_properties *out);
+    enum bp_status (*device_properties)(void *self, uint32_t device,
+                                        struct bp_device_properties *out);
 
     /* size > 0 bytes in space (enum bp_space), aligned as the properties say. Contents are undefined.
      * BP_ERR_UNSUPPORTED: no such space. BP_ERR_MEMORY: none left, say how much was asked. */
@@ -69,16 +70,20 @@ struct bp_runtime { /* table */
                                       struct bp_memory *out);
 
     /* No work that uses it is pending. */
-    void (*memory_free)(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
+    void (*memory_free)(void *self, uint32_t device, uint32_t space,
+                        const struct bp_memory *memory);
 
     /* Copies from the host to the device: src has been read when the call returns. */
-    enum bp_status (*copy_in)(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+    enum bp_status (*copy_in)(void *self, uint32_t device, void *stream,
+                              const struct bp_copy *copy);
 
     /* Copies from the device to the host, after all work on stream: dst is written when the call returns. */
-    enum bp_status (*copy_out)(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+    enum bp_status (*copy_out)(void *self, uint32_t device, void *stream,
+                               const struct bp_copy *copy);
 
     /* Copies within the device, in stream order; may return before it is done. */
-    enum bp_status (*copy_within)(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
+    enum bp_status (*copy_within)(void *self, uint32_t device, void *stream,
+                                  const struct bp_copy *copy);
 
     /* Waits until all work on stream (NULL: on the device) is done. A failure of that work is
      * returned here, once. */
@@ -105,7 +110,8 @@ struct bp_runtime { /* table */
     enum bp_status (*stream_wait)(void *self, uint32_t device, void *stream, void *event);
 
     /* Bytes free and in all, as the driver sees them now. NULL: the core counts its own. */
-    enum bp_status (*memory_info)(void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total);
+    enum bp_status (*memory_info)(void *self, uint32_t device, uint64_t *out_free,
+                                  uint64_t *out_total);
 };
 
 #ifdef __cplusplus

@@ -50,7 +50,8 @@ enum bp_dtype {
 
 /* Where memory lies, as the host sees it. */
 enum bp_space {
-    BP_SPACE_DEVICE = 0,  /* the device's own; the host does not touch it, unless BP_DEVICE_HOST_VISIBLE */
+    BP_SPACE_DEVICE =
+        0, /* the device's own; the host does not touch it, unless BP_DEVICE_HOST_VISIBLE */
     BP_SPACE_PINNED = 1,  /* host memory that the device reaches */
     BP_SPACE_MANAGED = 2, /* moves between both by itself */
 };

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the conformance suite forgives, and what not: the rule of docs/accuracy.md at its edges.
+ * Also its reader of symbol tables, on files that are none. */
+#include <compare.h>
+#include <criterion/criterion.h>
+#include <elf_symbols.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct conform_op exact = {.name = "exact", .ulp = 0.5},
+                               growing = {.name = "growing", .ulp = 1, .terms = 1};
+static const struct conform_op nothing = {.name = "nothing"};
+
+/* Whether one result of dtype is accepted where the reference says want, with the bound. */
+static bool accepts(const struct conform_op *op, uint32_t dtype, long double want,
+                    long double bound, long double got, bool tie)
+{
+    unsigned char data[16];
+    struct ref_array expected;
+    struct comparison c;
+
+    ref_array_init(&expected, dtype, 0, NULL);
+    for (int i = 0; i < expected.type->parts; i++) {
+        expected.v[i] = want;
+        expected.bound[i] = bound;
+        num_set_float(expected.type, data + i * (int)expected.type->size / expected.type->parts,
+                      got);
+    }
+    expected.exact = tie;
+    c = compare(op, &expected, data);
+    cr_assert_eq(c.wrong == 0, c.worst <= 1, "wrong %d, worst %g", (int)c.wrong, c.worst);
+    ref_array_finish(&expected);
+    return c.wrong == 0;
+}
+
+Test(compare, half_an_ulp_is_the_nearest)
+{
+    cr_assert(accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, false));
+    cr_assert(accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1 + 0x1p-23L, false));
+    cr_assert(!accepts(&exact, BP_F32, 1 + 0x1.1p-24L, 0, 1, false));
+    cr_assert(accepts(&exact, BP_BF16, 1 + 0x1.1p-8L, 0, 1 + 0x1p-7L, false));
+    cr_assert(!accepts(&exact, BP_F16, 0x1p-24L, 0, 0, false));
+    cr_assert(accepts(&exact, BP_C64, 1 + 0x1p-24L, 0, 1, false));
+    cr_assert(!accepts(&nothing, BP_F32, 1, 0, 1 + 0x1p-23L, false));
+    cr_assert(accepts(&nothing, BP_F32, 1, 0, 1, false));
+}
+
+Test(compare, ties_go_to_even_where_they_are_known)
+{
+    cr_assert(accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, true));
+    cr_assert(!accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1 + 0x1p-23L, true));
+    cr_assert(accepts(&exact, BP_F32, 1 + 0x3p-24L, 0, 1 + 0x1p-22L, true));
+    cr_assert(!accepts(&exact, BP_F16, 0x1p-25L, 0, 0x1p-24L, true));
+    cr_assert(accepts(&exact, BP_F16, 0x1p-25L, 0, 0, true));
+}
+
+Test(compare, sums_may_grow_by_their_bound)
+{
+    long double u = 0x1p-24L;
+
+    cr_assert(accepts(&growing, BP_F32, 1, 0, 1 + 2 * u, false));
+    cr_assert(!accepts(&growing, BP_F32, 1, 0, 1 + 4 * u, false));
+    cr_assert(accepts(&growing, BP_F32, 1, 10, 1 + 12 * u, false));
+    cr_assert(!accepts(&growing, BP_F32, 1, 10, 1 + 14 * u, false));
+    /* Half types add in f32: half an ulp of their own, and next to nothing else. */
+    cr_assert(accepts(&growing, BP_F16, 1 + 0x1p-11L, 10, 1, false));
+    cr_assert(!accepts(&growing, BP_F16, 1 + 0x1.1p-11L, 10, 1, false));
+    cr_assert(!accepts(&growing, BP_BF16, 1, 10, 1 + 0x1p-7L, false));
+}
+
+Test(compare, infinity_and_nan)
+{
+    cr_assert(accepts(&exact, BP_F32, NAN, 0, NAN, false));
+    cr_assert(!accepts(&exact, BP_F32, NAN, 0, 1, false));
+    cr_assert(!accepts(&exact, BP_F32, 1, 0, NAN, false));
+    cr_assert(accepts(&exact, BP_F32, INFINITY, 0, INFINITY, false));
+    cr_assert(!accepts(&exact, BP_F32, INFINITY, 0, -INFINITY, false));
+    cr_assert(!accepts(&exact, BP_F32, INFINITY, 0, 1, false));
+    cr_assert(!accepts(&growing, BP_F32, 1, 100, INFINITY, false));
+    cr_assert(!accepts(&growing, BP_F32, 1, 100, NAN, false));
+}
+
+Test(compare, overflow_begins_half_an_ulp_past_the_end)
+{
+    cr_assert(accepts(&exact, BP_F16, 65519, 0, 65504, false));
+    cr_assert(!accepts(&exact, BP_F16, 65519, 0, INFINITY, false));
+    cr_assert(accepts(&exact, BP_F16, 65520, 0, INFINITY, false));
+    cr_assert(!accepts(&exact, BP_F16, 65520, 0, 65504, false));
+    cr_assert(!accepts(&exact, BP_F16, 65520, 0, -INFINITY, false));
+    cr_assert(accepts(&exact, BP_F16, 1e9L, 0, INFINITY, false));
+}
+
+Test(compare, integers_are_exact)
+{
+    int32_t got[] = {1, 2, -3};
+    struct ref_array expected;
+    struct comparison c;
+    char text[300];
+
+    ref_array_init(&expected, BP_I32, 1, (const int64_t[]){3});
+    for (int i = 0; i < 3; i++) expected.u[i] = (uint64_t)(int64_t)got[i];
+    cr_assert_eq(compare(&exact, &expected, got).wrong, 0);
+    got[1] = 3;
+    got[2] = 4;
+    c = compare(&exact, &expected, got);
+    cr_assert_eq(c.wrong, 2);
+    cr_assert_eq(c.at, 1);
+    compare_describe(&c, &expected, got, text, sizeof text);
+    cr_assert_str_eq(text,
+                     "worst at [1] (element 1 of 3): got 3, expected 2; 2 of 3 elements are wrong");
+    ref_array_finish(&expected);
+}
+
+Test(compare, a_bool_is_0_or_1)
+{
+    unsigned char got = 2;
+    struct ref_array expected;
+
+    ref_array_init(&expected, BP_BOOL, 0, NULL);
+    expected.u[0] = 1;
+    cr_assert_eq(compare(&exact, &expected, &got).wrong, 1);
+    got = 1;
+    cr_assert_eq(compare(&exact, &expected, &got).wrong, 0);
+    ref_array_finish(&expected);
+}
+
+Test(compare, the_worst_of_many_is_described)
+{
+    float got[] = {1, 2, 3.5f, 4, 5, 6};
+    struct ref_array expected;
+    struct comparison c;
+    char text[300];
+
+    ref_array_init(&expected, BP_F32, 2, (const int64_t[]){2, 3});
+    for (int i = 0; i < 6; i++) expected.v[i] = i + 1;
+    c = compare(&exact, &expected, got);
+    cr_assert_eq(c.at, 2);
+    compare_describe(&c, &expected, got, text, sizeof text);
+    cr_assert(strstr(text, "worst at [0,2] (element 2 of 6): got 3.5, expected 3, 2.097e+06 ulp "
+                           "where 0.5 are allowed"),
+              "%s", text);
+    ref_array_finish(&expected);
+}
+
+/* Files that begin as a plugin does, cut and changed everywhere: an answer, and no step outside. */
+Test(elf, damaged_files_are_survived)
+{
+    static unsigned char bytes[1 << 20];
+    char path[] = "/tmp/elf-XXXXXX", text[200];
+    FILE *file = fopen(SOME_LIBRARY, "rb"), *out;
+    size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0, n;
+    int fd = mkstemp(path);
+
+    cr_assert(size > 1000 && fd >= 0);
+    fclose(file);
+    cr_assert(elf_exports(SOME_LIBRARY, text, sizeof text, &n));
+    cr_assert_str_eq(text, "bp_plugin_get");
+    cr_assert_eq(n, 1);
+    srand(1);
+    for (int i = 0; i < 600; i++) {
+        size_t at = i < 300 ? (size_t)i : (size_t)rand() % size;
+        unsigned char saved = bytes[at];
+        bytes[at] = (unsigned char)rand();
+        out = fopen(path, "wb");
+        fwrite(bytes, 1, i % 3 ? size : (size_t)rand() % size, out);
+        fclose(out);
+        elf_exports(path, text, sizeof text, &n);
+        bytes[at] = saved;
+    }
+    remove(path);
+    cr_assert(!elf_exports(path, text, sizeof text, &n));
+    cr_assert(!elf_exports("/etc/passwd", text, sizeof text, &n));
+}
