@@ -41,21 +41,21 @@ struct bp_core {
     struct bp_device *devices; /* open ones, linked by next */
 };
 
-/* Checks a handle: NULL and handles of another kind give BP_ERR_INVALID with a message that names what
- * was expected. Use: if (!bp_core_is(core)) return bp_not_a("core"); */
+/* Checks a handle: NULL and handles of another kind give BP_ERR_INVALID with a message that names
+ * what was expected. Use: if (!bp_core_is(core)) return bp_not_a("core"); */
 static inline bool bp_core_is(const struct bp_core *core)
 {
     return core && core->magic == BP_MAGIC_CORE;
 }
 enum bp_status bp_not_a(const char *what);
 
-/* Records the message of the running call on this thread; the value is status. A macro, so that compilers
- * see that a failure is not BP_OK. */
+/* Records the message of the running call on this thread; the value is status. A macro, so that
+ * compilers see that a failure is not BP_OK. */
 #define bp_error(status, ...) (bp_error_write(__VA_ARGS__), (status))
 void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes its
- * status on and, if it failed without a reason, writes one. */
+/* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes
+ * its status on and, if it failed without a reason, writes one. */
 void bp_error_enter(void);
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback);
 

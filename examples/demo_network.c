@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small network, built from a seed through the app API, each node checked against the reference of the
- * conformance suite: the device and the reference get the same inputs, and may differ by the operator's
- * tolerance (docs/accuracy.md). Exit status 1: a node is wrong.
+/* A small network, built from a seed through the app API, each node checked against the reference
+ * of the conformance suite: the device and the reference get the same inputs, and may differ by the
+ * operator's tolerance (docs/accuracy.md). Exit status 1: a node is wrong.
  *
  *   demo_network [DEVICE]
  *
- * x (8 pictures of 3 x 16 x 16) -> conv 3x3 -> conv 3x3, stride 2 -> sum over pixels -> matmul -> add -> softmax */
+ * x (8 pictures of 3 x 16 x 16) -> conv 3x3 -> conv 3x3, stride 2 -> sum over pixels -> matmul ->
+ * add -> softmax */
 #include "../sdk/conformance/compare.h"
 
 #include <backplane/backplane.h>

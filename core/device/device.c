@@ -13,7 +13,8 @@ void bp_device_retain(struct bp_device *device)
     atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
 }
 
-/* The last reference goes under the core's lock, so that nobody finds a device that is on its way out. */
+/* The last reference goes under the core's lock, so that nobody finds a device that is on its way
+ * out. */
 void bp_device_release(struct bp_device *device)
 {
     struct bp_core *core = device->core;
@@ -104,7 +105,8 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
     return device;
 }
 
-/* Two threads may open one device at once: the plugin is asked without a lock, the first to enter wins. */
+/* Two threads may open one device at once: the plugin is asked without a lock, the first to enter
+ * wins. */
 static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
                                   struct bp_device **out)
 {

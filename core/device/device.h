@@ -23,8 +23,8 @@ struct bp_device {
     char name[64];
     struct bp_device_properties properties;
 
-    /* The device's own timeline, over all its streams: submitted counts work given to the plugin, and all
-     * up to done is known to have ended. On an inline device both stay 0. */
+    /* The device's own timeline, over all its streams: submitted counts work given to the plugin,
+     * and all up to done is known to have ended. On an inline device both stay 0. */
     _Atomic uint64_t submitted, done;
 
     pthread_mutex_t memory_lock;
@@ -81,7 +81,8 @@ static inline uint64_t bp_stream_submit(struct bp_stream *stream)
     return atomic_fetch_add_explicit(&stream->last, 1, memory_order_relaxed) + 1;
 }
 
-/* Waits until all of the stream's work has ended; with emulated streams, that of the whole device. */
+/* Waits until all of the stream's work has ended; with emulated streams, that of the whole device.
+ */
 enum bp_status bp_stream_drain(struct bp_stream *stream);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c: a point in a stream's timeline. Where the plugin has no events, waiting for one waits for its
- * stream; on an inline device every recorded event is complete. */
+/* event.c: a point in a stream's timeline. Where the plugin has no events, waiting for one waits
+ * for its stream; on an inline device every recorded event is complete. */
 #include "device.h"
 
 #include <stdlib.h>

@@ -21,8 +21,9 @@ struct bp_storage {
 enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
                                  struct bp_storage **out_storage);
 
-/* Gives a reference back. The memory goes back to the plugin when the work that uses it has ended: at
- * once on an inline device, else when the device is next known to have got that far. Never blocks. */
+/* Gives a reference back. The memory goes back to the plugin when the work that uses it has ended:
+ * at once on an inline device, else when the device is next known to have got that far. Never
+ * blocks. */
 void bp_storage_release(struct bp_storage *storage);
 static inline void bp_storage_retain(struct bp_storage *storage)
 {

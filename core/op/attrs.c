@@ -36,7 +36,8 @@ bool bp_attrs_tail_zero(const struct bp_opinfo *op, const void *attrs, size_t si
     return true;
 }
 
-/* A struct of a newer app may be longer; what this library does not know must be unused, that is zero. */
+/* A struct of a newer app may be longer; what this library does not know must be unused, that is
+ * zero. */
 static enum bp_status check_size(const struct bp_opinfo *op, const void *given)
 {
     size_t size;

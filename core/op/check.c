@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: the checked front of every operator call: whatever is wrong with the arguments is said here,
- * from the row alone, so that kernels need not look. */
+/* check.c: the checked front of every operator call: whatever is wrong with the arguments is said
+ * here, from the row alone, so that kernels need not look. */
 #include "op.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient_rules.c: one rule for each GRAD word, written in the typed calls. A rule gets the gradient dy of
- * the result and makes the gradients of the inputs that are wanted. */
+/* gradient_rules.c: one rule for each GRAD word, written in the typed calls. A rule gets the
+ * gradient dy of the result and makes the gradients of the inputs that are wanted. */
 #include "op.h"
 
 #include <backplane/ops.h>
@@ -27,7 +27,8 @@ static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, cons
     return bp_op_sum(scope, t, &attrs, out);
 }
 
-/* Sums a gradient over the axes that broadcasting repeated: to the shape of like. Takes the reference d. */
+/* Sums a gradient over the axes that broadcasting repeated: to the shape of like. Takes the
+ * reference d. */
 static enum bp_status sum_to(struct bp_scope *scope, struct bp_tensor *d,
                              const struct bp_tensor *like, struct bp_tensor **out)
 {
@@ -98,7 +99,8 @@ enum bp_status bp_grad_softmax(struct bp_grad *g)
                       : BP_OK;
 }
 
-/* Its matrix is symmetric, so in dy it is its own gradient. In y it needs products: not before mul is a row. */
+/* Its matrix is symmetric, so in dy it is its own gradient. In y it needs products: not before mul
+ * is a row. */
 enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
 {
     const struct bp_softmax_grad_attrs *attrs = g->attrs;
@@ -125,7 +127,8 @@ static enum bp_status unsqueeze(struct bp_tensor *t, uint32_t at, struct bp_tens
     return bp_tensor_view(t, 0, rank + 1, shape, stride, out);
 }
 
-/* t without its axes of extent 1 that its like has not: a side of one axis was a matrix on the way. */
+/* t without its axes of extent 1 that its like has not: a side of one axis was a matrix on the way.
+ */
 static enum bp_status reshape_as(struct bp_tensor *t, const struct bp_tensor *like,
                                  struct bp_tensor **out)
 {
@@ -146,7 +149,8 @@ static void release(struct matrices *m)
     bp_tensor_destroy(m->dc);
 }
 
-/* Gives the sides of one axis the second that the product works with, and dc the axes that it then has. */
+/* Gives the sides of one axis the second that the product works with, and dc the axes that it then
+ * has. */
 static enum bp_status to_matrices(struct bp_grad *g, struct matrices *m)
 {
     bool row = g->in[0]->view.rank == 1, column = g->in[1]->view.rank == 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer.c: shapes and dtypes of results, one rule for each INFER word. convolution: infer_conv.c. */
+/* infer.c: shapes and dtypes of results, one rule for each INFER word. convolution: infer_conv.c.
+ */
 #include "op.h"
 
 #include <backplane/attrs.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_conv.c: shapes of convolution and its two gradients, and the checks that all three share. */
+/* infer_conv.c: shapes of convolution and its two gradients, and the checks that all three share.
+ */
 #include "op.h"
 
 #include <backplane/attrs.h>

@@ -93,14 +93,15 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
 struct bp_device *bp_prepared_device(const struct bp_prepared *prepared);
 const struct bp_type *bp_prepared_type(const struct bp_prepared *prepared, uint32_t output);
 
-/* run.c: the body of every typed call: results are new tensors; out entries are NULL where not wanted. */
+/* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
+ * wanted. */
 enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
                              const struct bp_arg *in, size_t n_in, const void *attrs,
                              struct bp_tensor **const *out, size_t n_out);
 enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream);
 
-/* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL for
- * zero. Rules are written in the typed calls, so that they work wherever calls go. */
+/* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL
+ * for zero. Rules are written in the typed calls, so that they work wherever calls go. */
 struct bp_grad {
     struct bp_scope *scope;
     const struct bp_op_row *row;

@@ -204,7 +204,8 @@ static bool overlap(const struct bp_tensor *a, const struct bp_tensor *b)
            a->offset < b->offset + bp_tensor_span(b) && b->offset < a->offset + bp_tensor_span(a);
 }
 
-/* An output may be, exactly, the input that the row lets it share; else memory of outputs is their own. */
+/* An output may be, exactly, the input that the row lets it share; else memory of outputs is their
+ * own. */
 static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
                                    struct bp_tensor *const *out, uint32_t o)
 {
@@ -246,6 +247,21 @@ static void use(const struct bp_prepared *p, struct bp_tensor *const *in,
     if (workspace) bp_storage_use(workspace, number);
 }
 
+/* Plans that want more than the device's alignment get it by a larger block (not on handles). */
+static uint64_t workspace_bytes(const struct bp_prepared *p)
+{
+    uint64_t alignment = p->plan.workspace_alignment;
+
+    return p->plan.workspace + (alignment > p->device->alignment ? alignment : 0);
+}
+
+static void *workspace_data(const struct bp_prepared *p, const struct bp_storage *workspace)
+{
+    uintptr_t alignment = p->plan.workspace_alignment, data = (uintptr_t)workspace->memory.data;
+
+    return (void *)(alignment > 1 ? (data + alignment - 1) & ~(alignment - 1) : data);
+}
+
 static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stream,
                              const struct bp_view *const *in, const struct bp_view *const *out,
                              const void *attrs, struct bp_storage *workspace)
@@ -262,7 +278,7 @@ static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stre
         .n_in = p->n_in,
         .n_out = p->n_out,
         .attrs = attrs,
-        .workspace = workspace ? workspace->memory.data : NULL,
+        .workspace = workspace ? workspace_data(p, workspace) : NULL,
         .workspace_memory = workspace ? workspace->memory.handle : NULL,
         .workspace_size = p->plan.workspace,
         .stream = stream->handle,
@@ -309,7 +325,7 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
         status = bp_attrs_check_run(&p->row->info, p->attrs, current);
         if (status) goto free_attrs;
     }
-    status = p->plan.workspace ? bp_storage_create(p->device, p->plan.workspace, &workspace)
+    status = p->plan.workspace ? bp_storage_create(p->device, workspace_bytes(p), &workspace)
                                : BP_OK;
     if (status) goto free_attrs;
     use(p, in, out, workspace);

@@ -104,6 +104,10 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     bp_error_enter();
     if (k->prepare) status = k->prepare(entry->self, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
+    if (status == BP_OK && plan.workspace_alignment & (plan.workspace_alignment - 1))
+        status = bp_error(BP_ERR_PLUGIN, "%s: prepare asks for a workspace aligned to %llu bytes, "
+                          "which is no power of two", k->name,
+                          (unsigned long long)plan.workspace_alignment);
     if (status == BP_OK) *out_plan = plan;
     return status == BP_ERR_UNSUPPORTED ? status
                                         : bp_error_leave(status, entry->plugin.name, k->name);

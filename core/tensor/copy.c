@@ -69,8 +69,8 @@ static void gather(const struct bp_tensor *t, uint32_t axis, char *dense, char *
         gather(t, axis + 1, dense, span + (size_t)(i * t->stride[axis]) * width, position, back);
 }
 
-/* A strided tensor goes through its span: what lies between its elements is read and written back, so a
- * write is ordered after the work of all streams that the caller ordered before it. */
+/* A strided tensor goes through its span: what lies between its elements is read and written back,
+ * so a write is ordered after the work of all streams that the caller ordered before it. */
 static enum bp_status copy_strided(struct bp_stream *stream, struct bp_tensor *t, void *host,
                                    bool write)
 {

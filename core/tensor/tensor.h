@@ -49,7 +49,8 @@ enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *ty
 uint64_t bp_tensor_span(const struct bp_tensor *tensor);
 
 /* Whether two indices of a view may be one element. Sorted
- * by stride, each axis steps over all that the finer ones span; an interleaving of axes counts as one. */
+ * by stride, each axis steps over all that the finer ones span; an interleaving of axes counts as
+ * one. */
 bool bp_view_overlaps_itself(const struct bp_view *view);
 
 /* The contiguity of a shape and strides: extents of 1 do not count, an empty one is contiguous. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: compiled before all else, as the head of opgen.c, and up to the first error: a word that is
- * unknown or malformed gives one error here that names the row; every other file would give thousands. */
+/* check.c: compiled before all else, as the head of opgen.c, and up to the first error: a word that
+ * is unknown or malformed gives one error here that names the row; every other file would give
+ * thousands. */
 #include <backplane/types.h>
 
 #define OP(op, ins, outs, facts) _Static_assert(1 ins outs facts, "row " #op);
 #define OPA(op, ins, outs, attrs, facts) _Static_assert(1 ins outs attrs facts, "row " #op);
 #include <backplane/ops/ops.def>
 
-/* Every row says once how it infers, whether it has a gradient, what its cases, tolerance and doc are. */
+/* Every row says once how it infers, whether it has a gradient, what its cases, tolerance and doc
+ * are. */
 #define OP(op, ins, outs, facts) \
     _Static_assert(0 facts == 11111, \
                    "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opgen: prints headers from ops.def, for compilers, editors and readers. Run by the build, never checked in.
+/* opgen: prints headers from ops.def, for compilers, editors and readers. Run by the build, never
+ * checked in.
  *
- *   opgen attrs   backplane/attrs.h: attribute structs, and BP_OPROW for kernel rows. Plugins and apps.
- *   opgen calls   backplane/ops.h: defaults and one typed call an operator. Apps.
+ *   opgen attrs   backplane/attrs.h: attribute structs, and BP_OPROW. For plugins and apps.
+ *   opgen calls   backplane/ops.h: defaults and one typed call an operator. For apps.
  *   opgen bodies  calls.c: the bodies of those. Compiled into the core. */
 #include "check.c" /* first */
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c: `bp bench DEV`: what a device and this library cost, each figure beside what it could cost at best.
+/* bench.c: `bp bench DEV`: what a device and this library cost, each figure beside what it could
+ * cost at best.
  *
- * A figure and its reference are measured in turn, pair by pair, in one run: the machine's speed drifts,
- * their ratio does less. Of the pairs the median is printed, and the middle half's ends (low, high). */
+ * A figure and its reference are measured in turn, pair by pair, in one run: the machine's speed
+ * drifts, their ratio does less. Of the pairs the median is printed, and the middle half's ends
+ * (low, high). */
 #include "bench.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_compute.c: prepared matrix products and convolutions, in operations a second. A device without a
- * kernel for one has no row for it. */
+/* bench_compute.c: prepared matrix products and convolutions, in operations a second. A device
+ * without a kernel for one has no row for it. */
 #include "bench.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* faulty.c: a device that works behind the host's back and fails when it is told to: for the tests of what
- * the core does with streams, events, plans, workspaces, pending memory and failures. Memory is the host's;
- * work is done at once, but counts as pending until somebody waits.
+/* faulty.c: a device that works behind the host's back and fails when it is told to: for the tests
+ * of what the core does with streams, events, plans, workspaces, pending memory and failures.
+ * Memory is the host's; work is done at once, but counts as pending until somebody waits.
  *
- *   It holds one MiB, and dies if memory or a plan is given back while work is pending, or at its end is not.
+ *   It holds one MiB, and dies if memory or a plan is given back while work is pending, or if at its
+ *   end something was not.
  *   A copy in of 13 bytes makes the next synchronize fail; one of 17 bytes fails silently itself.
  *   The row "faulty_add" wants a plan and a workspace, "faulty_add_never" refuses in prepare. */
 #include <backplane/attrs.h>
@@ -165,6 +166,7 @@ static enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_
     f->plans++;
     BP_SET(out, plan, plan);
     BP_SET(out, workspace, 256);
+    BP_SET(out, workspace_alignment, 4096);
     return BP_OK;
 }
 

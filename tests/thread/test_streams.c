@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_streams.c: many threads use one core at once: the same device opened and closed, a stream each,
- * tensors and calls, shared inputs, events of each other's streams. A plain program, so that ThreadSanitizer
- * can judge it. Silent on success. */
+/* test_streams.c: many threads use one core at once: the same device opened and closed, a stream
+ * each, tensors and calls, shared inputs, events of each other's streams. A plain program, so that
+ * ThreadSanitizer can judge it. Silent on success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_async.c: what the core promises of a device that works behind the host's back: memory and plans go
- * back after the work that uses them, a failure stays with its stream, what the plugin lacks is supplied.
- * The device is tests/plugins/faulty.c, which aborts the process when a rule is broken. */
+/* test_async.c: what the core promises of a device that works behind the host's back: memory and
+ * plans go back after the work that uses them, a failure stays with its stream, what the plugin
+ * lacks is supplied. The device is tests/plugins/faulty.c, which aborts the process when a rule is
+ * broken. */
 #include "fixture.h"
 
 static struct fixture open_faulty(const char *library)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_bad_input.c: what each public call does with each wrong argument: the right status, a message that
- * says what was expected, and outputs as they were. */
+/* test_bad_input.c: what each public call does with each wrong argument: the right status, a
+ * message that says what was expected, and outputs as they were. */
 #include "fixture.h"
 
 #include <backplane/op.h>

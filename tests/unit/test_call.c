@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_call.c: operators called by type, by name, and prepared. What kernels compute is conformance's. */
+/* test_call.c: operators called by type, by name, and prepared. What kernels compute is
+ * conformance's. */
 #include "fixture.h"
 
 Test(call, typed_calls_give_new_tensors)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient.c: the gradient rules, against finite differences in double.
  *
- * For L = sum(c * op(inputs)) with a fixed random c, the rule with dy = c gives dL/dx. It is compared with
- * (L(x + h) - L(x - h)) / 2h. The rows here are smooth, with third derivatives of order 1: at h = 1e-5 the
- * difference is off by about h^2 = 1e-10 from truncation and 1e-16 / h = 1e-11 from rounding, relative
- * to sums of some ten terms of order 1; 1e-7 leaves room for those sums. */
+ * For L = sum(c * op(inputs)) with a fixed random c, the rule with dy = c gives dL/dx. It is
+ * compared with (L(x + h) - L(x - h)) / 2h. The rows here are smooth, with third derivatives of
+ * order 1: at h = 1e-5 the difference is off by about h^2 = 1e-10 from truncation and 1e-16 / h =
+ * 1e-11 from rounding, relative to sums of some ten terms of order 1; 1e-7 leaves room for those
+ * sums. */
 #include "fixture.h"
 
 #include <math.h>

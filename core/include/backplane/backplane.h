@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backplane.h: the whole app API. In reading order: a core finds plugins; a device is opened by name; a
- * stream orders work; tensors hold data; operators are called; errors say what went wrong.
+/* backplane.h: the whole app API. In reading order: a core finds plugins; a device is opened by
+ * name; a stream orders work; tensors hold data; operators are called; errors say what went wrong.
  *
  * Conventions, unless a comment says otherwise.
- *   Answers    every call that can fail returns enum bp_status; out_ parameters are written on BP_OK only.
- *   Handles    made by bp_X_create, given back by bp_X_destroy, which takes NULL. A handle keeps what it
- *              was made from alive: destroy in any order. NULL and handles of a wrong type are refused
- *              with BP_ERR_INVALID; the use of a destroyed handle is undefined.
- *   Threads    any thread may call anything. Calls on one stream, and uses of one tensor of which one
- *              writes, are ordered by the caller.
+ *   Answers    every call that can fail returns enum bp_status; out_ parameters are written on
+ *              BP_OK only.
+ *   Handles    made by bp_X_create, given back by bp_X_destroy, which takes NULL. A handle keeps
+ *              what it was made from alive: destroy in any order. NULL and handles of a wrong type
+ *              are refused with BP_ERR_INVALID; the use of a destroyed handle is undefined.
+ *   Threads    any thread may call anything. Calls on one stream, and uses of one tensor of which
+ *              one writes, are ordered by the caller.
  *   Strings    UTF-8, owned by the handle they came from.
  *   Structs    parameters begin with size: set it to sizeof, zero the rest. */
 #ifndef BP_BACKPLANE_H

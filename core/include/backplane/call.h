@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.h: operators by name. The typed calls of ops.h (bp_op_add, bp_op_conv, ...) are made of these. */
+/* call.h: operators by name. The typed calls of ops.h (bp_op_add, bp_op_conv, ...) are made of
+ * these. */
 #ifndef BP_CALL_H
 #define BP_CALL_H
 
@@ -18,7 +19,8 @@ BP_API const struct bp_opinfo *bp_opinfo_find(const char *name);
 BP_API uint32_t bp_opinfo_count(void);
 BP_API const struct bp_opinfo *bp_opinfo_at(uint32_t index);
 
-/* One declared input: n tensors; n is 1 unless the port is variadic or optional (0, or one NULL: absent). */
+/* One declared input: n tensors; n is 1 unless the port is variadic or optional (0, or one NULL:
+ * absent). */
 struct bp_arg {
     struct bp_tensor *const *at;
     size_t n;
@@ -35,18 +37,21 @@ struct bp_call { /* parameters */
     const char *kernel;      /* only this kernel row will do; NULL: the best */
 };
 
-/* Runs the operator. out: n_out entries, one for each declared output (optional ones at the end may be
- * left out). On entry an entry is NULL, and a new tensor is made, or a tensor of the right device, dtype
- * and shape, which is written; want: 0 for an optional output that is not wanted (NULL: all are).
+/* Runs the operator. out: n_out entries, one for each declared output (optional ones at the end may
+ * be left out). On entry an entry is NULL, and a new tensor is made, or a tensor of the right
+ * device, dtype and shape, which is written; want: 0 for an optional output that is not wanted
+ * (NULL: all are).
  *
  * BP_ERR_INVALID: something about the arguments, the message says what was expected.
- * BP_ERR_UNSUPPORTED: the device has no kernel for it, the message says why each row was passed over. */
+ * BP_ERR_UNSUPPORTED: the device has no kernel for it, the message says why each row was passed
+ * over. */
 BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
                                   struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
-/* The gradients of one call. in and attrs as they were; out: its results; dy: their gradients (NULL:
- * zero). dx: one entry for each tensor of in, in order; an entry for which want is 1 is set to a new
- * tensor, or to NULL if the gradient is zero. BP_ERR_UNSUPPORTED: the operator has no gradient. */
+/* The gradients of one call. in and attrs as they were; out: its results; dy: their gradients
+ * (NULL: zero). dx: one entry for each tensor of in, in order; an entry for which want is 1 is set
+ * to a new tensor, or to NULL if the gradient is zero. BP_ERR_UNSUPPORTED: the operator has no
+ * gradient. */
 BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
                                        struct bp_tensor *const *out, struct bp_tensor *const *dy,
                                        size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
@@ -67,8 +72,9 @@ BP_API const char *bp_prepared_kernel(struct bp_prepared *prepared);
 BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
                                          struct bp_tensor_info *out);
 
-/* Runs it on stream. in, out: tensors of the types it was prepared for, flat, in declared order; absent
- * ones NULL. attrs: NULL, or a struct that differs from the prepared one in RUN attributes only. */
+/* Runs it on stream. in, out: tensors of the types it was prepared for, flat, in declared order;
+ * absent ones NULL. attrs: NULL, or a struct that differs from the prepared one in RUN attributes
+ * only. */
 BP_API enum bp_status bp_prepared_run(struct bp_prepared *prepared, struct bp_stream *stream,
                                       struct bp_tensor *const *in, size_t n_in,
                                       struct bp_tensor *const *out, size_t n_out,

@@ -12,8 +12,8 @@ extern "C" {
 
 struct bp_core;
 
-/* Host memory of tensors on host-visible devices, of plans and of staging. Any thread may call both.
- * allocate: NULL when there is none left; alignment is a power of two. */
+/* Host memory of tensors on host-visible devices, of plans and of staging. Any thread may call
+ * both. allocate: NULL when there is none left; alignment is a power of two. */
 struct bp_allocator {
     void *ctx;
     void *(*allocate)(void *ctx, size_t size, size_t alignment);
@@ -38,8 +38,8 @@ struct bp_core_options { /* parameters */
 /* Makes a core and reads the manifests of plugins; opens no plugin. NULL options: all defaults.
  *
  * Search order: options, BP_PLUGIN_PATH, the directory `backplane` beside this library, the system
- * directory; each with its immediate sub-directories. BP_PLUGINS or options select by glob on the name.
- * BP_LOG=error|warn|info|debug sets what is logged (default warn). In a set-uid process the
+ * directory; each with its immediate sub-directories. BP_PLUGINS or options select by glob on the
+ * name. BP_LOG=error|warn|info|debug sets what is logged (default warn). In a set-uid process the
  * environment is ignored. */
 BP_API enum bp_status bp_core_create(const struct bp_core_options *options,
                                      struct bp_core **out_core);
@@ -80,8 +80,7 @@ struct bp_plugin_info { /* answer: set size before the call */
     const char *name, *kind, *version;
     const char *manifest; /* path, or "" for a plugin loaded by its path */
     const char *library;  /* path */
-    const char *
-        reason; /* why it is absent or broken: "file: what is wrong; expected ..., got ...; advice"; else "" */
+    const char *reason;   /* why it is absent or broken, and what to do; else "" */
     int64_t priority;     /* among plugins of one kind the highest is taken */
     uint32_t state;       /* enum bp_plugin_state */
     uint32_t devices;     /* how many; 0 unless ready */

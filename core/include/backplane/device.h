@@ -13,11 +13,11 @@ extern "C" {
 
 struct bp_device;
 
-/* Opens a device: "cpu:0", or "cpu" for its index 0. Loads the plugin of that kind: the one of highest
- * priority that has devices. A device opened twice is one device.
+/* Opens a device: "cpu:0", or "cpu" for its index 0. Loads the plugin of that kind: the one of
+ * highest priority that has devices. A device opened twice is one device.
  *
- * BP_ERR_NOT_FOUND: no plugin of this kind, or no such index; the message lists the kinds there are.
- * BP_ERR_ABSENT, BP_ERR_PLUGIN: there is one, and the message says why it cannot be used. */
+ * BP_ERR_NOT_FOUND: no plugin of this kind, or no such index; the message lists the kinds there
+ * are. BP_ERR_ABSENT, BP_ERR_PLUGIN: there is one, and the message says why it cannot be used. */
 BP_API enum bp_status bp_device_create(struct bp_core *core, const char *name,
                                        struct bp_device **out_device);
 

@@ -19,15 +19,16 @@ BP_API void bp_event_destroy(struct bp_event *event);
  * forgotten. stream is one of the event's device. */
 BP_API enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream);
 
-/* BP_OK: that work is done. BP_ERR_BUSY: it is not. BP_ERR_INVALID: the event was never recorded. On a
- * device without events (BP_EMULATED_EVENTS) that is not inline, this waits. */
+/* BP_OK: that work is done. BP_ERR_BUSY: it is not. BP_ERR_INVALID: the event was never recorded.
+ * On a device without events (BP_EMULATED_EVENTS) that is not inline, this waits. */
 BP_API enum bp_status bp_event_query(struct bp_event *event);
 
-/* Waits on the host. BP_ERR_TIMEOUT: not done after timeout_ns. UINT64_MAX: for as long as it takes. */
+/* Waits on the host. BP_ERR_TIMEOUT: not done after timeout_ns. UINT64_MAX: for as long as it
+ * takes. */
 BP_API enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns);
 
-/* Work given to stream from now on waits for the event. Devices may differ; where a device cannot wait
- * by itself, the host waits. */
+/* Work given to stream from now on waits for the event. Devices may differ; where a device cannot
+ * wait by itself, the host waits. */
 BP_API enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event);
 
 #ifdef __cplusplus

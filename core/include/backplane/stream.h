@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h: a stream runs the work it is given in order. Work on different streams of a device may run
- * at once; order between them is made by events.
+/* stream.h: a stream runs the work it is given in order. Work on different streams of a device may
+ * run at once; order between them is made by events.
  *
  * A stream is a timeline: each piece of work on it has a number, counting from 1. */
 #ifndef BP_STREAM_H
@@ -28,7 +28,8 @@ BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
 /* The number of the last piece of work given to the stream; 0: none yet. */
 BP_API uint64_t bp_stream_last(struct bp_stream *stream);
 
-/* The stream as a place for operator calls: they run on it. Valid as long as the stream. NULL for no stream. */
+/* The stream as a place for operator calls: they run on it. Valid as long as the stream. NULL for
+ * no stream. */
 BP_API struct bp_scope *bp_stream_scope(struct bp_stream *stream);
 
 BP_API struct bp_device *bp_stream_device(struct bp_stream *stream);

@@ -2,13 +2,13 @@
 /* kernel.h: interface 2 of a plugin: kernels, and what they see of tensors and attributes.
  *
  * A kernel is a row: the name of an operator, the dtypes that it takes, and a function. What an
- * operator means, its ports and its attributes, is in backplane/ops/ (read docs/ops.md); the attribute
- * structs are in backplane/attrs.h. Support is a look-up in these rows: a device runs what it has rows
- * for, and a row that a configuration does not suit says so in accepts or prepare.
+ * operator means, its ports and its attributes, is in backplane/ops/ (read docs/ops.md); the
+ * attribute structs are in backplane/attrs.h. Support is a look-up in these rows: a device runs
+ * what it has rows for, and a row that a configuration does not suit says so in accepts or prepare.
  *
- * The core has checked shapes, dtypes, attributes, presence and overlap before it launches a row, and
- * has inferred the outputs: kernels check nothing. Index values in data are not checked in front: a
- * kernel that finds a bad one writes launch->fault and goes on without trapping. */
+ * The core has checked shapes, dtypes, attributes, presence and overlap before it launches a row,
+ * and has inferred the outputs: kernels check nothing. Index values in data are not checked in
+ * front: a kernel that finds a bad one writes launch->fault and goes on without trapping. */
 #ifndef BP_KERNEL_H
 #define BP_KERNEL_H
 
@@ -25,7 +25,8 @@ enum bp_view_flags {
 };
 
 /* What a kernel sees of a tensor, 48 bytes. Strides count elements, are always filled and never
- * negative; 0 repeats. Axis 0 is the outermost. rank 0 is one element; count may be 0, data then NULL. */
+ * negative; 0 repeats. Axis 0 is the outermost. rank 0 is one element; count may be 0, data then
+ * NULL. */
 struct bp_view { /* hot */
     void *data;  /* first element: an address, or the byte offset in memory on BP_DEVICE_HANDLES */
     void *memory;                  /* the plugin's handle of the allocation */
@@ -86,8 +87,9 @@ enum bp_kernel_flags {
     BP_KERNEL_IN_PLACE = 4,      /* an output may be the input that the operator lets it share */
 };
 
-/* A row. Of the rows that fit, the one of highest priority whose accepts and prepare agree is taken;
- * among equals the first. BP_OPROW(op) of attrs.h fills op, attrs_size, in_known and out_known. */
+/* A row. Of the rows that fit, the one of highest priority whose accepts and prepare agree is
+ * taken; among equals the first. BP_OPROW(op) of attrs.h fills op, attrs_size, in_known and
+ * out_known. */
 struct bp_kernel { /* rows */
     const char *op;       /* operator, its own name, no alias */
     const char *name;     /* unique in the plugin: "cpu_softmax_f32_avx512" */
@@ -97,16 +99,16 @@ struct bp_kernel { /* rows */
     uint32_t attrs_size;  /* of the attribute struct known to the row; 0 if the operator has none */
     uint16_t in_known, out_known; /* declared ports known to the row */
 
-    /* Runs, or enqueues to launch->stream. Takes no lock of its own that another launch can hold long,
-     * allocates nothing. */
+    /* Runs, or enqueues to launch->stream. Takes no lock of its own that another launch can hold
+     * long, allocates nothing. */
     enum bp_status (*launch)(const struct bp_launch *launch);
 
-    /* Whether the row takes a configuration: BP_OK, or BP_ERR_UNSUPPORTED without a message. NULL: it
-     * takes all that types and flags admit. Not asked where prepare is given. */
+    /* Whether the row takes a configuration: BP_OK, or BP_ERR_UNSUPPORTED without a message. NULL:
+     * it takes all that types and flags admit. Not asked where prepare is given. */
     enum bp_status (*accepts)(void *self, const struct bp_prep *prep);
 
-    /* Makes a plan for a configuration. BP_ERR_UNSUPPORTED without a message: the next row is tried,
-     * and the answer is remembered. NULL: none is needed. */
+    /* Makes a plan for a configuration. BP_ERR_UNSUPPORTED without a message: the next row is
+     * tried. NULL: none is needed. */
     enum bp_status (*prepare)(void *self, const struct bp_prep *prep, struct bp_plan *out);
     void (*plan_destroy)(void *self, const struct bp_kernel *kernel, void *plan);
 };
@@ -116,9 +118,9 @@ struct bp_kernels { /* table */
     const struct bp_kernel *first;
     size_t count, stride; /* stride: sizeof(struct bp_kernel) of the plugin's headers */
 
-    /* Whether this machine can run the row at all (an ISA level, a library that may be missing); asked
-     * once for each row after create. BP_OK, or BP_ERR_UNSUPPORTED with a message that says what is
-     * missing. NULL: every row. */
+    /* Whether this machine can run the row at all (an ISA level, a library that may be missing);
+     * asked once for each row after create. BP_OK, or BP_ERR_UNSUPPORTED with a message that says
+     * what is missing. NULL: every row. */
     enum bp_status (*usable)(void *self, const struct bp_kernel *kernel);
 };
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op.h: what an operator is, as data: ports, type variables, attributes. The rows are in ops/ .def files.
+/* op.h: what an operator is, as data: ports, type variables, attributes. The rows are in ops/ .def
+ * files.
  *
  * Operators are known by name. Their numbers never leave the core.
  *
- * An operator's attributes are one struct: size, then fields of 8 bytes or multiples of 8, so that it
- * has no padding. It grows at the end, and an appended field has default zero, which means what the
- * operator did before: who meets a longer struct than it knows tests that the tail is zero bytes. A
- * core refuses a tail that is not (BP_ERR_UNSUPPORTED); a kernel row with such a tail is no candidate. */
+ * An operator's attributes are one struct: size, then fields of 8 bytes or multiples of 8, so that
+ * it has no padding. It grows at the end, and an appended field has default zero, which means what
+ * the operator did before: who meets a longer struct than it knows tests that the tail is zero
+ * bytes. A core refuses a tail that is not (BP_ERR_UNSUPPORTED); a kernel row with such a tail is
+ * no candidate. */
 #ifndef BP_OP_H
 #define BP_OP_H
 

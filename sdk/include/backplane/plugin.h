@@ -2,21 +2,23 @@
 /* plugin.h: what a plugin is, and what the core gives it. Start here to write one.
  *
  * A plugin is a shared object bp_NAME.so that exports one function, bp_plugin_get, and a manifest
- * bp_NAME.json beside it (`bp manifest bp_NAME.so` writes it). bp_plugin_get returns constant data: it
- * opens nothing, allocates nothing, starts nothing and keeps nothing, for it also runs where there is
- * no such device. create makes an instance; its self is the first argument of every other callback.
+ * bp_NAME.json beside it (`bp manifest bp_NAME.so` writes it). bp_plugin_get returns constant data:
+ * it opens nothing, allocates nothing, starts nothing and keeps nothing, for it also runs where
+ * there is no such device. create makes an instance; its self is the first argument of every other
+ * callback.
  *
  * How structs may grow is said once for each, in a word:
- *   table       plugin to core, size first. The core copies it at load; what is missing at the end is NULL.
+ *   table       plugin to core, size first. The core copies it at load; what is missing at the end
+ *               is NULL.
  *   parameters  core to plugin, size first, read with BP_HAS.
  *   answer      made by the core with size and defaults, filled by the plugin with BP_SET.
- *   hot         no size; fixed within an ABI major but for fields at the end in a minor. The core fills
- *               all fields of its minor; a plugin that needs one says so in needs_minor.
+ *   hot         no size; fixed within an ABI major but for fields at the end in a minor. The core
+ *               fills all fields of its minor; a plugin that needs one says so in needs_minor.
  *   rows        {first, count, stride}: walked by stride, never by sizeof.
  * Members are of fixed width or pointers: never enum, bool, long or bit-fields.
  *
- * Rules for every callback, unless its comment says otherwise: the core has checked the arguments; it
- * holds none of its locks; any thread may call; on failure the callback writes the reason with
+ * Rules for every callback, unless its comment says otherwise: the core has checked the arguments;
+ * it holds none of its locks; any thread may call; on failure the callback writes the reason with
  * bp_fail(host, ...) and returns that status, with its out parameters untouched. */
 #ifndef BP_PLUGIN_H
 #define BP_PLUGIN_H
@@ -30,8 +32,8 @@
 extern "C" {
 #endif
 
-/* The ABI of these headers. The major is 0 until every kind of device has run on it; while it is 0, a
- * core takes plugins of its own major only, of any minor. */
+/* The ABI of these headers. The major is 0 until every kind of device has run on it; while it is 0,
+ * a core takes plugins of its own major only, of any minor. */
 #define BP_ABI_MAJOR 0
 #define BP_ABI_MINOR 1
 
@@ -51,11 +53,13 @@ struct bp_host { /* table, core to plugin */
     /* Writes one message, without a newline. level: enum bp_log_level. */
     void (*log)(void *ctx, uint32_t level, const char *text);
 
-    /* Records text as the reason why the running callback fails, for the calling thread; returns status. */
+    /* Records text as the reason why the running callback fails, for the calling thread; returns
+     * status. */
     enum bp_status (*fail)(void *ctx, uint32_t status, const char *text);
 
-    /* Host memory, from the app's allocator if it gave one. alignment: a power of two. NULL: none left.
-     * size 0 gives a pointer that may be freed. Memory goes back by release with the size it was taken. */
+    /* Host memory, from the app's allocator if it gave one. alignment: a power of two. NULL: none
+     * left. size 0 gives a pointer that may be freed. Memory goes back by release with the size it
+     * was taken. */
     void *(*allocate)(void *ctx, size_t size, size_t alignment);
     void (*release)(void *ctx, void *memory, size_t size);
 };

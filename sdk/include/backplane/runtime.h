@@ -36,16 +36,16 @@ struct bp_device_properties { /* answer */
     uint32_t flags;      /* enum bp_device_flags */
 };
 
-/* An allocation: the plugin's handle, and the address by which kernels and copies name its first byte
- * (0 on BP_DEVICE_HANDLES). Either may be NULL if the other is not. */
+/* An allocation: the plugin's handle, and the address by which kernels and copies name its first
+ * byte (0 on BP_DEVICE_HANDLES). Either may be NULL if the other is not. */
 struct bp_memory { /* hot */
     void *handle;
     void *data;
 };
 
-/* One copy of size > 0 bytes. On the device side memory is the handle of the allocation and data the
- * address of the first byte (on BP_DEVICE_HANDLES: its offset in memory); on the host side memory is
- * NULL. Ranges lie inside their allocations and do not overlap. */
+/* One copy of size > 0 bytes. On the device side memory is the handle of the allocation and data
+ * the address of the first byte (on BP_DEVICE_HANDLES: its offset in memory); on the host side
+ * memory is NULL. Ranges lie inside their allocations and do not overlap. */
 struct bp_copy { /* hot */
     void *dst_memory, *dst;
     void *src_memory;
@@ -64,8 +64,9 @@ struct bp_runtime { /* table */
     enum bp_status (*device_properties)(void *self, uint32_t device,
                                         struct bp_device_properties *out);
 
-    /* size > 0 bytes in space (enum bp_space), aligned as the properties say. Contents are undefined.
-     * BP_ERR_UNSUPPORTED: no such space. BP_ERR_MEMORY: none left, say how much was asked. */
+    /* size > 0 bytes in space (enum bp_space), aligned as the properties say. Contents are
+     * undefined. BP_ERR_UNSUPPORTED: no such space. BP_ERR_MEMORY: none left, say how much was
+     * asked. */
     enum bp_status (*memory_allocate)(void *self, uint32_t device, uint32_t space, uint64_t size,
                                       struct bp_memory *out);
 
@@ -77,7 +78,8 @@ struct bp_runtime { /* table */
     enum bp_status (*copy_in)(void *self, uint32_t device, void *stream,
                               const struct bp_copy *copy);
 
-    /* Copies from the device to the host, after all work on stream: dst is written when the call returns. */
+    /* Copies from the device to the host, after all work on stream: dst is written when the call
+     * returns. */
     enum bp_status (*copy_out)(void *self, uint32_t device, void *stream,
                                const struct bp_copy *copy);
 
@@ -95,8 +97,9 @@ struct bp_runtime { /* table */
     enum bp_status (*stream_create)(void *self, uint32_t device, void **out_stream);
     void (*stream_destroy)(void *self, uint32_t device, void *stream); /* its work is done */
 
-    /* A mark in a stream. All NULL: the core waits with synchronize where an event is asked for, and
-     * on a BP_DEVICE_INLINE device an event is complete as soon as it is recorded. All or none. */
+    /* A mark in a stream. All NULL: the core waits with synchronize where an event is asked for,
+     * and on a BP_DEVICE_INLINE device an event is complete as soon as it is recorded. All or none.
+     */
     enum bp_status (*event_create)(void *self, uint32_t device, void **out_event);
     void (*event_destroy)(void *self, uint32_t device, void *event);
     /* Marks the end of all work now on stream; an earlier mark of this event is forgotten. */
@@ -106,7 +109,8 @@ struct bp_runtime { /* table */
     /* Waits on the host for at most timeout_ns. BP_ERR_TIMEOUT: not reached by then. */
     enum bp_status (*event_wait)(void *self, uint32_t device, void *event, uint64_t timeout_ns);
 
-    /* What comes after on stream waits for the event of the same device. NULL: the host waits for it. */
+    /* What comes after on stream waits for the event of the same device. NULL: the host waits for
+     * it. */
     enum bp_status (*stream_wait)(void *self, uint32_t device, void *stream, void *event);
 
     /* Bytes free and in all, as the driver sees them now. NULL: the core counts its own. */

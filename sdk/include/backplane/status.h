@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* status.h: how every call of Backplane answers, in plugins and in apps.
  *
- * A call returns BP_OK, or the code below that says what kind of thing went wrong. The text that says
- * what exactly (which file, which argument, expected, got, what to do) is written by the first piece
- * of code that knows the cause: a plugin through host->fail, the core by itself. An app reads it with
- * bp_error_message(). Out parameters are left untouched by a call that fails. */
+ * A call returns BP_OK, or the code below that says what kind of thing went wrong. The text that
+ * says what exactly (which file, which argument, expected, got, what to do) is written by the first
+ * piece of code that knows the cause: a plugin through host->fail, the core by itself. An app reads
+ * it with bp_error_message(). Out parameters are left untouched by a call that fails. */
 #ifndef BP_STATUS_H
 #define BP_STATUS_H
 

@@ -10,8 +10,8 @@
  *
  * f16 is IEEE binary16, bf16 the upper half of a binary32. c64 is two f32, c128 two f64. f8e4m3 and
  * f8e5m2 are the OCP formats (e4m3 has no infinity). A bool is one byte, 0 or 1.
- * Reserved: i4 17, u4 18, f4e2m1 19, f8e8m0 20, f8e4m3fnuz 21, f8e5m2fnuz 22, string 23; 128 and above
- * belong to plugins. Types of 64 and above fit in no mask. */
+ * Reserved: i4 17, u4 18, f4e2m1 19, f8e8m0 20, f8e4m3fnuz 21, f8e5m2fnuz 22, string 23; 128 and
+ * above belong to plugins. Types of 64 and above fit in no mask. */
 #define BP_DTYPES(X) \
     X(BOOL, bool, 0, 8, BOOL) \
     X(I8, i8, 1, 8, SIGNED) \
@@ -56,9 +56,9 @@ enum bp_space {
     BP_SPACE_MANAGED = 2, /* moves between both by itself */
 };
 
-/* Growth. A struct that begins with size is as long as its writer knew it. A reader asks BP_HAS before
- * it reads a field that was added after version 0.1; who fills an answer for a reader that may be older
- * writes with BP_SET, which does nothing past the reader's size. */
+/* Growth. A struct that begins with size is as long as its writer knew it. A reader asks BP_HAS
+ * before it reads a field that was added after version 0.1; who fills an answer for a reader that
+ * may be older writes with BP_SET, which does nothing past the reader's size. */
 #define BP_HAS(p, field) \
     ((size_t)((const char *)&(p)->field - (const char *)(p)) + sizeof((p)->field) <= (p)->size)
 #define BP_SET(p, field, value) \
