@@ -3,10 +3,10 @@
  * of what the core does with streams, events, plans, workspaces, pending memory and failures.
  * Memory is the host's; work is done at once, but counts as pending until somebody waits.
  *
- *   It holds one MiB, and dies if memory or a plan is given back while work is pending, or if at its
- *   end something was not.
- *   A copy in of 13 bytes makes the next synchronize fail; one of 17 bytes fails silently itself.
- *   The row "faulty_add" wants a plan and a workspace, "faulty_add_never" refuses in prepare. */
+ * It holds one MiB, and dies if memory or a plan is given back while work is pending, or if at its
+ * end something was not. A copy in of 13 bytes makes the next synchronize fail; one of 17 bytes
+ * fails silently itself. The row "faulty_add" wants a plan and a workspace, "faulty_add_never"
+ * refuses in prepare. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
@@ -192,7 +192,8 @@ static enum bp_status add(const struct bp_launch *launch)
     const float *x = launch->in[0]->data, *y = launch->in[1]->data;
     float *z = launch->out[0]->data;
 
-    if (*(int *)launch->plan != 77 || launch->workspace_size != 256 || !launch->workspace)
+    if (*(int *)launch->plan != 77 || launch->workspace_size != 256 || !launch->workspace ||
+        (uintptr_t)launch->workspace % 4096)
         return BP_ERR_INTERNAL;
     memset(launch->workspace, 0xee, launch->workspace_size);
     for (int64_t i = 0; i < launch->out[0]->count; i++) z[i] = x[i] + y[i];

@@ -15,6 +15,7 @@ import sys
 
 FILE_LINES = 800
 FUNCTION_LINES = 100
+COLUMNS = 100
 NAME_LENGTH = 30  # names are shorter than this
 
 # Who may include what. A file belongs to the longest of these prefixes; it may always include its own
@@ -104,6 +105,14 @@ def file_lengths(tree, seen):
         lines = tree.text[path].count("\n")
         if lines > FILE_LINES:
             yield f"{path}: {lines} lines, at most {FILE_LINES}: split it"
+
+
+def line_widths(tree, seen):
+    for path in tree.sources(re.compile(r"\.[ch]$")):
+        for number, line in enumerate(tree.text[path].splitlines(), 1):
+            seen[0] += 1
+            if len(line) > COLUMNS:
+                yield f"{path}:{number}: {len(line)} columns"
 
 
 def functions(text):
@@ -387,6 +396,7 @@ def main():
     rules = [
         (f"files have at most {FILE_LINES} lines", file_lengths, ()),
         (f"functions have at most {FUNCTION_LINES} lines", function_lengths, ()),
+        (f"lines have at most {COLUMNS} columns", line_widths, ()),
         ("includes follow the layers", layering, ()),
         ("references stand alone", references_alone, ()),
         ("core names no plugin", no_plugin_in_core, ()),

@@ -103,14 +103,16 @@ void tensor_init(struct tensor *t, struct harness *h, const int64_t *shape)
 
     memset(t, 0, sizeof *t);
     while (shape[rank] >= 0) rank++;
-    t->view = (struct bp_view){.shape = t->shape, .stride = t->stride, .count = 1, .dtype = BP_F32, .rank = rank};
+    t->view = (struct bp_view){
+        .shape = t->shape, .stride = t->stride, .count = 1, .dtype = BP_F32, .rank = rank};
     for (int axis = rank - 1; axis >= 0; axis--) {
         t->shape[axis] = shape[axis];
         t->stride[axis] = t->view.count;
         t->view.count *= shape[axis];
     }
     if (t->view.count == 0) return;
-    CHECK(h->runtime->memory_allocate(h->self, 0, BP_SPACE_DEVICE, (uint64_t)t->view.count * 4, &t->memory) == BP_OK);
+    CHECK(h->runtime->memory_allocate(h->self, 0, BP_SPACE_DEVICE, (uint64_t)t->view.count * 4,
+                                      &t->memory) == BP_OK);
     t->view.memory = t->memory.handle;
     t->view.data = t->memory.data;
 }
@@ -122,7 +124,8 @@ void tensor_finish(struct tensor *t, struct harness *h)
 
 void tensor_write(struct tensor *t, struct harness *h, const float *from)
 {
-    struct bp_copy copy = {t->memory.handle, t->memory.data, NULL, from, (uint64_t)t->view.count * 4};
+    struct bp_copy copy = {t->memory.handle, t->memory.data, NULL, from,
+                           (uint64_t)t->view.count * 4};
 
     CHECK(h->runtime->copy_in(h->self, 0, NULL, &copy) == BP_OK);
 }
@@ -137,7 +140,8 @@ void tensor_read(struct tensor *t, struct harness *h, float *to)
 static const struct bp_kernel *find_row(const struct bp_kernels *kernels, const char *name)
 {
     for (size_t i = 0; i < kernels->count; i++) {
-        const struct bp_kernel *row = (const void *)((const char *)kernels->first + i * kernels->stride);
+        const struct bp_kernel *row = (const void *)((const char *)kernels->first +
+                                                     i * kernels->stride);
         if (!strcmp(row->name, name)) return row;
     }
     printf("Bail out! no row %s\n", name);
@@ -145,8 +149,8 @@ static const struct bp_kernel *find_row(const struct bp_kernels *kernels, const 
 }
 
 /* Everything that the launch points to is gone, and overwritten, when this returns. */
-enum bp_status harness_launch(struct harness *h, const char *name, const void *attrs, struct tensor *out,
-                              struct tensor *in0, struct tensor *in1)
+enum bp_status harness_launch(struct harness *h, const char *name, const void *attrs,
+                              struct tensor *out, struct tensor *in0, struct tensor *in1)
 {
     const struct bp_kernel *row = find_row(h->plugin->kernels, name);
     struct tensor copy[3] = {*in0, in1 ? *in1 : *in0, *out};
@@ -172,7 +176,10 @@ enum bp_status harness_launch(struct harness *h, const char *name, const void *a
     memset(attrs_copy, 0xee, sizeof attrs_copy);
     memset(&launch, 0xee, sizeof launch);
     in[0] = in[1] = outs[0] = NULL;
-    __asm__ volatile("" : : "r"(copy), "r"(attrs_copy), "r"(&launch), "r"(in), "r"(outs) : "memory");
+    __asm__ volatile(""
+                     :
+                     : "r"(copy), "r"(attrs_copy), "r"(&launch), "r"(in), "r"(outs)
+                     : "memory");
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* harness.h: drives a plugin without a core: a host of its own, launches by hand, and TAP lines. So that a
- * sanitizer sees the plugin alone, and so that a test may break what a core would refuse. */
+/* harness.h: drives a plugin without a core: a host of its own, launches by hand, and TAP lines. So
+ * that a sanitizer sees the plugin alone, and so that a test may break what a core would refuse. */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -43,16 +43,18 @@ struct tensor {
 void tensor_init(struct tensor *t, struct harness *h, const int64_t *shape);
 void tensor_finish(struct tensor *t, struct harness *h);
 void tensor_write(struct tensor *t, struct harness *h, const float *from);
-void tensor_read(struct tensor *t, struct harness *h, float *to); /* all of its memory, count elements */
+void tensor_read(struct tensor *t, struct harness *h,
+                 float *to); /* all of its memory, count elements */
 
 /* Launches row name with views of in (one or two) and out. attrs as the row wants them. */
-enum bp_status harness_launch(struct harness *h, const char *name, const void *attrs, struct tensor *out,
-                              struct tensor *in0, struct tensor *in1);
+enum bp_status harness_launch(struct harness *h, const char *name, const void *attrs,
+                              struct tensor *out, struct tensor *in0, struct tensor *in1);
 
 /* One TAP line. Failures add their place; harness_end prints the plan and is main's answer. */
 #define CHECK(condition) harness_check((condition), #condition, __FILE__, __LINE__)
 bool harness_check(bool good, const char *text, const char *file, int line);
-void harness_test(const char *name, void (*test)(struct harness *h), const struct bp_plugin *plugin);
+void harness_test(const char *name, void (*test)(struct harness *h),
+                  const struct bp_plugin *plugin);
 int harness_end(void);
 
 /* The signal that ends a child which runs test on an instance of its own; 0: none did. */

@@ -102,20 +102,23 @@ static void tables(struct harness *h)
     uint32_t count = 0;
 
     CHECK(plugin->abi_major == BP_ABI_MAJOR && !strcmp(plugin->name, "template"));
-    CHECK(r->device_count && r->device_properties && r->memory_allocate && r->memory_free && r->copy_in &&
-          r->copy_out && r->copy_within && r->synchronize);
-    CHECK(r->event_create && r->event_destroy && r->event_record && r->event_query && r->event_wait);
+    CHECK(r->device_count && r->device_properties && r->memory_allocate && r->memory_free &&
+          r->copy_in && r->copy_out && r->copy_within && r->synchronize);
+    CHECK(r->event_create && r->event_destroy && r->event_record && r->event_query &&
+          r->event_wait);
     CHECK(!r->stream_create && !r->stream_destroy && !r->stream_wait && !r->memory_info);
     CHECK(plugin->kernels->count == 2);
     CHECK(r->device_count(h->self, &count) == BP_OK && count == 1);
-    CHECK(r->device_properties(h->self, 0, &p) == BP_OK && p.flags == 0 && p.memory > 0 && p.name[0]);
+    CHECK(r->device_properties(h->self, 0, &p) == BP_OK && p.flags == 0 && p.memory > 0 &&
+          p.name[0]);
 }
 
 static void rank_is_limited(struct harness *h)
 {
     const struct bp_kernel *row = h->plugin->kernels->first;
     struct bp_view view = {.rank = 8}, *views[] = {&view};
-    struct bp_prep prep = {.size = sizeof prep, .out = (const struct bp_view *const *)views, .n_out = 1};
+    struct bp_prep prep = {
+        .size = sizeof prep, .out = (const struct bp_view *const *)views, .n_out = 1};
 
     CHECK(row->accepts(h->self, &prep) == BP_OK);
     view.rank = 9;
@@ -124,7 +127,8 @@ static void rank_is_limited(struct harness *h)
 
 /* --- allocation --- */
 
-static enum bp_status allocate(struct harness *h, uint32_t space, uint64_t size, struct bp_memory *out)
+static enum bp_status allocate(struct harness *h, uint32_t space, uint64_t size,
+                               struct bp_memory *out)
 {
     return h->runtime->memory_allocate(h->self, 0, space, size, out);
 }
@@ -135,7 +139,8 @@ static void allocations(struct harness *h)
     const uint64_t eighth = 32 << 20;
 
     for (int i = 0; i < 8; i++) CHECK(allocate(h, BP_SPACE_DEVICE, eighth, &part[i]) == BP_OK);
-    CHECK(allocate(h, BP_SPACE_DEVICE, 1, &more) == BP_ERR_MEMORY && strstr(harness_message(), " 1 bytes"));
+    CHECK(allocate(h, BP_SPACE_DEVICE, 1, &more) == BP_ERR_MEMORY &&
+          strstr(harness_message(), " 1 bytes"));
     h->runtime->memory_free(h->self, 0, BP_SPACE_DEVICE, &part[7]);
     CHECK(allocate(h, BP_SPACE_DEVICE, eighth + 1, &more) == BP_ERR_MEMORY);
     CHECK(allocate(h, BP_SPACE_DEVICE, UINT64_MAX, &more) == BP_ERR_MEMORY);
@@ -155,7 +160,8 @@ static void no_host_memory(struct harness *h)
 
     h->no_memory = true;
     CHECK(h->runtime->event_create(h->self, 0, &event) == BP_ERR_MEMORY && event == &plugin);
-    CHECK(h->plugin->create(&h->host, &self) == BP_ERR_MEMORY && self == &plugin && harness_message()[0]);
+    CHECK(h->plugin->create(&h->host, &self) == BP_ERR_MEMORY && self == &plugin &&
+          harness_message()[0]);
 }
 
 /* --- order and lateness --- */
@@ -171,7 +177,8 @@ static void events(struct harness *h)
     tensor_init(&t, h, scalar);
     tensor_write(&t, h, &one);
     CHECK(r->event_create(h->self, 0, &event) == BP_OK);
-    for (int i = 0; i < 5; i++) CHECK(harness_launch(h, "template_add_f32", NULL, &t, &t, &t) == BP_OK);
+    for (int i = 0; i < 5; i++)
+        CHECK(harness_launch(h, "template_add_f32", NULL, &t, &t, &t) == BP_OK);
     CHECK(r->event_record(h->self, 0, NULL, event) == BP_OK);
     harness_clear();
     CHECK(r->event_query(h->self, 0, event) == BP_ERR_BUSY && harness_message()[0] == 0);
@@ -179,7 +186,8 @@ static void events(struct harness *h)
     CHECK(r->event_wait(h->self, 0, event, UINT64_MAX) == BP_OK);
     CHECK(r->event_query(h->self, 0, event) == BP_OK);
     CHECK(harness_launch(h, "template_add_f32", NULL, &t, &t, &t) == BP_OK);
-    CHECK(r->event_query(h->self, 0, event) == BP_OK); /* what comes after the mark does not count */
+    CHECK(r->event_query(h->self, 0, event) ==
+          BP_OK); /* what comes after the mark does not count */
     CHECK(r->event_record(h->self, 0, NULL, event) == BP_OK);
     while (r->event_query(h->self, 0, event) == BP_ERR_BUSY) continue; /* asking is enough */
     tensor_read(&t, h, &got);
@@ -188,8 +196,8 @@ static void events(struct harness *h)
     tensor_finish(&t, h);
 }
 
-/* More work than the queue holds, no two jobs alike, each on the result of the one before: element i of b
- * is element i of a, twice that is element i + 1 of a. */
+/* More work than the queue holds, no two jobs alike, each on the result of the one before: element
+ * i of b is element i of a, twice that is element i + 1 of a. */
 static void queue_is_ordered(struct harness *h)
 {
     float start[100] = {1}, got[100];
@@ -200,7 +208,8 @@ static void queue_is_ordered(struct harness *h)
     tensor_write(&a, h, start);
     for (int i = 0; i < 99; i++) {
         struct tensor from = b, to = a;
-        struct bp_copy copy = {b.memory.handle, (float *)b.view.data + i, a.memory.handle, (float *)a.view.data + i, 4};
+        struct bp_copy copy = {b.memory.handle, (float *)b.view.data + i, a.memory.handle,
+                               (float *)a.view.data + i, 4};
         CHECK(h->runtime->copy_within(h->self, 0, NULL, &copy) == BP_OK);
         memset(&copy, 0xee, sizeof copy);
         __asm__ volatile("" : : "r"(&copy) : "memory");
@@ -254,7 +263,8 @@ static void empty_is_nothing(struct harness *h)
 /* Rows along each axis of 3 x 4 x 5, into new memory and in place; large values do not overflow. */
 static void softmax_along(struct harness *h, int64_t axis, bool in_place)
 {
-    const int64_t extent[] = {3, 4, 5}, step[] = {20, 5, 1}, n = extent[(axis + 3) % 3], s = step[(axis + 3) % 3];
+    const int64_t extent[] = {3, 4, 5}, step[] = {20, 5, 1}, n = extent[(axis + 3) % 3],
+                  s = step[(axis + 3) % 3];
     struct bp_softmax_attrs attrs = {.size = sizeof attrs, .axis = axis};
     struct tensor tx, ty;
     float x[60], y[60];
@@ -263,7 +273,8 @@ static void softmax_along(struct harness *h, int64_t axis, bool in_place)
     tensor_init(&tx, h, SHAPE(3, 4, 5));
     tensor_init(&ty, h, SHAPE(3, 4, 5));
     tensor_write(&tx, h, x);
-    CHECK(harness_launch(h, "template_softmax_f32", &attrs, in_place ? &tx : &ty, &tx, NULL) == BP_OK);
+    CHECK(harness_launch(h, "template_softmax_f32", &attrs, in_place ? &tx : &ty, &tx, NULL) ==
+          BP_OK);
     tensor_read(in_place ? &tx : &ty, h, y);
     for (int64_t i = 0; i < 60; i++) {
         int64_t first = i - i / s % n * s;

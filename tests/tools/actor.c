@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* actor.c: a plugin with one device over host memory that misbehaves as BP_ACTOR tells it: for
- * tests of how `bp` bears it. Without BP_ACTOR it is a good plugin. Words, of which BP_ACTOR holds one:
+ * tests of how `bp` bears it. Without BP_ACTOR it is a good plugin. Words, of which BP_ACTOR holds
+ * one:
  *
  *   open-crash open-exit open-hang open-babble    in its constructor
  *   get-crash                                     in bp_plugin_get
