@@ -152,9 +152,7 @@ static enum bp_status infer(struct bp_site *site)
     for (uint32_t i = 0; i < op->n_out; i++) site->out[i].dtype = site->dtype[op->out[i].var];
     TRY(site->row->infer(site));
     for (uint32_t i = 0; i < op->n_out; i++) {
-        char what[96];
-        snprintf(what, sizeof what, "%s: output %s", op->name, op->out[i].name);
-        TRY(bp_type_check(what, &site->out[i], &count, &bytes));
+        TRY(bp_type_check(op->name, op->out[i].name, &site->out[i], &count, &bytes));
         site->bound |= 1u << op->out[i].var;
         site->dtype[op->out[i].var] = site->out[i].dtype;
     }

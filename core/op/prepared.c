@@ -158,12 +158,18 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
     return bp_answer(out, &info, sizeof info);
 }
 
+static bool same_extents(uint32_t rank, const int64_t *a, const int64_t *b)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
 static bool same_type(const struct bp_view *a, const struct bp_view *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank && a->flags == b->flags &&
-           a->layout == b->layout && !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) &&
-           (!(a->flags & BP_VIEW_STRIDED) ||
-            !memcmp(a->stride, b->stride, a->rank * sizeof *a->stride));
+           a->layout == b->layout && same_extents(a->rank, a->shape, b->shape) &&
+           (!(a->flags & BP_VIEW_STRIDED) || same_extents(a->rank, a->stride, b->stride));
 }
 
 /* Tensors against the prepared types; their views. */
@@ -212,7 +218,7 @@ static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor
     const struct bp_opinfo *op = &p->row->info;
     int share = op->out[o].share;
 
-    if (bp_view_overlaps_itself(&out[o]->view))
+    if (out[o]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&out[o]->view))
         return bp_error(BP_ERR_INVALID,
                         "%s: output %s overlaps itself: its strides put two elements in one place",
                         op->name, op->out[o].name);

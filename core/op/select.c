@@ -7,19 +7,6 @@
 
 enum { CANDIDATES = 64 };
 
-/* Why rows were passed over, in one text. */
-struct reasons {
-    char text[900];
-    size_t used;
-};
-
-static void note(struct reasons *r, const struct bp_kernel *kernel, const char *why)
-{
-    if (r->used < sizeof r->text - 1)
-        r->used += (size_t)snprintf(r->text + r->used, sizeof r->text - r->used, "%s%s: %s",
-                                    r->used ? "; " : "", kernel->name, why);
-}
-
 static bool any_strided(const struct bp_view *const *view, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -58,28 +45,33 @@ static const char *unfit(const struct bp_site *site, const struct bp_view *const
     return NULL;
 }
 
-/* Rows of the operator that fit, best first. Also counts the rows of the operator's name. */
+/* Whether row i is one of those that the call may take, by name. */
+static bool named(const struct bp_site *site, uint32_t i)
+{
+    const struct bp_kernel *k = &site->device->entry->kernel[i];
+
+    return k->op == site->row->info.name && (!site->kernel || !strcmp(k->name, site->kernel));
+}
+
+/* Why row i is no candidate; NULL if it is one. */
+static const char *refused(const struct bp_site *site, const struct bp_view *const *out, uint32_t i)
+{
+    const struct bp_plugin_entry *entry = site->device->entry;
+
+    return entry->kernel_reason[i] ? entry->kernel_reason[i] : unfit(site, out, &entry->kernel[i]);
+}
+
+/* Rows that fit, best first. More than there is room for are left out. */
 static uint32_t candidates(const struct bp_site *site, const struct bp_view *const *out,
-                           const struct bp_kernel **list, uint32_t *out_named,
-                           struct reasons *reasons)
+                           const struct bp_kernel **list)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     uint32_t n = 0;
 
-    *out_named = 0;
-    for (uint32_t i = 0; i < entry->n_kernel; i++) {
+    for (uint32_t i = 0; i < entry->n_kernel && n < CANDIDATES; i++) {
         const struct bp_kernel *k = &entry->kernel[i];
-        const char *why;
         uint32_t at;
-        if (strcmp(k->op, site->row->info.name)) continue;
-        if (site->kernel && strcmp(k->name, site->kernel)) continue;
-        ++*out_named;
-        why = entry->kernel_reason[i] ? entry->kernel_reason[i] : unfit(site, out, k);
-        if (!why && n == CANDIDATES) why = "is one row too many";
-        if (why) {
-            note(reasons, k, why);
-            continue;
-        }
+        if (!named(site, i) || refused(site, out, i)) continue;
         for (at = n++; at > 0 && list[at - 1]->priority < k->priority; at--)
             list[at] = list[at - 1];
         list[at] = k;
@@ -113,29 +105,38 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
                                         : bp_error_leave(status, entry->plugin.name, k->name);
 }
 
-static enum bp_status none(const struct bp_site *site, uint32_t named,
-                           const struct reasons *reasons)
+/* The reason of each row, now that no row was found. */
+static enum bp_status none(const struct bp_site *site, const struct bp_view *const *out)
 {
-    const char *op = site->row->info.name;
-    const char *device = site->device->name;
+    const struct bp_plugin_entry *entry = site->device->entry;
+    const char *op = site->row->info.name, *device = site->device->name;
+    char text[900] = "";
+    size_t used = 0;
 
-    if (!named && site->kernel)
+    for (uint32_t i = 0; i < entry->n_kernel && used < sizeof text; i++) {
+        const char *why;
+        if (!named(site, i)) continue;
+        why = refused(site, out, i);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
+                                 entry->kernel[i].name,
+                                 why ? why : "does not take this configuration");
+    }
+    if (!used && site->kernel)
         return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device,
                         site->kernel);
-    if (!named)
+    if (!used)
         return bp_error(BP_ERR_UNSUPPORTED,
                         "%s: %s has no kernel for it (`bp ops --device %s` lists what it has)", op,
                         device, device);
     return bp_error(BP_ERR_UNSUPPORTED, "%s: no kernel of %s takes this call: %s", op, device,
-                    reasons->text);
+                    text);
 }
 
 enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice)
 {
     const struct bp_kernel *list[CANDIDATES];
-    struct reasons reasons = {.used = 0};
-    uint32_t named, n = candidates(site, out, list, &named, &reasons);
+    uint32_t n = candidates(site, out, list);
 
     for (uint32_t i = 0; i < n; i++) {
         enum bp_status status = ask(site, out, list[i], &out_choice->plan);
@@ -144,7 +145,6 @@ enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const
             return BP_OK;
         }
         if (status != BP_ERR_UNSUPPORTED) return status;
-        note(&reasons, list[i], "does not take this configuration");
     }
-    return none(site, named, &reasons);
+    return none(site, out);
 }

@@ -210,7 +210,10 @@ static bool ask_rows(struct bp_load *load)
         bool memory = false;
         enum bp_status status;
         char *reason = row_reason(&entry->kernel[i], &memory);
+        const struct bp_opinfo *op = bp_opinfo_find(entry->kernel[i].op);
 
+        /* Our copy points to our name, so that rows of an operator are found without strcmp. */
+        if (op && !strcmp(op->name, entry->kernel[i].op)) entry->kernel[i].op = op->name;
         if (!reason && !memory && load->kernels.usable) {
             bp_error_enter();
             status = load->kernels.usable(entry->self, entry->kernel_row[i]);

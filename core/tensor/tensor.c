@@ -54,7 +54,7 @@ enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *ty
     int64_t count;
     uint64_t bytes;
 
-    TRY(bp_type_check("tensor", type, &count, &bytes));
+    TRY(bp_type_check("tensor", "", type, &count, &bytes));
     if (!(device->properties.dtypes >> type->dtype & 1))
         return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
                         bp_dtype_name(type->dtype));
@@ -144,7 +144,7 @@ enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t r
                         BP_RANK_MAX);
     type.dtype = base->view.dtype;
     if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
-    TRY(bp_type_check("bp_tensor_view", &type, &count, &bytes));
+    TRY(bp_type_check("bp_tensor_view", "", &type, &count, &bytes));
     TRY(last_element(rank, shape, stride, &last));
     TRY(check_inside(base, count, offset, last, &first));
 

@@ -29,9 +29,10 @@ struct bp_type {
     int64_t shape[BP_RANK_MAX];
 };
 
-/* Whether a type can be: rank, dtype, extents, bytes within 63 bits. what begins the message. */
-enum bp_status bp_type_check(const char *what, const struct bp_type *type, int64_t *out_count,
-                             uint64_t *out_bytes);
+/* Whether a type can be: rank, dtype, extents, bytes within 63 bits. what, and the name of an
+ * output or "", begin the message. */
+enum bp_status bp_type_check(const char *what, const char *output, const struct bp_type *type,
+                             int64_t *out_count, uint64_t *out_bytes);
 
 /* Row-major strides of a shape; with an extent of 0 as if it were 1. */
 void bp_type_strides(uint32_t rank, const int64_t *shape, int64_t *out_stride);

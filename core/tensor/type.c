@@ -54,21 +54,23 @@ const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, ch
 }
 
 /* Extents are multiplied with 0 taken as 1: the strides of an empty tensor must fit too. */
-enum bp_status bp_type_check(const char *what, const struct bp_type *type, int64_t *out_count,
-                             uint64_t *out_bytes)
+enum bp_status bp_type_check(const char *what, const char *output, const struct bp_type *type,
+                             int64_t *out_count, uint64_t *out_bytes)
 {
+    const char *comma = *output ? ", output " : "";
     int64_t cover = 1, bytes;
     bool empty = false;
 
     if (!bp_dtype_bits(type->dtype))
-        return bp_error(BP_ERR_INVALID, "%s: %u is no dtype (enum bp_dtype)", what, type->dtype);
+        return bp_error(BP_ERR_INVALID, "%s%s%s: %u is no dtype (enum bp_dtype)", what, comma,
+                        output, type->dtype);
     if (type->rank > BP_RANK_MAX)
-        return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected at most %d", what, type->rank,
-                        BP_RANK_MAX);
+        return bp_error(BP_ERR_INVALID, "%s%s%s: rank is %u, expected at most %d", what, comma,
+                        output, type->rank, BP_RANK_MAX);
     for (uint32_t i = 0; i < type->rank; i++) {
         if (type->shape[i] < 0)
-            return bp_error(BP_ERR_INVALID, "%s: extent %u is %" PRId64 ", expected 0 or more",
-                            what, i, type->shape[i]);
+            return bp_error(BP_ERR_INVALID, "%s%s%s: extent %u is %" PRId64 ", expected 0 or more",
+                            what, comma, output, i, type->shape[i]);
         empty |= type->shape[i] == 0;
         if (type->shape[i] && __builtin_mul_overflow(cover, type->shape[i], &cover))
             cover = INT64_MAX;
@@ -76,7 +78,8 @@ enum bp_status bp_type_check(const char *what, const struct bp_type *type, int64
     if (__builtin_mul_overflow(cover, (int64_t)bp_dtype_bits(type->dtype) / 8, &bytes) ||
         cover == INT64_MAX) {
         char text[BP_TYPE_TEXT];
-        return bp_error(BP_ERR_INVALID, "%s: %s has more bytes than 63 bits count", what,
+        return bp_error(BP_ERR_INVALID, "%s%s%s: %s has more bytes than 63 bits count", what, comma,
+                        output,
                         bp_type_text(type->dtype, type->rank, type->shape, text, sizeof text));
     }
     *out_count = empty ? 0 : cover;

@@ -45,8 +45,14 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
  * 1 where waking a team would take longer than the work. */
 uint32_t cpu_team_width(const struct bp_launch *launch, double work);
 
-/* Sets how many threads OpenMP regions of libraries called from this thread get; returns what it
- * was. */
-int cpu_team_libraries(int width);
+/* How many threads OpenMP regions of libraries called from this thread get, and whether OpenMP may
+ * give them fewer. begin sets both and returns what they were, for end. A library divides its work
+ * by the team that it was promised; oneDNN's results are wrong if it gets a smaller one. So it is
+ * promised no more than OMP_THREAD_LIMIT allows, and OMP_DYNAMIC is off meanwhile. */
+struct cpu_team_setting {
+    int width, dynamic;
+};
+struct cpu_team_setting cpu_team_begin(int width);
+void cpu_team_end(struct cpu_team_setting before);
 
 #endif

@@ -45,8 +45,17 @@ static void add_span(void *ctx, int64_t n, const int64_t *at)
 enum bp_status NAME(add)(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->in[1], *z = launch->out[0];
-    struct add add = {.z = z->data, .x = x->data, .y = y->data};
+    struct add add;
 
+    add.z = z->data;
+    add.x = x->data;
+    add.y = y->data;
+    if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
+        y->count == z->count) {
+        walk_flat(&add.walk, z->count);
+        walk_run(&add.walk, launch, add_span, &add);
+        return BP_OK;
+    }
     walk_init(&add.walk, z->rank, z->shape);
     walk_broadcast(&add.walk, 0, z->rank, z->shape, z->stride);
     walk_broadcast(&add.walk, 1, x->rank, x->shape, x->stride);

@@ -180,9 +180,9 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
 
     if (dnnl->dnnl_primitive_attr_create(&attr)) return BP_ERR_UNSUPPORTED;
     dnnl->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    int before = cpu_team_libraries(made.width); /* oneDNN divides work when it makes a primitive */
+    struct cpu_team_setting before = cpu_team_begin(made.width); /* work is divided here */
     bool good = plan_init(dnnl, &made, recipe, attr);
-    cpu_team_libraries(before);
+    cpu_team_end(before);
     dnnl->dnnl_primitive_attr_destroy(attr);
 
     struct plan *plan = NULL;
@@ -276,9 +276,9 @@ enum bp_status onednn_plan_run(const struct bp_launch *launch)
     if (dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags))
         return bp_fail(self->host, BP_ERR_MEMORY, "%s: oneDNN gives no stream",
                        launch->kernel->name);
-    int before = cpu_team_libraries(plan->width);
+    struct cpu_team_setting before = cpu_team_begin(plan->width);
     bool good = plan_run(dnnl, plan, stream, launch);
-    cpu_team_libraries(before);
+    cpu_team_end(before);
     dnnl->dnnl_stream_destroy(stream);
     if (good) return BP_OK;
     return bp_fail(self->host, BP_ERR_DEVICE,

@@ -193,13 +193,13 @@ static void run_f32(void *arg, int64_t step)
     const struct plan *plan = run->plan;
     const struct matmul *s = &plan->shape;
     int64_t at[WALK_VIEWS];
-    int before = cpu_team_libraries(run->width);
+    struct cpu_team_setting before = cpu_team_begin(run->width);
 
     walk_offset(&s->batch, step, at);
     blas.call.sgemm(ROW_MAJOR, plan->a.trans, plan->b.trans, (int)s->m, (int)s->n, (int)s->k, 1,
                     (const float *)run->a + at[1], plan->a.ld, (const float *)run->b + at[2],
                     plan->b.ld, 0, (float *)run->c + at[0], plan->ldc);
-    cpu_team_libraries(before);
+    cpu_team_end(before);
 }
 
 static void run_f64(void *arg, int64_t step)
@@ -208,13 +208,13 @@ static void run_f64(void *arg, int64_t step)
     const struct plan *plan = run->plan;
     const struct matmul *s = &plan->shape;
     int64_t at[WALK_VIEWS];
-    int before = cpu_team_libraries(run->width);
+    struct cpu_team_setting before = cpu_team_begin(run->width);
 
     walk_offset(&s->batch, step, at);
     blas.call.dgemm(ROW_MAJOR, plan->a.trans, plan->b.trans, (int)s->m, (int)s->n, (int)s->k, 1,
                     (const double *)run->a + at[1], plan->a.ld, (const double *)run->b + at[2],
                     plan->b.ld, 0, (double *)run->c + at[0], plan->ldc);
-    cpu_team_libraries(before);
+    cpu_team_end(before);
 }
 
 /* Many products: one on each thread at a time. Few: each on all threads. */

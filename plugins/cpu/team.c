@@ -33,12 +33,24 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
     for (int64_t i = 0; i < n; i++) task(arg, i);
 }
 
-int cpu_team_libraries(int width)
+static void team_set(struct cpu_team_setting now, struct cpu_team_setting wanted)
 {
-    int before = omp_get_max_threads();
+    if (now.width != wanted.width) omp_set_num_threads(wanted.width);
+    if (now.dynamic != wanted.dynamic) omp_set_dynamic(wanted.dynamic);
+}
 
-    if (before != width) omp_set_num_threads(width);
+struct cpu_team_setting cpu_team_begin(int width)
+{
+    struct cpu_team_setting before = {omp_get_max_threads(), omp_get_dynamic()};
+    int limit = omp_get_thread_limit();
+
+    team_set(before, (struct cpu_team_setting){width < limit ? width : limit, 0});
     return before;
+}
+
+void cpu_team_end(struct cpu_team_setting before)
+{
+    team_set((struct cpu_team_setting){omp_get_max_threads(), omp_get_dynamic()}, before);
 }
 
 #else
@@ -78,8 +90,13 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
     while (started) pthread_join(member[--started], NULL);
 }
 
-int cpu_team_libraries(int width)
+struct cpu_team_setting cpu_team_begin(int width)
 {
-    return width; /* libraries run at the width of the process */
+    return (struct cpu_team_setting){width, 0}; /* libraries run at the width of the process */
+}
+
+void cpu_team_end(struct cpu_team_setting before)
+{
+    (void)before;
 }
 #endif

@@ -16,6 +16,13 @@ void walk_init(struct walk *walk, int rank, const int64_t *shape)
     }
 }
 
+void walk_flat(struct walk *walk, int64_t n)
+{
+    walk->rank = 1;
+    walk->count = walk->shape[0] = n;
+    for (int i = 0; i < WALK_VIEWS; i++) walk->stride[i][0] = 1;
+}
+
 void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape,
                     const int64_t *stride)
 {
@@ -155,6 +162,10 @@ void walk_run(const struct walk *walk, const struct bp_launch *launch,
 {
     struct blocks blocks = {walk, span, ctx};
 
+    if (walk->count <= BLOCK) { /* small ones need no team */
+        walk_spans(walk, 0, walk->count, span, ctx);
+        return;
+    }
     cpu_team_run(block_visit, &blocks, (walk->count + BLOCK - 1) / BLOCK,
                  cpu_team_width(launch, (double)walk->count));
 }

@@ -20,6 +20,9 @@ struct walk {
 /* A walk over all of shape; views that are not set by walk_broadcast have stride 0. */
 void walk_init(struct walk *walk, int rank, const int64_t *shape);
 
+/* A walk of n elements that lie side by side in every view. */
+void walk_flat(struct walk *walk, int64_t n);
+
 /* View number index is of this rank and shape, aligned at the last axis; missing axes and
  * extents of 1 repeat. */
 void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape,
