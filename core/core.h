@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Every handle begins with a magic word, so that a NULL or a handle of another kind is refused. */
+/* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
+ * are refused. */
 enum bp_magic {
     BP_MAGIC_CORE = 0x42504301,
     BP_MAGIC_DEVICE = 0x42504302,
@@ -47,7 +48,8 @@ static inline bool bp_core_is(const struct bp_core *core)
 {
     return core && core->magic == BP_MAGIC_CORE;
 }
-enum bp_status bp_not_a(const char *what);
+#define bp_not_a(what) bp_not_a_for(__func__, what)
+enum bp_status bp_not_a_for(const char *call, const char *what);
 
 /* Records the message of the running call on this thread; the value is status. A macro, so that
  * compilers see that a failure is not BP_OK. */

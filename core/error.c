@@ -26,9 +26,10 @@ void bp_error_write(const char *format, ...)
     written = true;
 }
 
-enum bp_status bp_not_a(const char *what)
+enum bp_status bp_not_a_for(const char *call, const char *what)
 {
-    return bp_error(BP_ERR_INVALID, "expected a %s, got NULL or something else", what);
+    return bp_error(BP_ERR_INVALID, "%s: expected %s %s, got NULL or something else", call,
+                    *what == 'e' ? "an" : "a", what);
 }
 
 void bp_error_enter(void)
@@ -51,7 +52,8 @@ enum bp_status bp_answer(void *out, const void *full, size_t full_size)
 
     if (size < sizeof(size_t) || size > 65536)
         return bp_error(BP_ERR_INVALID, "out is NULL, or its size field is not set to its sizeof");
-    memcpy(out, full, size < full_size ? size : full_size);
+    if (size > full_size) size = full_size; /* a newer caller sees how much was filled */
+    memcpy(out, full, size);
     *(size_t *)out = size;
     return BP_OK;
 }

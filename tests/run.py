@@ -102,7 +102,8 @@ def tap_results(text):
 def count_test(count, suite, test):
     """Adds one entry of testlog.json. Exactly one failure is added for a program that broke off."""
     name = f"{suite}/{test['name'].rpartition(' / ')[2]}"
-    output = (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
+    output = "\n".join(((test.get("stdout") or ""), (test.get("stderr") or "").strip(),
+                        "alone: " + " ".join(test.get("command", []))))
     good = test["result"] in ("OK", "EXPECTEDFAIL")
     results = tap_results(test.get("stdout") or "") if "ok " in (test.get("stdout") or "") else None
     if test["result"] == "SKIP" and not results:

@@ -37,6 +37,7 @@ void bp_device_release(struct bp_device *device)
     bp_memory_finish(device);
     pthread_mutex_destroy(&device->memory_lock);
     device->magic = 0;
+    free(device->why);
     free(device);
     bp_core_destroy(core);
 }
@@ -72,6 +73,11 @@ static enum bp_status read_properties(struct bp_device *device)
                         "device_properties is at fault",
                         device->name, (unsigned long long)p->alignment);
     device->alignment = p->alignment;
+    if (p->flags & BP_DEVICE_HANDLES && p->flags & BP_DEVICE_HOST_VISIBLE)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: device_properties says both HANDLES and HOST_VISIBLE: memory of "
+                        "handles has no address that the host could use",
+                        device->name);
     device->is_inline = p->flags & BP_DEVICE_INLINE;
     device->host_visible = p->flags & BP_DEVICE_HOST_VISIBLE;
     device->emulated = emulated(&entry->runtime);
@@ -100,7 +106,7 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
     device->core = entry->core;
     device->entry = entry;
     device->index = index;
-    snprintf(device->name, sizeof device->name, "%.48s:%u", entry->plugin.kind, index);
+    snprintf(device->name, sizeof device->name, "%.63s:%u", entry->plugin.kind, index);
     pthread_mutex_init(&device->memory_lock, NULL);
     return device;
 }
@@ -132,6 +138,12 @@ static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
     return status;
 }
 
+static enum bp_status no_such_device(const struct bp_plugin_entry *entry, uint32_t index)
+{
+    return bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u",
+                    entry->plugin.kind, index, entry->plugin.name, entry->n_device);
+}
+
 enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32_t index,
                                    struct bp_device **out_device)
 {
@@ -146,9 +158,7 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
         return bp_error(BP_ERR_INVALID, "bp_device_create_at: there is no plugin %u, only %u",
                         plugin, bp_core_plugins(core));
     TRY(bp_plugin_load(entry));
-    if (index >= entry->n_device)
-        return bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u",
-                        entry->plugin.kind, index, entry->plugin.name, entry->n_device);
+    if (index >= entry->n_device) return no_such_device(entry, index);
     return open_device(entry, index, out_device);
 }
 
@@ -169,21 +179,22 @@ static enum bp_status parse_name(const char *name, char *kind, size_t size, uint
     return BP_OK;
 }
 
-/* The entries of one kind, best first: n of them in list. */
+/* The entries of one kind, best first: n of them in list; the worst are left out. */
 static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
                                 struct bp_plugin_entry **list, uint32_t max)
 {
     uint32_t n = 0;
 
     pthread_mutex_lock(&core->lock);
-    for (uint32_t i = 0; i < core->n_entry && n < max; i++) {
+    for (uint32_t i = 0; i < core->n_entry; i++) {
         struct bp_plugin_entry *e = core->entry[i];
-        uint32_t at = n;
+        uint32_t at;
         if (!e->manifest.kind || strcmp(e->manifest.kind, kind)) continue;
+        if (n == max && list[n - 1]->manifest.priority >= e->manifest.priority) continue;
+        at = n == max ? max - 1 : n++;
         for (; at > 0 && list[at - 1]->manifest.priority < e->manifest.priority; at--)
             list[at] = list[at - 1];
         list[at] = e;
-        n++;
     }
     pthread_mutex_unlock(&core->lock);
     return n;
@@ -196,7 +207,7 @@ static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
 
     pthread_mutex_lock(&core->lock);
     for (uint32_t i = 0; i < core->n_entry && used < sizeof kinds - 64; i++)
-        if (core->entry[i]->manifest.kind)
+        if (core->entry[i]->manifest.kind && *core->entry[i]->manifest.kind)
             used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.48s",
                                      core->entry[i]->manifest.kind);
     pthread_mutex_unlock(&core->lock);
@@ -210,7 +221,7 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
 {
     enum { MAX = 32 };
     struct bp_plugin_entry *list[MAX];
-    char kind[49];
+    char kind[64];
     uint32_t index, n;
     enum bp_status status = BP_OK, first = BP_OK;
     char why[1024] = "";
@@ -223,14 +234,12 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
     if (!n) return no_such_kind(core, kind);
     for (uint32_t i = 0; i < n; i++) {
         status = bp_plugin_load(list[i]);
-        if (status == BP_OK && index >= list[i]->n_device)
-            status = bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u",
-                              kind, index, list[i]->plugin.name, list[i]->n_device);
-        if (status == BP_OK) return open_device(list[i], index, out_device);
-        if (i == 0) {
-            first = status;
-            snprintf(why, sizeof why, "%s", bp_error_message());
-        }
+        if (status == BP_OK)
+            return index < list[i]->n_device ? open_device(list[i], index, out_device)
+                                             : no_such_device(list[i], index);
+        if (i > 0) continue;
+        first = status;
+        snprintf(why, sizeof why, "%s", bp_error_message());
     }
     return bp_error(first, "%s", why);
 }
@@ -309,17 +318,23 @@ void bp_device_advance(struct bp_device *device, uint64_t number)
     bp_memory_collect(device);
 }
 
+/* Failures of any stream come here on a device whose plugin has no better word for it. */
 enum bp_status bp_device_synchronize(struct bp_device *device)
 {
     struct bp_plugin_entry *entry;
+    enum bp_status status;
     uint64_t submitted;
 
     if (!bp_device_is(device)) return bp_not_a("device");
     entry = device->entry;
     submitted = atomic_load(&device->submitted);
     bp_error_enter();
-    TRY(bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL),
-                       entry->plugin.name, "synchronize"));
+    status = bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL),
+                            entry->plugin.name, "synchronize");
+    if (status) return bp_device_fail(device, status);
     bp_device_advance(device, submitted);
-    return BP_OK;
+    status = (enum bp_status)atomic_load_explicit(&device->failed, memory_order_acquire);
+    return status ? bp_error(status, "%s: the device has failed before: %s", device->name,
+                             device->why ? device->why : "")
+                  : BP_OK;
 }

@@ -99,9 +99,10 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
 }
 
 /* The stream of a recorded event, with a reference. */
-static enum bp_status recorded(struct bp_event *event, struct bp_stream **out_stream)
+static enum bp_status recorded(const char *call, struct bp_event *event,
+                               struct bp_stream **out_stream)
 {
-    if (!event_is(event)) return bp_not_a("event");
+    if (!event_is(event)) return bp_not_a_for(call, "event");
     pthread_mutex_lock(&event->lock);
     *out_stream = event->stream;
     if (event->stream) atomic_fetch_add_explicit(&event->stream->refs, 1, memory_order_relaxed);
@@ -117,14 +118,18 @@ enum bp_status bp_event_query(struct bp_event *event)
     struct bp_stream *stream;
     enum bp_status status;
 
-    TRY(recorded(event, &stream));
+    TRY(recorded(__func__, event, &stream));
     entry = event->device->entry;
-    bp_error_enter();
-    if (!has_events(event->device)) status = bp_stream_drain(stream);
-    else status = entry->runtime.event_query(entry->self, event->device->index, event->handle);
+    if (!has_events(event->device)) {
+        status = bp_stream_drain(stream);
+    } else {
+        bp_error_enter();
+        status = entry->runtime.event_query(entry->self, event->device->index, event->handle);
+        if (status != BP_ERR_BUSY) bp_error_leave(status, entry->plugin.name, "event_query");
+        bp_stream_waited(stream, status);
+    }
     bp_stream_release(stream);
-    return status == BP_ERR_BUSY ? status
-                                 : bp_error_leave(status, entry->plugin.name, "event_query");
+    return status;
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
@@ -133,15 +138,19 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
     struct bp_stream *stream;
     enum bp_status status;
 
-    TRY(recorded(event, &stream));
+    TRY(recorded(__func__, event, &stream));
     entry = event->device->entry;
-    bp_error_enter();
-    if (!has_events(event->device)) status = bp_stream_drain(stream);
-    else
+    if (!has_events(event->device)) {
+        status = bp_stream_drain(stream);
+    } else {
+        bp_error_enter();
         status = entry->runtime.event_wait(entry->self, event->device->index, event->handle,
                                            timeout_ns);
+        bp_error_leave(status, entry->plugin.name, "event_wait");
+        bp_stream_waited(stream, status);
+    }
     bp_stream_release(stream);
-    return bp_error_leave(status, entry->plugin.name, "event_wait");
+    return status;
 }
 
 /* The streams of a device without streams share one order: there is nothing to wait for. */
@@ -152,7 +161,7 @@ enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
     bool ordered;
 
     if (!bp_stream_is(stream)) return bp_not_a("stream");
-    TRY(recorded(event, &source));
+    TRY(recorded(__func__, event, &source));
     ordered = source == stream ||
               (source->device == stream->device && stream->device->emulated & BP_EMULATED_STREAMS);
     bp_stream_release(source);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: streams: an order of work, a number for each piece of it, and a failure that stays. */
-#include "device.h"
+#include "../memory/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +31,24 @@ enum bp_status bp_stream_create(struct bp_device *device, struct bp_stream **out
     stream->device = device;
     bp_device_retain(device);
     pthread_mutex_init(&stream->lock, NULL);
+    pthread_mutex_lock(&device->memory_lock);
+    stream->serial = ++device->serials;
+    stream->next = device->streams;
+    device->streams = stream;
+    pthread_mutex_unlock(&device->memory_lock);
     *out_stream = stream;
     return BP_OK;
+}
+
+static void unlink_stream(struct bp_stream *stream)
+{
+    struct bp_device *device = stream->device;
+    struct bp_stream **at = &device->streams;
+
+    pthread_mutex_lock(&device->memory_lock);
+    while (*at != stream) at = &(*at)->next;
+    *at = stream->next;
+    pthread_mutex_unlock(&device->memory_lock);
 }
 
 void bp_stream_release(struct bp_stream *stream)
@@ -41,6 +57,8 @@ void bp_stream_release(struct bp_stream *stream)
 
     if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) != 1) return;
     bp_stream_drain(stream); /* a failure was for synchronize to tell */
+    unlink_stream(stream);
+    bp_memory_collect(device);
     if (device->entry->runtime.stream_create)
         device->entry->runtime.stream_destroy(device->entry->self, device->index, stream->handle);
     pthread_mutex_destroy(&stream->lock);
@@ -57,24 +75,55 @@ void bp_stream_destroy(struct bp_stream *stream)
     bp_stream_release(stream);
 }
 
+static enum bp_status failed_before(const struct bp_device *device, const char *what,
+                                    uint32_t status, const char *why)
+{
+    return bp_error((enum bp_status)status, "%s: the %s has failed before: %s", device->name, what,
+                    why ? why : "");
+}
+
 enum bp_status bp_stream_check(struct bp_stream *stream)
 {
+    struct bp_device *device = stream->device;
     uint32_t failed = atomic_load_explicit(&stream->failed, memory_order_acquire);
+    uint32_t lost = atomic_load_explicit(&device->failed, memory_order_acquire);
 
-    if (!failed) return BP_OK;
-    return bp_error((enum bp_status)failed, "%s: the stream has failed before: %s",
-                    stream->device->name, stream->why ? stream->why : "");
+    if (failed) return failed_before(device, "stream", failed, stream->why);
+    if (lost) return failed_before(device, "device", lost, device->why);
+    return BP_OK;
 }
 
 /* The first failure stays; its message is on this thread. */
-static void fail(struct bp_stream *stream, enum bp_status status)
+static enum bp_status keep(pthread_mutex_t *lock, _Atomic uint32_t *failed, char **why,
+                           enum bp_status status)
 {
-    pthread_mutex_lock(&stream->lock);
-    if (!atomic_load_explicit(&stream->failed, memory_order_relaxed)) {
-        stream->why = strdup(bp_error_message());
-        atomic_store_explicit(&stream->failed, status, memory_order_release);
+    pthread_mutex_lock(lock);
+    if (!atomic_load_explicit(failed, memory_order_relaxed)) {
+        *why = strdup(bp_error_message());
+        atomic_store_explicit(failed, status, memory_order_release);
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(lock);
+    return status;
+}
+
+enum bp_status bp_device_fail(struct bp_device *device, enum bp_status status)
+{
+    return keep(&device->memory_lock, &device->failed, &device->why, status);
+}
+
+/* What says something of the wait, and nothing of the work that was waited for. */
+static bool is_of_the_wait(enum bp_status status)
+{
+    return status == BP_OK || status == BP_ERR_TIMEOUT || status == BP_ERR_BUSY ||
+           status == BP_ERR_INVALID || status == BP_ERR_UNSUPPORTED || status == BP_ERR_MEMORY;
+}
+
+enum bp_status bp_stream_waited(struct bp_stream *stream, enum bp_status status)
+{
+    if (is_of_the_wait(status)) return status;
+    if (stream->device->emulated & BP_EMULATED_STREAMS)
+        return bp_device_fail(stream->device, status);
+    return keep(&stream->lock, &stream->failed, &stream->why, status);
 }
 
 enum bp_status bp_stream_drain(struct bp_stream *stream)
@@ -88,9 +137,10 @@ enum bp_status bp_stream_drain(struct bp_stream *stream)
     bp_error_enter();
     status = bp_error_leave(entry->runtime.synchronize(entry->self, device->index, stream->handle),
                             entry->plugin.name, "synchronize");
-    if (status) fail(stream, status);
-    else if (device->emulated & BP_EMULATED_STREAMS) bp_device_advance(device, submitted);
-    return status ? status : bp_stream_check(stream);
+    if (bp_stream_waited(stream, status)) return status;
+    if (device->emulated & BP_EMULATED_STREAMS) bp_device_advance(device, submitted);
+    else bp_memory_passed(stream, submitted);
+    return bp_stream_check(stream);
 }
 
 enum bp_status bp_stream_synchronize(struct bp_stream *stream)

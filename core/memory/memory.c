@@ -14,15 +14,31 @@ static void count(struct bp_device *device, uint64_t taken)
     pthread_mutex_unlock(&device->memory_lock);
 }
 
+/* What the plugin answers is believed only as far as it can be. */
+static enum bp_status check_memory(const struct bp_device *device, const struct bp_memory *memory)
+{
+    bool handles = device->properties.flags & BP_DEVICE_HANDLES;
+
+    if (!memory->data && !memory->handle)
+        return bp_error(BP_ERR_PLUGIN, "plugin %s: memory_allocate answered success with no memory",
+                        device->entry->plugin.name);
+    if (!handles && ((uintptr_t)memory->data & (device->alignment - 1) || !memory->data))
+        return bp_error(BP_ERR_PLUGIN,
+                        "plugin %s: memory_allocate answered address %p, expected one aligned to "
+                        "%" PRIu64 " bytes as its device_properties say",
+                        device->entry->plugin.name, memory->data, device->alignment);
+    return BP_OK;
+}
+
 static enum bp_status allocate(struct bp_device *device, struct bp_storage *storage)
 {
     struct bp_plugin_entry *entry = device->entry;
 
     bp_error_enter();
-    return bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index,
-                                                         BP_SPACE_DEVICE, storage->taken,
-                                                         &storage->memory),
-                          entry->plugin.name, "memory_allocate");
+    TRY(bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index, BP_SPACE_DEVICE,
+                                                      storage->taken, &storage->memory),
+                       entry->plugin.name, "memory_allocate"));
+    return check_memory(device, &storage->memory);
 }
 
 /* A plugin's failure becomes one that says what was asked, in use and pending. */
@@ -48,9 +64,27 @@ static enum bp_status take(struct bp_device *device, struct bp_storage *storage)
                         "most %" PRIu64 " at once",
                         device->name, storage->taken, device->properties.max_alloc);
     status = allocate(device, storage);
-    if (status == BP_ERR_MEMORY && !device->is_inline && bp_device_synchronize(device) == BP_OK)
+    if (status == BP_ERR_MEMORY && !device->is_inline) {
+        TRY(bp_device_synchronize(device)); /* gives back what is pending */
         status = allocate(device, storage);
+    }
     return status == BP_ERR_MEMORY ? explain(device, storage->taken) : status;
+}
+
+/* To the plugin. */
+static void give_back(struct bp_pending *pending)
+{
+    struct bp_storage *storage = (struct bp_storage *)pending;
+    struct bp_device *device = storage->device;
+    struct bp_plugin_entry *entry = device->entry;
+
+    if (storage->taken) {
+        entry->runtime.memory_free(entry->self, device->index, BP_SPACE_DEVICE, &storage->memory);
+        pthread_mutex_lock(&device->memory_lock);
+        device->allocated -= storage->taken;
+        pthread_mutex_unlock(&device->memory_lock);
+    }
+    free(storage);
 }
 
 enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
@@ -65,6 +99,8 @@ enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
     storage = calloc(1, sizeof *storage);
     if (!storage) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
     atomic_init(&storage->refs, 1);
+    storage->pending.device = device;
+    storage->pending.release = give_back;
     storage->size = size;
     storage->taken = (size + device->alignment - 1) & ~(device->alignment - 1);
     storage->device = device;
@@ -79,71 +115,105 @@ enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
     return BP_OK;
 }
 
-/* To the plugin. The caller holds no lock. */
-static void give_back(struct bp_storage *storage)
-{
-    struct bp_device *device = storage->device;
-    struct bp_plugin_entry *entry = device->entry;
-
-    if (storage->taken) {
-        entry->runtime.memory_free(entry->self, device->index, BP_SPACE_DEVICE, &storage->memory);
-        pthread_mutex_lock(&device->memory_lock);
-        device->allocated -= storage->taken;
-        pthread_mutex_unlock(&device->memory_lock);
-    }
-    free(storage);
-}
-
-/* A pending storage does not keep its device alive: the device's end waits for it instead. */
+/* What is pending does not keep its device alive: the device's end waits for it instead. */
 void bp_storage_release(struct bp_storage *storage)
 {
     struct bp_device *device = storage->device;
 
     if (atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) != 1) return;
-    if (atomic_load(&storage->last) <= atomic_load(&device->done)) {
-        give_back(storage);
-    } else {
-        pthread_mutex_lock(&device->memory_lock);
-        storage->next = device->pending;
-        device->pending = storage;
-        pthread_mutex_unlock(&device->memory_lock);
-    }
+    bp_pending_release(&storage->pending);
     bp_device_release(device);
 }
 
-static void collect(struct bp_device *device, uint64_t done)
+uint64_t bp_work_note(struct bp_stream *stream, struct bp_pending *const *used, uint32_t n)
 {
-    struct bp_storage *ready = NULL, *next;
+    struct bp_device *device = stream->device;
+    uint64_t number;
+
+    if (device->is_inline) return 0;
+    pthread_mutex_lock(&device->memory_lock);
+    number = atomic_fetch_add_explicit(&device->submitted, 1, memory_order_relaxed) + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        struct bp_use *use = used[i] ? &used[i]->use : NULL;
+        if (!use) continue;
+        use->serial = use->serial && use->serial != stream->serial ? BP_SERIAL_MANY
+                                                                   : stream->serial;
+        use->last = number;
+    }
+    pthread_mutex_unlock(&device->memory_lock);
+    return number;
+}
+
+/* Under memory_lock: whether the last work that used it is known to have ended. A stream that is
+ * gone was waited for. */
+static bool is_over(const struct bp_device *device, const struct bp_use *use)
+{
+    if (use->last <= atomic_load(&device->done)) return true;
+    if (use->serial == BP_SERIAL_MANY) return false;
+    for (const struct bp_stream *s = device->streams; s; s = s->next)
+        if (s->serial == use->serial) return use->last <= s->done;
+    return true;
+}
+
+void bp_pending_release(struct bp_pending *pending)
+{
+    struct bp_device *device = pending->device;
+    bool over;
 
     pthread_mutex_lock(&device->memory_lock);
-    for (struct bp_storage **at = &device->pending; *at;) {
-        struct bp_storage *s = *at;
-        if (atomic_load(&s->last) > done) {
-            at = &s->next;
+    over = is_over(device, &pending->use);
+    if (!over) {
+        pending->next = device->pending;
+        device->pending = pending;
+    }
+    pthread_mutex_unlock(&device->memory_lock);
+    if (over) pending->release(pending);
+}
+
+/* Takes what is over, or all, out of the list, then lets go of it without the lock. */
+static void collect(struct bp_device *device, bool all)
+{
+    struct bp_pending *ready = NULL, *next;
+
+    pthread_mutex_lock(&device->memory_lock);
+    for (struct bp_pending **at = &device->pending; *at;) {
+        struct bp_pending *p = *at;
+        if (!all && !is_over(device, &p->use)) {
+            at = &p->next;
             continue;
         }
-        *at = s->next;
-        s->next = ready;
-        ready = s;
+        *at = p->next;
+        p->next = ready;
+        ready = p;
     }
     pthread_mutex_unlock(&device->memory_lock);
     for (; ready; ready = next) {
         next = ready->next;
-        give_back(ready);
+        ready->release(ready);
     }
+}
+
+void bp_memory_passed(struct bp_stream *stream, uint64_t number)
+{
+    struct bp_device *device = stream->device;
+
+    pthread_mutex_lock(&device->memory_lock);
+    if (stream->done < number) stream->done = number;
+    pthread_mutex_unlock(&device->memory_lock);
+    collect(device, false);
 }
 
 void bp_memory_collect(struct bp_device *device)
 {
-    if (!device->is_inline) collect(device, atomic_load(&device->done));
+    if (!device->is_inline) collect(device, false);
 }
 
-/* A device that fails to synchronise at its end is lost: its blocks go back all the same. */
+/* A device that fails to synchronise at its end is lost: what is pending goes all the same. */
 void bp_memory_finish(struct bp_device *device)
 {
     struct bp_plugin_entry *entry = device->entry;
 
     if (!device->pending) return;
     entry->runtime.synchronize(entry->self, device->index, NULL);
-    collect(device, UINT64_MAX);
+    collect(device, true);
 }

@@ -7,13 +7,12 @@
 
 /* One allocation. */
 struct bp_storage {
+    struct bp_pending pending; /* first */
     _Atomic uint32_t refs;
     struct bp_device *device; /* a reference */
     struct bp_memory memory;  /* the plugin's; {NULL, NULL} for 0 bytes */
     uint64_t size;            /* bytes asked for */
     uint64_t taken;           /* bytes allocated: size rounded up to the alignment */
-    _Atomic uint64_t last;    /* the device's number of the last work that uses it */
-    struct bp_storage *next;  /* in device->pending */
 };
 
 /* size bytes of the device's own memory; 0 bytes is an allocation without memory. On exhaustion the
@@ -30,21 +29,20 @@ static inline void bp_storage_retain(struct bp_storage *storage)
     atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
 }
 
-/* Work with this number of the device uses the storage. */
-static inline void bp_storage_use(struct bp_storage *storage, uint64_t number)
-{
-    uint64_t last = atomic_load_explicit(&storage->last, memory_order_relaxed);
+/* The plugin has taken a piece of work of stream, which uses n things (NULL ones are passed over):
+ * its number. Call it when the callback has returned, whatever it answered. */
+uint64_t bp_work_note(struct bp_stream *stream, struct bp_pending *const *used, uint32_t n);
 
-    while (last < number)
-        if (atomic_compare_exchange_weak_explicit(&storage->last, &last, number,
-                                                  memory_order_relaxed, memory_order_relaxed))
-            break;
-}
+/* Lets go of something: now, if its work is known to have ended, else when that is known. */
+void bp_pending_release(struct bp_pending *pending);
 
-/* Gives pending memory back whose work has ended. */
+/* Work of the stream up to number has ended: what waited for no more than that goes. */
+void bp_memory_passed(struct bp_stream *stream, uint64_t number);
+
+/* What waited for work up to device->done goes. */
 void bp_memory_collect(struct bp_device *device);
 
-/* Waits for the device and gives all pending memory back: the last act of a device. */
+/* Waits for the device and lets all that is pending go: the last act of a device. */
 void bp_memory_finish(struct bp_device *device);
 
 #endif

@@ -65,7 +65,8 @@ static enum bp_status check_values(const struct bp_opinfo *op, const void *attrs
             return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected 0 or 1",
                             op->name, a->name, integer(attrs, a));
         if (a->kind == BP_ATTR_DTYPE &&
-            (integer(attrs, a) < 0 || !bp_dtype_bits((uint32_t)integer(attrs, a))))
+            (integer(attrs, a) < 0 || integer(attrs, a) > UINT32_MAX ||
+             !bp_dtype_bits((uint32_t)integer(attrs, a))))
             return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", which is no dtype",
                             op->name, a->name, integer(attrs, a));
         if (a->kind == BP_ATTR_DIMS) {

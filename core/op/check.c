@@ -89,7 +89,7 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
             return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional",
                             op->name, port->name);
     }
-    if (n > BP_FLAT_MAX - site->n_in)
+    if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent one takes a place too */
         return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
     if (!n && port->kind == BP_PORT_OPT) {
         site->in[site->n_in++] = NULL;

@@ -25,47 +25,66 @@ static enum bp_status check_result(const struct bp_site *site, const char *what,
                     bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
 }
 
-static enum bp_status check_arguments(const struct bp_site *site, struct bp_tensor *const *out,
-                                      struct bp_tensor *const *dy, const uint8_t *want, size_t n_dx)
+/* A call's gradient under way: the app's lists in full length, what it left out NULL. */
+struct asked {
+    struct bp_tensor *out[BP_PORT_MAX], *dy[BP_PORT_MAX];
+    uint8_t want[BP_FLAT_MAX];
+    bool any; /* a dy that is not zero */
+};
+
+static void take(struct asked *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                 size_t n_out, const uint8_t *want, size_t n_dx)
+{
+    memset(a, 0, sizeof *a);
+    for (size_t i = 0; i < n_out; i++) {
+        a->out[i] = out[i];
+        a->dy[i] = dy[i];
+        a->any |= dy[i] != NULL;
+    }
+    memcpy(a->want, want, n_dx);
+}
+
+static enum bp_status check_asked(const struct bp_site *site, const struct asked *a)
 {
     const struct bp_opinfo *op = &site->row->info;
-    bool any = false;
 
-    if (n_dx != site->n_in)
-        return bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
-                        op->name, n_dx, site->n_in);
     for (uint32_t i = 0; i < site->n_out; i++) {
-        if (!out[i] && op->out[i].kind == BP_PORT_OPTOUT && !dy[i]) continue;
-        TRY(check_result(site, "out", i, out[i]));
-        if (dy[i]) TRY(check_result(site, "dy", i, dy[i]));
-        any |= dy[i] != NULL;
+        if (!a->out[i] && op->out[i].kind == BP_PORT_OPTOUT && !a->dy[i]) continue;
+        TRY(check_result(site, "out", i, a->out[i]));
+        if (a->dy[i]) TRY(check_result(site, "dy", i, a->dy[i]));
     }
     for (uint32_t i = 0; i < site->n_in; i++)
-        if (want[i] && !site->in[i])
+        if (a->want[i] && !site->in[i])
             return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent",
                             op->name, i);
-    if (!any)
-        return bp_error(BP_ERR_INVALID, "%s: every dy is NULL: all gradients are zero", op->name);
     if (!site->row->grad) return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
     return BP_OK;
 }
 
 static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
-                            const struct bp_call *call, struct bp_tensor *const *out,
-                            struct bp_tensor *const *dy, const uint8_t *want,
-                            struct bp_tensor **out_dx)
+                            const struct bp_call *call, const struct asked *a,
+                            struct bp_tensor **out_dx, size_t n_dx)
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
-    struct bp_grad grad = {scope, site->row, site->attrs, in, out, dy, want, dx};
-    enum bp_status status;
+    struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx};
+    enum bp_status status = BP_OK;
 
     bp_site_flatten(site, call, in);
-    status = site->row->grad(&grad);
+    if (a->any) status = site->row->grad(&grad);
     for (uint32_t i = 0; i < site->n_in; i++) {
         if (status) bp_tensor_destroy(dx[i]);
-        else if (want[i]) out_dx[i] = dx[i];
+        else if (i < n_dx && a->want[i]) out_dx[i] = dx[i];
     }
     return status;
+}
+
+/* Inputs that the call left out at its end may be left out here too. */
+static bool is_room(const struct bp_site *site, size_t n_dx)
+{
+    if (n_dx > site->n_in) return false;
+    for (size_t i = n_dx; i < site->n_in; i++)
+        if (site->in[i]) return false;
+    return true;
 }
 
 enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
@@ -74,6 +93,7 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
                                 size_t n_dx)
 {
     struct bp_stream *stream;
+    struct asked asked;
     struct bp_site site;
     enum bp_status status;
 
@@ -81,8 +101,14 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
     if (!out || !dy || !want || !out_dx)
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
     TRY(bp_site_init(&site, stream->device, call, NULL, n_out));
-    status = check_arguments(&site, out, dy, want, n_dx);
-    if (status == BP_OK) status = apply(scope, &site, call, out, dy, want, out_dx);
+    if (!is_room(&site, n_dx)) {
+        status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
+                          site.row->info.name, n_dx, site.n_in);
+    } else {
+        take(&asked, out, dy, n_out, want, n_dx);
+        status = check_asked(&site, &asked);
+        if (status == BP_OK) status = apply(scope, &site, call, &asked, out_dx, n_dx);
+    }
     bp_site_finish(&site);
     return status;
 }

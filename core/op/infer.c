@@ -62,7 +62,7 @@ enum bp_status bp_infer_cast(struct bp_site *site)
     const struct bp_cast_attrs *a = site->attrs;
     const struct bp_opinfo *op = &site->row->info;
 
-    if (!(op->types[BP_VAR_U] >> a->to & 1))
+    if (a->to > 63 || !(op->types[BP_VAR_U] >> a->to & 1))
         return bp_error(BP_ERR_INVALID, "cast: attribute to is %s, which cast does not make",
                         bp_dtype_name((uint32_t)a->to));
     shape_of(&site->out[0], bp_site_in(site, 0));
@@ -73,6 +73,10 @@ enum bp_status bp_infer_cast(struct bp_site *site)
 static enum bp_status check_axis(const struct bp_site *site, int64_t axis, uint32_t rank,
                                  uint32_t *out_axis)
 {
+    if (!rank)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: axis is %" PRId64 ", but a tensor of rank 0 has no axes",
+                        site->row->info.name, axis);
     if (axis < -(int64_t)rank || axis >= (int64_t)rank)
         return bp_error(BP_ERR_INVALID, "%s: axis is %" PRId64 ", expected %d to %d for rank %u",
                         site->row->info.name, axis, -(int)rank, (int)rank - 1, rank);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 struct bp_prepared {
+    struct bp_pending pending; /* first: a plan goes when its launches have ended */
     uint32_t magic;
     uint32_t n_in, n_out, want;
     struct bp_device *device; /* a reference */
@@ -52,6 +53,8 @@ static struct bp_prepared *allocate(const struct bp_site *site)
     return NULL;
 }
 
+static void give_back(struct bp_pending *pending);
+
 /* Takes the site's attributes on success. */
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared)
 {
@@ -73,6 +76,8 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
         return status;
     }
     p->magic = BP_MAGIC_PREPARED;
+    p->pending.device = site->device;
+    p->pending.release = give_back;
     p->want = site->want;
     p->device = site->device;
     bp_device_retain(p->device);
@@ -105,20 +110,27 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     return status;
 }
 
-/* A plan goes when no launch of it is running. */
-void bp_prepared_destroy(struct bp_prepared *p)
+static void give_back(struct bp_pending *pending)
 {
-    if (!prepared_is(p)) return;
-    if (p->plan.plan && p->kernel->plan_destroy) {
-        if (!p->device->is_inline) bp_device_synchronize(p->device);
-        p->kernel->plan_destroy(p->device->entry->self, bp_kernel_own(p->device->entry, p->kernel),
-                                p->plan.plan);
-    }
-    bp_device_release(p->device);
-    p->magic = 0;
+    struct bp_prepared *p = (struct bp_prepared *)pending;
+    struct bp_plugin_entry *entry = p->device->entry;
+
+    if (p->plan.plan && p->kernel->plan_destroy)
+        p->kernel->plan_destroy(entry->self, bp_kernel_own(entry, p->kernel), p->plan.plan);
     free(p->attrs);
     free(p->type);
     free(p);
+}
+
+void bp_prepared_destroy(struct bp_prepared *p)
+{
+    struct bp_device *device;
+
+    if (!prepared_is(p)) return;
+    device = p->device;
+    p->magic = 0;
+    bp_pending_release(&p->pending);
+    bp_device_release(device);
 }
 
 const char *bp_prepared_kernel(struct bp_prepared *prepared)
@@ -220,7 +232,7 @@ static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor
 
     if (out[o]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&out[o]->view))
         return bp_error(BP_ERR_INVALID,
-                        "%s: output %s overlaps itself: its strides put two elements in one place",
+                        "%s: output %s may overlap itself: its strides repeat or interleave",
                         op->name, op->out[o].name);
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (!in[i] || !overlap(in[i], out[o])) continue;
@@ -239,18 +251,19 @@ static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor
     return BP_OK;
 }
 
-static void use(const struct bp_prepared *p, struct bp_tensor *const *in,
-                struct bp_tensor *const *out, struct bp_storage *workspace)
+/* What a launch used is used until it has ended: tensors, workspace, the plan itself. */
+static void note(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
+                 struct bp_tensor *const *out, struct bp_storage *workspace)
 {
-    uint64_t number;
+    struct bp_pending *used[BP_FLAT_MAX + BP_PORT_MAX + 2];
+    uint32_t n = 0;
 
     if (p->device->is_inline) return;
-    number = bp_device_submit(p->device);
-    for (uint32_t i = 0; i < p->n_in; i++)
-        if (in[i]) bp_storage_use(in[i]->storage, number);
-    for (uint32_t i = 0; i < p->n_out; i++)
-        if (out[i]) bp_storage_use(out[i]->storage, number);
-    if (workspace) bp_storage_use(workspace, number);
+    for (uint32_t i = 0; i < p->n_in; i++) used[n++] = in[i] ? &in[i]->storage->pending : NULL;
+    for (uint32_t i = 0; i < p->n_out; i++) used[n++] = out[i] ? &out[i]->storage->pending : NULL;
+    used[n++] = workspace ? &workspace->pending : NULL;
+    used[n++] = &p->pending;
+    bp_work_note(stream, used, n);
 }
 
 /* Plans that want more than the device's alignment get it by a larger block (not on handles). */
@@ -301,8 +314,8 @@ static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
                                 struct bp_tensor *const *in, size_t n_in,
                                 struct bp_tensor *const *out, size_t n_out)
 {
-    if (!prepared_is(p)) return bp_not_a("prepared call");
-    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    if (!prepared_is(p)) return bp_not_a_for("bp_prepared_run", "prepared call");
+    if (!bp_stream_is(stream)) return bp_not_a_for("bp_prepared_run", "stream");
     if (stream->device != p->device)
         return bp_error(BP_ERR_INVALID, "%s: prepared for %s, the stream is of %s",
                         p->row->info.name, p->device->name, stream->device->name);
@@ -334,8 +347,8 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
     status = p->plan.workspace ? bp_storage_create(p->device, workspace_bytes(p), &workspace)
                                : BP_OK;
     if (status) goto free_attrs;
-    use(p, in, out, workspace);
     status = launch(p, stream, in_view, out_view, attrs ? current : p->attrs, workspace);
+    note(p, stream, in, out, workspace);
     if (workspace) bp_storage_release(workspace);
 free_attrs:
     free(current);

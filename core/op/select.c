@@ -61,22 +61,41 @@ static const char *refused(const struct bp_site *site, const struct bp_view *con
     return entry->kernel_reason[i] ? entry->kernel_reason[i] : unfit(site, out, &entry->kernel[i]);
 }
 
-/* Rows that fit, best first. More than there is room for are left out. */
+/* Rows that fit, best first; the worst are left out if there are too many. */
 static uint32_t candidates(const struct bp_site *site, const struct bp_view *const *out,
                            const struct bp_kernel **list)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < entry->n_kernel && n < CANDIDATES; i++) {
+    for (uint32_t i = 0; i < entry->n_kernel; i++) {
         const struct bp_kernel *k = &entry->kernel[i];
         uint32_t at;
         if (!named(site, i) || refused(site, out, i)) continue;
-        for (at = n++; at > 0 && list[at - 1]->priority < k->priority; at--)
-            list[at] = list[at - 1];
+        if (n == CANDIDATES && list[n - 1]->priority >= k->priority) continue;
+        at = n == CANDIDATES ? CANDIDATES - 1 : n++;
+        for (; at > 0 && list[at - 1]->priority < k->priority; at--) list[at] = list[at - 1];
         list[at] = k;
     }
     return n;
+}
+
+/* Bounds as those of a device's alignment; a plan that breaks them goes back at once. */
+static enum bp_status check_plan(const struct bp_site *site, const struct bp_kernel *k,
+                                 const struct bp_plan *plan)
+{
+    struct bp_plugin_entry *entry = site->device->entry;
+    uint64_t alignment = plan->workspace_alignment;
+
+    if (!(alignment & (alignment - 1)) && alignment <= 1 << 20 &&
+        plan->workspace <= INT64_MAX - (2 << 20))
+        return BP_OK;
+    if (plan->plan && k->plan_destroy)
+        k->plan_destroy(entry->self, bp_kernel_own(entry, k), plan->plan);
+    return bp_error(BP_ERR_PLUGIN,
+                    "%s: prepare asks for a workspace of %llu bytes aligned to %llu: expected less "
+                    "than 2^63, and a power of two up to 1 MiB",
+                    k->name, (unsigned long long)plan->workspace, (unsigned long long)alignment);
 }
 
 /* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
@@ -96,10 +115,7 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     bp_error_enter();
     if (k->prepare) status = k->prepare(entry->self, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
-    if (status == BP_OK && plan.workspace_alignment & (plan.workspace_alignment - 1))
-        status = bp_error(BP_ERR_PLUGIN, "%s: prepare asks for a workspace aligned to %llu bytes, "
-                          "which is no power of two", k->name,
-                          (unsigned long long)plan.workspace_alignment);
+    if (status == BP_OK) status = check_plan(site, k, &plan);
     if (status == BP_OK) *out_plan = plan;
     return status == BP_ERR_UNSUPPORTED ? status
                                         : bp_error_leave(status, entry->plugin.name, k->name);

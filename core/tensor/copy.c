@@ -8,25 +8,34 @@
 
 enum direction { IN, OUT, WITHIN };
 
-/* Hands one copy to the plugin and takes note of it. */
+/* Hands one copy, which uses two storages at most, to the plugin. A copy out ends all work before
+ * it: a failure of that work may come with it, and on a device of one order all work so far is
+ * done. */
 static enum bp_status submit(struct bp_stream *stream, enum direction direction,
-                             const struct bp_copy *copy)
+                             const struct bp_copy *copy, struct bp_storage *a, struct bp_storage *b)
 {
     static const char *const name[] = {"copy_in", "copy_out", "copy_within"};
     struct bp_device *device = stream->device;
     const struct bp_runtime *r = &device->entry->runtime;
     void *self = device->entry->self;
+    struct bp_pending *used[2] = {&a->pending, b ? &b->pending : NULL};
+    uint64_t before = atomic_load(&device->submitted), number;
     enum bp_status status;
 
+    bp_stream_submit(stream);
     bp_error_enter();
     switch (direction) {
     case IN: status = r->copy_in(self, device->index, stream->handle, copy); break;
     case OUT: status = r->copy_out(self, device->index, stream->handle, copy); break;
     default: status = r->copy_within(self, device->index, stream->handle, copy); break;
     }
-    TRY(bp_error_leave(status, device->entry->plugin.name, name[direction]));
-    bp_stream_submit(stream);
-    return BP_OK;
+    bp_error_leave(status, device->entry->plugin.name, name[direction]);
+    number = bp_work_note(stream, used, 2);
+    if (direction != OUT) return status;
+    bp_stream_waited(stream, status);
+    if (status == BP_OK && device->emulated & BP_EMULATED_STREAMS)
+        bp_device_advance(device, number == before + 1 ? number : before);
+    return status;
 }
 
 static enum bp_status copy_in(struct bp_stream *stream, struct bp_tensor *t, const void *host,
@@ -34,24 +43,15 @@ static enum bp_status copy_in(struct bp_stream *stream, struct bp_tensor *t, con
 {
     struct bp_copy copy = {t->view.memory, t->view.data, NULL, host, size};
 
-    if (!size) return BP_OK;
-    bp_storage_use(t->storage, bp_device_submit(t->device));
-    return submit(stream, IN, &copy);
+    return size ? submit(stream, IN, &copy, t->storage, NULL) : BP_OK;
 }
 
-/* Ends all work before it: on a device of one order that is all work so far. */
 static enum bp_status copy_out(struct bp_stream *stream, struct bp_tensor *t, void *host,
                                uint64_t size)
 {
     struct bp_copy copy = {NULL, host, t->view.memory, t->view.data, size};
-    uint64_t number;
 
-    if (!size) return BP_OK;
-    number = bp_device_submit(t->device);
-    bp_storage_use(t->storage, number);
-    TRY(submit(stream, OUT, &copy));
-    if (t->device->emulated & BP_EMULATED_STREAMS) bp_device_advance(t->device, number);
-    return BP_OK;
+    return size ? submit(stream, OUT, &copy, t->storage, NULL) : BP_OK;
 }
 
 /* Moves elements between dense memory and a strided span, axis by axis. */
@@ -70,7 +70,8 @@ static void gather(const struct bp_tensor *t, uint32_t axis, char *dense, char *
 }
 
 /* A strided tensor goes through its span: what lies between its elements is read and written back,
- * so a write is ordered after the work of all streams that the caller ordered before it. */
+ * so the caller orders a write with uses of all tensors in the same memory. Where the host may
+ * touch the memory and no work is behind its back, elements move one by one. */
 static enum bp_status copy_strided(struct bp_stream *stream, struct bp_tensor *t, void *host,
                                    bool write)
 {
@@ -80,6 +81,11 @@ static enum bp_status copy_strided(struct bp_stream *stream, struct bp_tensor *t
     char *staging;
 
     if (!span) return BP_OK;
+    if (t->device->is_inline && t->device->host_visible) {
+        gather(t, 0, host, t->view.data, &position, write);
+        bp_stream_submit(stream);
+        return BP_OK;
+    }
     staging = bp_core_allocate(t->device->core, span, 64);
     if (!staging)
         return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of staging", span);
@@ -95,8 +101,8 @@ static enum bp_status check_host(const char *call, struct bp_stream *stream, str
 {
     uint64_t bytes;
 
-    if (!bp_stream_is(stream)) return bp_not_a("stream");
-    if (!bp_tensor_is(t)) return bp_not_a("tensor");
+    if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
+    if (!bp_tensor_is(t)) return bp_not_a_for(call, "tensor");
     if (stream->device != t->device)
         return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s, the stream of %s", call,
                         t->device->name, stream->device->name);
@@ -116,8 +122,8 @@ enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tenso
     if (!(tensor->view.flags & BP_VIEW_STRIDED)) return copy_in(stream, tensor, host, size);
     if (bp_view_overlaps_itself(&tensor->view))
         return bp_error(BP_ERR_INVALID,
-                        "bp_tensor_write: the view overlaps itself: its strides put two "
-                        "elements in one place");
+                        "bp_tensor_write: the view may overlap itself: its strides repeat "
+                        "or interleave, and two elements may be one");
     return copy_strided(stream, tensor, (void *)(uintptr_t)host, true);
 }
 
@@ -134,8 +140,8 @@ static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst
 {
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
-    if (!bp_stream_is(stream)) return bp_not_a("stream");
-    if (!bp_tensor_is(dst) || !bp_tensor_is(src)) return bp_not_a("tensor");
+    if (!bp_stream_is(stream)) return bp_not_a_for("bp_tensor_copy", "stream");
+    if (!bp_tensor_is(dst) || !bp_tensor_is(src)) return bp_not_a_for("bp_tensor_copy", "tensor");
     if (stream->device != dst->device)
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s, the stream of %s",
                         dst->device->name, stream->device->name);
@@ -155,17 +161,13 @@ static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *ds
 {
     struct bp_copy copy = {dst->view.memory, dst->view.data, src->view.memory, src->view.data,
                            size};
-    uint64_t number;
 
     if (dst->storage == src->storage && dst->offset < src->offset + size &&
         src->offset < dst->offset + size) {
         if (dst->offset == src->offset) return BP_OK;
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst and src overlap in one allocation");
     }
-    number = bp_device_submit(dst->device);
-    bp_storage_use(dst->storage, number);
-    bp_storage_use(src->storage, number);
-    return submit(stream, WITHIN, &copy);
+    return submit(stream, WITHIN, &copy, dst->storage, src->storage);
 }
 
 /* The source is read by a stream of its own device, after all that device's work. */

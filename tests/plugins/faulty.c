@@ -4,18 +4,27 @@
  * Memory is the host's; work is done at once, but counts as pending until somebody waits.
  *
  * It holds one MiB, and dies if memory or a plan is given back while work is pending, or if at its
- * end something was not. A copy in of 13 bytes makes the next synchronize fail; one of 17 bytes
- * fails silently itself. The row "faulty_add" wants a plan and a workspace, "faulty_add_never"
- * refuses in prepare. */
+ * end something was not. A copy in of 13 bytes makes the next wait fail, one of 17 bytes fails
+ * silently itself; a copy within of 19 bytes takes its time before it takes the work. 448 bytes of
+ * memory are nowhere, 512 are not aligned. Of the rows for add, "faulty_add" wants a plan and a
+ * workspace, "_never" refuses in prepare, "_crooked" and "_vast" want workspaces that cannot be.
+ * There are 73 rows for cast, of which the last is the best. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef FAULTY_KIND
 #define FAULTY_KIND "faulty"
+#endif
+#ifndef FAULTY_NAME
+#define FAULTY_NAME FAULTY_KIND
+#endif
+#ifndef FAULTY_DEVICES
+#define FAULTY_DEVICES 1
 #endif
 
 enum { BUDGET = 1 << 20 };
@@ -29,7 +38,7 @@ struct faulty {
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
     (void)self;
-    *out_count = 1;
+    *out_count = FAULTY_DEVICES;
     return BP_OK;
 }
 
@@ -55,6 +64,15 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     (void)space;
     if (f->used + size > BUDGET)
         return bp_fail(f->host, BP_ERR_MEMORY, "%llu bytes are too many", (unsigned long long)size);
+    if (size == 448) {
+        *out = (struct bp_memory){NULL, NULL};
+        return BP_OK;
+    }
+    if (size == 512) {
+        static char crooked[513];
+        *out = (struct bp_memory){crooked, crooked + 1};
+        return BP_OK;
+    }
     if (posix_memalign(&data, 64, size + 64)) return BP_ERR_MEMORY;
     *(uint64_t *)data = size;
     f->used += size;
@@ -113,6 +131,7 @@ static enum bp_status copy_within(void *self, uint32_t device, void *stream,
 {
     (void)device;
     (void)stream;
+    if (copy->size == 19) usleep(100000);
     memcpy(copy->dst, copy->src, copy->size);
     ((struct faulty *)self)->pending = 1;
     return BP_OK;
@@ -170,6 +189,29 @@ static enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_
     return BP_OK;
 }
 
+/* Workspaces that no core can give: the plan that comes with them must go back. */
+static enum bp_status prepare_crooked(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    enum bp_status status = prepare(self, prep, out);
+
+    BP_SET(out, workspace_alignment, 48);
+    return status;
+}
+
+static enum bp_status prepare_vast(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    enum bp_status status = prepare(self, prep, out);
+
+    BP_SET(out, workspace, (UINT64_C(1) << 63) + 64);
+    return status;
+}
+
+static enum bp_status cast(const struct bp_launch *launch)
+{
+    (void)launch;
+    return BP_OK;
+}
+
 static enum bp_status prepare_never(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     (void)self;
@@ -201,12 +243,23 @@ static enum bp_status add(const struct bp_launch *launch)
     return BP_OK;
 }
 
+#define ADD(suffix, rank, how) \
+    {BP_OPROW(add), .name = "faulty_add" suffix, .types = {BP_M(F32)}, .priority = rank, \
+     .launch = add, .prepare = how, .plan_destroy = plan_destroy}
+#define CAST(number, rank) \
+    {BP_OPROW(cast), .name = "faulty_cast_" #number, .types = {BP_M(F32), BP_M(F32)}, \
+     .priority = rank, .launch = cast}
+#define CASTS(ten) \
+    CAST(ten##0, 0), CAST(ten##1, 0), CAST(ten##2, 0), CAST(ten##3, 0), CAST(ten##4, 0), \
+        CAST(ten##5, 0), CAST(ten##6, 0), CAST(ten##7, 0), CAST(ten##8, 0)
 static const struct bp_kernel rows[] = {
-    {BP_OPROW(add), .name = "faulty_add_never", .types = {BP_M(F32)}, .priority = 10, .launch = add,
-     .prepare = prepare_never},
-    {BP_OPROW(add), .name = "faulty_add", .types = {BP_M(F32)}, .launch = add, .prepare = prepare,
-     .plan_destroy = plan_destroy},
+    ADD("_never", 10, prepare_never), ADD("", 0, prepare), ADD("_crooked", -1, prepare_crooked),
+    ADD("_vast", -1, prepare_vast), CASTS(1), CASTS(2), CASTS(3), CASTS(4), CASTS(5), CASTS(6),
+    CASTS(7), CASTS(8), CAST(best, 100),
 };
+#undef ADD
+#undef CAST
+#undef CASTS
 static const struct bp_kernels kernels = {
     .size = sizeof kernels,
     .first = rows,
@@ -238,7 +291,7 @@ static const struct bp_plugin plugin = {
     .abi_major = BP_ABI_MAJOR,
     .abi_minor = BP_ABI_MINOR,
     .build = BP_BUILD_FLAGS,
-    .name = FAULTY_KIND,
+    .name = FAULTY_NAME,
     .version = "1",
     .kind = FAULTY_KIND,
     .create = create,

@@ -5,6 +5,11 @@
  * broken. */
 #include "fixture.h"
 
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 static struct fixture open_faulty(const char *library)
 {
     struct bp_core_options options = {.size = sizeof options};
@@ -115,6 +120,200 @@ Test(async, a_failure_stays_with_its_stream)
     bp_tensor_destroy(t);
     bp_tensor_destroy(x);
     fixture_finish(&f);
+}
+
+/* Whatever waits and is told of the failure, the stream keeps it. One order: all its streams do. */
+enum by { SYNC, DEVICE, READ, OTHER, CALL, EXHAUSTION, WAYS };
+
+static void wait_by(struct fixture *f, enum by by, struct bp_tensor *t, struct bp_stream *other)
+{
+    struct bp_tensor *x = NULL, *y = NULL;
+    char data[13];
+
+    switch (by) {
+    case SYNC: FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(f->stream)); break;
+    case DEVICE: FAILS(BP_ERR_DEVICE, "unlucky", bp_device_synchronize(f->device)); break;
+    case READ: FAILS(BP_ERR_DEVICE, "unlucky", bp_tensor_read(f->stream, t, data, 13)); break;
+    case OTHER: FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(other)); break;
+    case CALL: /* an eager call, whose plan must not eat the failure */
+        OK(bp_tensor_create(f->device, BP_F32, 1, SHAPE(2), &x));
+        OK(bp_op_add(f->scope, x, x, &y));
+        FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(f->stream));
+        break;
+    default:
+        FAILS(BP_ERR_DEVICE, "unlucky", bp_tensor_create(f->device, BP_U8, 1, SHAPE(1 << 20), &x));
+    }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+Test(async, a_failure_is_not_lost_whoever_hears_it_first)
+{
+    for (enum by by = SYNC; by < WAYS; by++) {
+        struct fixture f = open_faulty("bp_faulty.so");
+        struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(13), NULL);
+        struct bp_stream *other;
+        char data[13] = {0};
+        OK(bp_stream_create(f.device, &other));
+        OK(bp_tensor_write(f.stream, t, data, sizeof data));
+        wait_by(&f, by, t, other);
+        FAILS(BP_ERR_DEVICE, "has failed before", bp_stream_synchronize(f.stream));
+        FAILS(BP_ERR_DEVICE, "has failed before", bp_tensor_read(f.stream, t, data, sizeof data));
+        FAILS(BP_ERR_DEVICE, "has failed before", bp_stream_synchronize(other));
+        FAILS(BP_ERR_DEVICE, "has failed before", bp_device_synchronize(f.device));
+        bp_stream_destroy(other);
+        bp_tensor_destroy(t);
+        fixture_finish(&f);
+    }
+}
+
+struct slow {
+    struct fixture *f;
+    struct bp_tensor *dst, *src;
+};
+
+static void *copy_slowly(void *arg)
+{
+    struct slow *s = arg;
+
+    OK(bp_tensor_copy(s->f->stream, s->dst, s->src));
+    return NULL;
+}
+
+/* Work that the plugin takes while another thread waits was not waited for. */
+static void waiting_in_between(struct fixture *f)
+{
+    struct slow s = {f, tensor_of(f, BP_U8, 1, SHAPE(19), NULL),
+                     tensor_of(f, BP_U8, 1, SHAPE(19), NULL)};
+    struct bp_tensor *other = tensor_of(f, BP_U8, 1, SHAPE(4), "abc");
+    pthread_t thread;
+
+    cr_assert_eq(pthread_create(&thread, NULL, copy_slowly, &s), 0);
+    usleep(30000);
+    OK(bp_device_synchronize(f->device));
+    pthread_join(thread, NULL);
+    bp_tensor_destroy(s.dst); /* the plugin dies if these go back now */
+    bp_tensor_destroy(s.src);
+    OK(bp_device_synchronize(f->device));
+    bp_tensor_destroy(other);
+    cr_assert_eq(allocated(f), 0);
+}
+
+Test(async, work_taken_during_a_wait_is_still_pending)
+{
+    on_both(waiting_in_between);
+}
+
+/* On a device with streams a wait for the stream is enough, before and after. */
+Test(async, a_wait_for_the_only_stream_frees)
+{
+    struct fixture f = open_faulty("bp_faulty_streams.so");
+    struct bp_stream *other;
+
+    for (int i = 0; i < 10; i++) {
+        struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4));
+        OK(bp_stream_synchronize(f.stream));
+        bp_tensor_destroy(t);
+        cr_assert_eq(allocated(&f), 0);
+    }
+    for (int i = 0; i < 10; i++) {
+        struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4));
+        bp_tensor_destroy(t);
+        cr_assert_eq(allocated(&f), 64);
+        OK(bp_stream_create(f.device, &other));
+        OK(bp_stream_synchronize(other)); /* of another stream it says nothing */
+        cr_assert_eq(allocated(&f), 64);
+        bp_stream_destroy(other);
+        OK(bp_stream_synchronize(f.stream));
+        cr_assert_eq(allocated(&f), 0);
+    }
+    fixture_finish(&f);
+}
+
+Test(async, memory_that_cannot_be_is_refused)
+{
+    struct fixture f = open_faulty("bp_faulty.so");
+    struct bp_tensor *t = NULL;
+
+    FAILS(BP_ERR_PLUGIN, "success with no memory",
+          bp_tensor_create(f.device, BP_U8, 1, SHAPE(400), &t));
+    FAILS(BP_ERR_PLUGIN, "aligned to 64", bp_tensor_create(f.device, BP_U8, 1, SHAPE(500), &t));
+    cr_assert_null(t);
+    cr_assert_eq(allocated(&f), 0);
+    fixture_finish(&f);
+}
+
+Test(async, plans_that_cannot_be_are_refused_and_go_back)
+{
+    struct fixture f = open_faulty("bp_faulty.so");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *y = NULL;
+    struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+
+    call.kernel = "faulty_add_crooked";
+    FAILS(BP_ERR_PLUGIN, "aligned to 48", bp_call_run(f.scope, &call, &y, 1, NULL));
+    call.kernel = "faulty_add_vast";
+    FAILS(BP_ERR_PLUGIN, "9223372036854775872 bytes", bp_call_run(f.scope, &call, &y, 1, NULL));
+    cr_assert_null(y);
+    bp_tensor_destroy(x);
+    fixture_finish(&f); /* the plugin dies if it still has a plan */
+}
+
+Test(async, the_best_of_many_rows_is_taken)
+{
+    struct fixture f = open_faulty("bp_faulty.so");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL);
+    struct bp_arg in[1] = {{&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "cast", .in = in, .n_in = 1};
+    struct bp_prepared *p;
+
+    OK(bp_prepared_create(f.device, &call, &p));
+    cr_assert_str_eq(bp_prepared_kernel(p), "faulty_cast_best");
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+static void write_manifest(const char *directory, const char *name, int priority)
+{
+    char path[4096];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/bp_%s.json", directory, name);
+    file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fprintf(
+        file,
+        "{\"manifest\": 1, \"name\": \"%s\", \"kind\": \"faulty\", \"version\": \"1\", "
+        "\"library\": \"%s/bp_%s.so\", \"abi\": {\"major\": %d, \"minor\": %d}, \"priority\": %d}",
+        name, HOSTILE_DIR, name, BP_ABI_MAJOR, BP_ABI_MINOR, priority);
+    fclose(file);
+}
+
+/* Two plugins serve one kind: the devices are those of the better one, and no others. */
+Test(async, devices_of_a_kind_are_those_of_its_best_plugin)
+{
+    char directory[4096], path[4200];
+    struct bp_core_options options = {.size = sizeof options, .plugin_path = directory};
+    struct bp_device *device = NULL;
+    struct bp_core *core;
+
+    snprintf(directory, sizeof directory, "%s/twins.XXXXXX", HOSTILE_DIR);
+    cr_assert_not_null(mkdtemp(directory));
+    write_manifest(directory, "faulty", 10);
+    write_manifest(directory, "faulty_twin", 5);
+    OK(bp_core_create(&options, &core));
+    OK(bp_device_create(core, "faulty:0", &device));
+    bp_device_destroy(device);
+    device = NULL;
+    FAILS(BP_ERR_NOT_FOUND, "plugin faulty has 1", bp_device_create(core, "faulty:1", &device));
+    cr_assert_null(device);
+    bp_core_destroy(core);
+    snprintf(path, sizeof path, "%s/bp_faulty.json", directory);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/bp_faulty_twin.json", directory);
+    unlink(path);
+    rmdir(directory);
 }
 
 Test(async, a_failure_without_a_reason_gets_one)

@@ -159,7 +159,7 @@ Test(bad_input, views)
     FAILS(BP_ERR_INVALID, "63 bits", bp_tensor_view(t, 0, 2, SHAPE(3, 3), SHAPE(INT64_MAX, 1), &v));
     FAILS(BP_ERR_INVALID, "ends after 6", bp_tensor_view(t, INT64_MAX, 1, SHAPE(1), SHAPE(1), &v));
     OK(bp_tensor_view(t, 0, 1, SHAPE(4), SHAPE(0), &repeated));
-    FAILS(BP_ERR_INVALID, "overlaps itself", bp_tensor_write(f.stream, repeated, x, sizeof x));
+    FAILS(BP_ERR_INVALID, "may overlap itself", bp_tensor_write(f.stream, repeated, x, sizeof x));
     cr_assert_null(v);
     bp_tensor_destroy(repeated);
     bp_tensor_destroy(t);
@@ -199,6 +199,8 @@ Test(bad_input, operators)
     FAILS(BP_ERR_INVALID, "not optional", bp_op_add(f.scope, NULL, a, &out));
     cast.to = 77;
     FAILS(BP_ERR_INVALID, "77, which is no dtype", bp_op_cast(f.scope, a, &cast, &out));
+    cast.to = (INT64_C(1) << 32) + BP_F32;
+    FAILS(BP_ERR_INVALID, "4294967307, which is no dtype", bp_op_cast(f.scope, a, &cast, &out));
     cast.to = BP_C64;
     FAILS(BP_ERR_INVALID, "c64", bp_op_cast(f.scope, a, &cast, &out));
     sum.axes = (struct bp_dims){SHAPE(2), 1};
@@ -212,7 +214,7 @@ Test(bad_input, operators)
     FAILS(BP_ERR_INVALID, "keep is 2", bp_op_sum(f.scope, a, &sum, &out));
     softmax.axis = -3;
     FAILS(BP_ERR_INVALID, "axis is -3", bp_op_softmax(f.scope, a, &softmax, &out));
-    FAILS(BP_ERR_INVALID, "axis is -1, expected", bp_op_softmax(f.scope, scalar, NULL, &out));
+    FAILS(BP_ERR_INVALID, "rank 0 has no axes", bp_op_softmax(f.scope, scalar, NULL, &out));
     FAILS(BP_ERR_INVALID, "3 columns", bp_op_matmul(f.scope, a, a, NULL, &out));
     FAILS(BP_ERR_INVALID, "at least one axis", bp_op_matmul(f.scope, a, scalar, NULL, &out));
     matmul.transpose_b = 1;
@@ -356,7 +358,7 @@ Test(bad_input, outputs_that_overlap)
     OK(bp_tensor_view(t, 1, 1, SHAPE(3), SHAPE(1), &tail));
     OK(bp_tensor_view(t, 3, 1, SHAPE(3), SHAPE(0), &repeated));
     FAILS(BP_ERR_INVALID, "output z overlaps input 0", bp_call_run(f.scope, &call, &tail, 1, NULL));
-    FAILS(BP_ERR_INVALID, "overlaps itself", bp_call_run(f.scope, &call, &repeated, 1, NULL));
+    FAILS(BP_ERR_INVALID, "may overlap itself", bp_call_run(f.scope, &call, &repeated, 1, NULL));
     bp_tensor_destroy(head);
     bp_tensor_destroy(tail);
     bp_tensor_destroy(repeated);

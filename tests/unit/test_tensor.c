@@ -2,6 +2,9 @@
 /* test_tensor.c: tensors, views, copies, statistics. */
 #include "fixture.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
 Test(tensor, info_says_what_was_made)
 {
     struct fixture f = fixture_init();
@@ -36,6 +39,68 @@ Test(tensor, info_fills_a_short_struct)
     cr_assert_eq(info.count, 5);
     cr_assert_eq(info.size, offsetof(struct bp_tensor_info, bytes));
     cr_assert_eq(info.bytes, 0x5a5a5a5a5a5a5a5a);
+    bp_tensor_destroy(t);
+    fixture_finish(&f);
+}
+
+/* A caller with a newer, longer struct sees how much of it was filled. */
+Test(tensor, info_says_how_much_of_a_long_struct_it_filled)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(5), NULL);
+    struct {
+        struct bp_tensor_info info;
+        uint64_t newer;
+    } longer = {.info = {.size = sizeof longer}, .newer = 7};
+
+    OK(bp_tensor_info(t, &longer.info));
+    cr_assert_eq(longer.info.size, sizeof longer.info);
+    cr_assert_eq(longer.newer, 7);
+    bp_tensor_destroy(t);
+    fixture_finish(&f);
+}
+
+struct writer {
+    struct fixture *f;
+    struct bp_tensor *view;
+    int32_t wrong;
+};
+
+static void *write_often(void *arg)
+{
+    struct writer *w = arg;
+    int32_t data[32], got[32];
+    struct bp_stream *stream;
+
+    OK(bp_stream_create(w->f->device, &stream));
+    for (int32_t i = 0; i < 5000; i++) {
+        for (int k = 0; k < 32; k++) data[k] = i;
+        OK(bp_tensor_write(stream, w->view, data, sizeof data));
+        OK(bp_tensor_read(stream, w->view, got, sizeof got));
+        w->wrong += memcmp(data, got, sizeof data) != 0;
+    }
+    bp_stream_destroy(stream);
+    return NULL;
+}
+
+/* Where the host may touch the memory, a write to a view leaves what lies between its elements
+ * alone. */
+Test(tensor, interleaved_views_are_written_apart)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *t = tensor_of(&f, BP_I32, 1, SHAPE(64), NULL);
+    struct writer even = {.f = &f}, odd = {.f = &f};
+    pthread_t thread;
+
+    OK(bp_tensor_view(t, 0, 1, SHAPE(32), SHAPE(2), &even.view));
+    OK(bp_tensor_view(t, 1, 1, SHAPE(32), SHAPE(2), &odd.view));
+    cr_assert_eq(pthread_create(&thread, NULL, write_often, &even), 0);
+    write_often(&odd);
+    pthread_join(thread, NULL);
+    cr_assert(even.wrong == 0 && odd.wrong == 0, "%d and %d writes were lost", even.wrong,
+              odd.wrong);
+    bp_tensor_destroy(even.view);
+    bp_tensor_destroy(odd.view);
     bp_tensor_destroy(t);
     fixture_finish(&f);
 }

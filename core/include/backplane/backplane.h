@@ -8,8 +8,8 @@
  *   Handles    made by bp_X_create, given back by bp_X_destroy, which takes NULL. A handle keeps
  *              what it was made from alive: destroy in any order. NULL and handles of a wrong type
  *              are refused with BP_ERR_INVALID; the use of a destroyed handle is undefined.
- *   Threads    any thread may call anything. Calls on one stream, and uses of one tensor of which
- *              one writes, are ordered by the caller.
+ *   Threads    any thread may call anything. Calls on one stream, and uses of memory of which one
+ *              writes (one tensor, or tensors that share it), are ordered by the caller.
  *   Strings    UTF-8, owned by the handle they came from.
  *   Structs    parameters begin with size: set it to sizeof, zero the rest. */
 #ifndef BP_BACKPLANE_H

@@ -49,9 +49,11 @@ BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *
                                   struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
 /* The gradients of one call. in and attrs as they were; out: its results; dy: their gradients
- * (NULL: zero). dx: one entry for each tensor of in, in order; an entry for which want is 1 is set
- * to a new tensor, or to NULL if the gradient is zero. BP_ERR_UNSUPPORTED: the operator has no
- * gradient. */
+ * (NULL: zero). dx: one entry for each tensor of in, in order, absent ones too unless they stand at
+ * the end; an entry for which want is 1 is set to a tensor to be destroyed, or to NULL if the
+ * gradient is zero. It may share memory with dy and with other gradients: read it, do not write it.
+ *
+ * BP_ERR_UNSUPPORTED: the operator has no gradient. */
 BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
                                        struct bp_tensor *const *out, struct bp_tensor *const *dy,
                                        size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,

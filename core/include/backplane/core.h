@@ -24,8 +24,9 @@ struct bp_allocator {
 struct bp_core_options { /* parameters */
     size_t size;
 
-    /* Takes each message at or above log_level instead of standard error. level: enum bp_log_level.
-     * Called on the thread that has something to say, one message at a time. */
+    /* Takes each message instead of standard error; BP_LOG says which. level: enum bp_log_level.
+     * Called on the thread that has something to say, one message at a time. It must not call this
+     * library: what it is called from may hold locks. */
     void (*log)(void *ctx, uint32_t level, const char *text);
     void *log_ctx;
 

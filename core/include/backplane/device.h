@@ -14,7 +14,8 @@ extern "C" {
 struct bp_device;
 
 /* Opens a device: "cpu:0", or "cpu" for its index 0. Loads the plugin of that kind: the one of
- * highest priority that has devices. A device opened twice is one device.
+ * highest priority that has devices; its devices are those of the kind. A device opened twice is
+ * one.
  *
  * BP_ERR_NOT_FOUND: no plugin of this kind, or no such index; the message lists the kinds there
  * are. BP_ERR_ABSENT, BP_ERR_PLUGIN: there is one, and the message says why it cannot be used. */
@@ -33,7 +34,8 @@ BP_API const char *bp_device_name(struct bp_device *device);
 BP_API enum bp_status bp_device_properties(struct bp_device *device,
                                            struct bp_device_properties *out);
 
-/* Waits for all work on all streams of the device. A failure of that work is returned. */
+/* Waits for all work on all streams of the device. A failure of that work is returned; since it is
+ * not known whose it was, all streams of the device answer it from then on. */
 BP_API enum bp_status bp_device_synchronize(struct bp_device *device);
 
 /* What the plugin leaves out and the core supplies. Bits of enum bp_emulated. */
@@ -48,7 +50,8 @@ BP_API uint32_t bp_device_emulated(struct bp_device *device);
 /* Bytes, at this moment. */
 struct bp_memory_stats { /* answer: set size before the call */
     size_t size;
-    uint64_t allocated;      /* by live tensors, plans and workspaces, rounding included */
+    uint64_t allocated;      /* by tensors and workspaces, rounding included: live ones, and those
+                                given back whose work is not known to have ended */
     uint64_t peak;           /* the largest value of allocated so far */
     uint64_t allocations;    /* made since the device was opened */
     uint64_t total, free;    /* of the device, as its driver says; 0: unknown */

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* The message of the last call that failed on this thread: what, where, expected, got, what to do.
- * Never NULL, "" before the first failure. Valid until the next call on this thread fails. */
+ * Never NULL, "" before the first failure. Valid until this thread's next call. */
 BP_API const char *bp_error_message(void);
 
 /* "BP_ERR_INVALID" and "an argument is wrong". Never NULL: an unknown status is "BP_ERR_?". */

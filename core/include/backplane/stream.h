@@ -22,7 +22,8 @@ BP_API enum bp_status bp_stream_create(struct bp_device *device, struct bp_strea
 BP_API void bp_stream_destroy(struct bp_stream *stream);
 
 /* Waits until all work given to the stream so far is done.
- * A failure of that work is returned, by this call and all later ones on the stream. */
+ * A failure of that work is returned, by this call and all later ones on the stream; on a device
+ * whose streams share one order (BP_EMULATED_STREAMS), by those of all its streams. */
 BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
 
 /* The number of the last piece of work given to the stream; 0: none yet. */

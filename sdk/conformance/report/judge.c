@@ -88,6 +88,11 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
 static void find_level(struct report *r)
 {
     r->level = LEVEL_NONE;
+    if (r->options->quick) {
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "a quick run leaves most cases out and judges no level");
+        return;
+    }
     for (enum suite suite = SUITE_PLUGIN; suite <= SUITE_MEMORY; suite++)
         if (!suite_holds(r, suite, LEVEL_RUNTIME)) return;
     r->level = LEVEL_RUNTIME;

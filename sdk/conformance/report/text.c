@@ -104,5 +104,6 @@ void report_text(const struct report *r, FILE *file)
         fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
     fprintf(file, " in %.1f s\n", r->seconds);
     print_rows(r, file);
-    fprintf(file, "level %s (%s)\n", level_name(r->level), r->level_reason);
+    fprintf(file, "level %s (%s)\n", r->options->quick ? "not judged" : level_name(r->level),
+            r->level_reason);
 }

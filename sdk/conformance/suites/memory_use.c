@@ -152,10 +152,12 @@ static void copy_host(struct check *c, const int64_t *arg)
     bp_device_destroy(host);
 }
 
+/* With nothing pending: what was given back before is not counted. */
 static bool stats(struct check *c, struct bp_memory_stats *out)
 {
     *out = (struct bp_memory_stats){.size = sizeof *out};
-    return check_ok(c, bp_device_memory(c->place->device, out), "bp_device_memory");
+    return check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
+           check_ok(c, bp_device_memory(c->place->device, out), "bp_device_memory");
 }
 
 static void statistics(struct check *c, const int64_t *arg)
@@ -292,6 +294,24 @@ static void churn(struct check *c, const int64_t *arg)
                    after.allocated, before.allocated);
 }
 
+/* More memory comes and goes than there is: what is given back can be taken again. */
+static void reuse(struct check *c, const int64_t *arg)
+{
+    uint64_t memory = c->place->properties.memory, size = memory ? memory / 4 : 64 << 20;
+    uint32_t dtype = some_type(c);
+
+    (void)arg;
+    if (size > 1 << 30) size = 1 << 30;
+    if (c->place->properties.max_alloc && size > c->place->properties.max_alloc)
+        size = c->place->properties.max_alloc;
+    for (int i = 0; i < 16; i++) {
+        struct bp_tensor *t = NULL;
+        if (!make(c, c->place->device, dtype, (int64_t)(size / num_type(dtype)->size), &t)) return;
+        bp_tensor_destroy(t);
+        if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize")) return;
+    }
+}
+
 static void zero_sized(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats before, after;
@@ -316,5 +336,6 @@ const struct check_case suite_memory_use[] = {
     {"copy/refused", copy_refused},   {"copy/host", copy_host},
     {"use/statistics", statistics},   {"use/exhaustion", exhaustion},
     {"use/many-blocks", many_blocks}, {"use/churn", churn},
+    {"use/reuse", reuse},
     {"use/zero-sized", zero_sized},   {NULL, NULL},
 };

@@ -79,7 +79,7 @@ struct bp_runtime { /* table */
                               const struct bp_copy *copy);
 
     /* Copies from the device to the host, after all work on stream: dst is written when the call
-     * returns. */
+     * returns. A failure of that work may be returned here. */
     enum bp_status (*copy_out)(void *self, uint32_t device, void *stream,
                                const struct bp_copy *copy);
 
