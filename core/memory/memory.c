@@ -24,8 +24,8 @@ static enum bp_status check_memory(const struct bp_device *device, const struct 
                         device->entry->plugin.name);
     if (!handles && ((uintptr_t)memory->data & (device->alignment - 1) || !memory->data))
         return bp_error(BP_ERR_PLUGIN,
-                        "plugin %s: memory_allocate answered address %p, expected one aligned to "
-                        "%" PRIu64 " bytes as its device_properties say",
+                        "plugin %s: memory_allocate answered address %p: its alignment is not the "
+                        "%" PRIu64 " bytes that its device_properties promise",
                         device->entry->plugin.name, memory->data, device->alignment);
     return BP_OK;
 }

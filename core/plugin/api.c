@@ -113,14 +113,15 @@ static enum bp_status add_clean(struct bp_core *core, const char *path, uint32_t
 
 enum bp_status bp_plugin_add_path(struct bp_core *core, const char *path, uint32_t *out_index)
 {
+    char shown[BP_SHOWN_PATH], *clean;
     enum bp_status status;
-    char *clean;
 
     if (!path || path[0] != '/' || bp_path_climbs(path) || !bp_path_ends(path, ".so"))
         return bp_error(BP_ERR_INVALID,
                         "the path of a plugin is wrong: expected an absolute path without \"..\" "
                         "that ends in .so, got %s%s%s; write it out",
-                        path ? "\"" : "", path ? path : "NULL", path ? "\"" : "");
+                        path ? "\"" : "", bp_show(shown, sizeof shown, path ? path : "NULL"),
+                        path ? "\"" : "");
     clean = bp_path_clean(path);
     if (!clean) return bp_error(BP_ERR_MEMORY, "no memory for another plugin");
     status = add_clean(core, clean, out_index);

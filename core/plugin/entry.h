@@ -32,8 +32,9 @@ struct bp_plugin_entry {
     const char *reason;    /* never NULL; owned unless "" */
     enum bp_status status; /* what loading answered, for those who ask again */
 
-    /* Held while the plugin is loaded: one thread loads, others wait. Never taken by who holds the
-     * core's lock. */
+    /* Held while the plugin is loaded: one thread loads, others wait. The one lock that is held
+     * while a plugin runs, and while the log is called: see the top of backplane/plugin.h. Never
+     * taken by who holds the core's lock. */
     pthread_mutex_t lock;
     _Atomic bool settled; /* loading is over: see host.c */
 

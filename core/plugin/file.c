@@ -70,9 +70,9 @@ static bool check_length(const char *path, int fd, const ElfW(Ehdr) * head, stru
     uint64_t needed = head->e_phoff;
 
     if (fstat(fd, &file))
-        return bp_broken(why,
-                         "%s: cannot be examined: expected a shared object, got \"%s\"; try again",
-                         path, strerror(errno));
+        return bp_broken(why, path,
+                         "cannot be examined: expected a shared object, got \"%s\"; try again",
+                         strerror(errno));
     for (unsigned i = 0; i < head->e_phnum; i++) {
         ElfW(Phdr) part;
         off_t at = (off_t)(head->e_phoff + i * sizeof part);
@@ -85,10 +85,10 @@ static bool check_length(const char *path, int fd, const ElfW(Ehdr) * head, stru
     }
     if ((uint64_t)file.st_size >= needed) return true;
     return bp_broken(
-        why,
-        "%s: the file is cut short: expected at least %llu bytes, got %llu; build or install it "
+        why, path,
+        "the file is cut short: expected at least %llu bytes, got %llu; build or install it "
         "again",
-        path, (unsigned long long)(needed == UINT64_MAX ? (uint64_t)file.st_size + 1 : needed),
+        (unsigned long long)(needed == UINT64_MAX ? (uint64_t)file.st_size + 1 : needed),
         (unsigned long long)file.st_size);
 }
 
@@ -100,32 +100,30 @@ static bool check_elf(const char *path, int fd, struct bp_refusal *why)
 
     if (n < 0)
         return bp_broken(
-            why,
-            "%s: cannot be read: expected a shared object, got \"%s\"; correct its permissions",
-            path, strerror(errno));
+            why, path,
+            "cannot be read: expected a shared object, got \"%s\"; correct its permissions",
+            strerror(errno));
     if (n == 0)
-        return bp_broken(why,
-                         "%s: the file is empty: expected a shared object, got 0 bytes; build or "
-                         "install it again",
-                         path);
+        return bp_broken(why, path,
+                         "the file is empty: expected a shared object, got 0 bytes; build or "
+                         "install it again");
     if ((size_t)n < sizeof head || memcmp(head.e_ident, ELFMAG, SELFMAG))
-        return bp_broken(why,
-                         "%s: not a library: expected a shared object, got a file that is not ELF; "
-                         "build or install it again",
-                         path);
+        return bp_broken(why, path,
+                         "not a library: expected a shared object, got a file that is not ELF; "
+                         "build or install it again");
     if (head.e_ident[EI_CLASS] != OWN_CLASS || head.e_ident[EI_DATA] != OWN_DATA ||
         head.e_machine != OWN_MACHINE)
-        return bp_broken(why,
-                         "%s: built for another machine: expected %s, got %s%s; install the build "
+        return bp_broken(why, path,
+                         "built for another machine: expected %s, got %s%s; install the build "
                          "for this machine",
-                         path, machine_name(OWN_MACHINE, own), machine_name(head.e_machine, text),
+                         machine_name(OWN_MACHINE, own), machine_name(head.e_machine, text),
                          head.e_ident[EI_CLASS] != OWN_CLASS ? " of another word size"
                          : head.e_ident[EI_DATA] != OWN_DATA ? " of another byte order"
                                                              : "");
     if (head.e_type != ET_DYN)
-        return bp_broken(
-            why, "%s: not a shared object: expected ELF type %d, got %d; link it with -shared",
-            path, ET_DYN, head.e_type);
+        return bp_broken(why, path,
+                         "not a shared object: expected ELF type %d, got %d; link it with -shared",
+                         ET_DYN, head.e_type);
     return check_length(path, fd, &head, why);
 }
 
@@ -136,15 +134,13 @@ static int open_checked(const char *path, const struct stat *checked, struct bp_
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0)
-        bp_broken(
-            why,
-            "%s: cannot be opened: expected a shared object, got \"%s\"; correct its permissions",
-            path, strerror(errno));
+        bp_broken(why, path,
+                  "cannot be opened: expected a shared object, got \"%s\"; correct its permissions",
+                  strerror(errno));
     else if (fstat(fd, &file) || file.st_dev != checked->st_dev || file.st_ino != checked->st_ino) {
-        bp_broken(
-            why,
-            "%s: replaced while it was being checked: expected inode %llu, got %llu; try again",
-            path, (unsigned long long)checked->st_ino, (unsigned long long)file.st_ino);
+        bp_broken(why, path,
+                  "replaced while it was being checked: expected inode %llu, got %llu; try again",
+                  (unsigned long long)checked->st_ino, (unsigned long long)file.st_ino);
         close(fd);
         fd = -1;
     }
@@ -169,14 +165,14 @@ bool bp_file_hash(const char *path, const struct stat *checked, const char *sha2
 
     if (fd < 0) return false;
     if (!bp_sha256_fd(fd, got))
-        good = bp_broken(
-            why, "%s: cannot be read: expected a shared object, got \"%s\"; install it again", path,
-            strerror(errno));
+        good = bp_broken(why, path,
+                         "cannot be read: expected a shared object, got \"%s\"; install it again",
+                         strerror(errno));
     else if (strcasecmp(got, sha256))
-        good = bp_broken(why,
-                         "%s: the SHA-256 is not that of the manifest: expected %s, got %s; "
+        good = bp_broken(why, path,
+                         "the SHA-256 is not that of the manifest: expected %s, got %s; "
                          "install the plugin again, or write the manifest anew",
-                         path, sha256, got);
+                         sha256, got);
     else good = true;
     close(fd);
     return good;

@@ -21,14 +21,15 @@ static const char *library(const struct bp_load *load)
 
 static bool check_there(struct bp_load *load)
 {
+    char shown[BP_SHOWN_PATH];
     struct stat file;
 
     if (!stat(library(load), &file)) return true;
     return bp_broken(
-        &load->why, "%s: there is no such library: expected a shared object, got \"%s\"; %s%s",
-        library(load), strerror(errno),
+        &load->why, library(load),
+        "there is no such library: expected a shared object, got \"%s\"; %s%s", strerror(errno),
         *load->entry->manifest_path ? "install it, or correct \"library\" in " : "correct the path",
-        load->entry->manifest_path);
+        bp_show(shown, sizeof shown, load->entry->manifest_path));
 }
 
 /* The manifest says it without the library being opened. */
@@ -37,10 +38,10 @@ static bool check_abi(struct bp_load *load)
     const struct bp_plugin_entry *entry = load->entry;
 
     if (!*entry->manifest_path || entry->manifest.abi_major == BP_ABI_MAJOR) return true;
-    return bp_broken(&load->why,
-                     "%s: of another plugin ABI, says its manifest: expected major %d, got %u; "
+    return bp_broken(&load->why, entry->manifest_path,
+                     "of another plugin ABI, says its manifest: expected major %d, got %u; "
                      "install the build for this version",
-                     entry->manifest_path, BP_ABI_MAJOR, entry->manifest.abi_major);
+                     BP_ABI_MAJOR, entry->manifest.abi_major);
 }
 
 static bool check_trust(struct bp_load *load)
@@ -56,44 +57,60 @@ static bool check_features(struct bp_load *load)
     const char *missing = bp_features_missing(&load->entry->manifest);
 
     if (!missing) return true;
-    return bp_absent(&load->why,
-                     "%s: the processor lacks what it needs: expected %s in /proc/cpuinfo, got a "
+    return bp_absent(&load->why, library(load),
+                     "the processor lacks what it needs: expected %s in /proc/cpuinfo, got a "
                      "processor without it; use a build for this processor",
-                     library(load), missing);
+                     missing);
 }
 
 static bool not_opened(struct bp_load *load, const char *text)
 {
     const char *advice = "build it again for this system";
+    char shown[BP_SHOWN_REASON];
 
     if (strstr(text, "undefined symbol"))
         advice = "link it with -Wl,-z,defs, which finds what is missing";
     else if (strstr(text, "cannot open shared object file"))
         advice = "install that library, or link with an rpath to it";
     return bp_broken(
-        &load->why,
-        "%s: cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s",
-        library(load), text, advice);
+        &load->why, library(load),
+        "cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s",
+        bp_show(shown, sizeof shown, text), advice);
+}
+
+static bool is_file(const char *path, const struct stat *file)
+{
+    struct stat found;
+
+    return !stat(path, &found) && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
 /* Whether bp_plugin_get is of the file that was checked, not of a library that it depends on, nor
- * of one that was opened before under this name. */
+ * of a file that had its name before: the dynamic linker answers with a library that it has open
+ * by the name alone. */
 static bool is_checked(struct bp_load *load)
 {
-    Dl_info info;
-    struct stat file;
-    const char *got = "a file that is unknown";
+    char *mapped = bp_mapped_file(load->symbol), shown[BP_SHOWN_PATH], expected[BP_SHOWN_PATH];
+    bool good = mapped && is_file(mapped, &load->file);
+    Dl_info info = {0};
 
-    if (dladdr(load->symbol, &info) && info.dli_fname) {
-        got = info.dli_fname;
-        if (!stat(got, &file) && file.st_dev == load->file.st_dev &&
-            file.st_ino == load->file.st_ino)
-            return true;
-    }
-    return bp_broken(&load->why,
-                     "%s: its bp_plugin_get is not in the file that was checked: expected %s, got "
-                     "%s; export it from the plugin itself",
-                     library(load), library(load), got);
+    if (!mapped)
+        bp_broken(&load->why, library(load),
+                  "what is mapped of it cannot be known: expected it in /proc/self/maps, got "
+                  "nothing; mount /proc");
+    else if (!good && dladdr(load->symbol, &info) && is_file(info.dli_fname, &load->file))
+        bp_broken(&load->why, library(load),
+                  "replaced since it was loaded: expected inode %llu, got %s, which this process "
+                  "has open; restart the process",
+                  (unsigned long long)load->file.st_ino, bp_show(shown, sizeof shown, mapped));
+    else if (!good)
+        bp_broken(&load->why, library(load),
+                  "its bp_plugin_get is not in the file that was checked: expected %s, got "
+                  "%s; export it from the plugin itself",
+                  bp_show(expected, sizeof expected, library(load)),
+                  bp_show(shown, sizeof shown, info.dli_fname ? info.dli_fname : mapped));
+    free(mapped);
+    return good;
 }
 
 static bool open_library(struct bp_load *load)
@@ -113,18 +130,16 @@ static bool get_table(struct bp_load *load)
     const struct bp_plugin *(*get)(void);
 
     if (!load->symbol)
-        return bp_broken(&load->why,
-                         "%s: not a plugin: expected the exported symbol bp_plugin_get, got a "
-                         "library without it; export it with BP_EXPORT",
-                         library(load));
+        return bp_broken(&load->why, library(load),
+                         "not a plugin: expected the exported symbol bp_plugin_get, got a "
+                         "library without it; export it with BP_EXPORT");
     if (!is_checked(load)) return false;
     memcpy(&get, &load->symbol, sizeof get);
     load->table = get();
     if (load->table) return true;
-    return bp_broken(&load->why,
-                     "%s: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; "
-                     "return a constant table",
-                     library(load));
+    return bp_broken(&load->why, library(load),
+                     "bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; "
+                     "return a constant table");
 }
 
 /* A callback of the plugin failed with status: its own reason, or that it gave none, goes into
@@ -132,16 +147,18 @@ static bool get_table(struct bp_load *load)
 static bool callback_failed(struct bp_load *load, const char *callback, enum bp_status status)
 {
     const char *name = load->entry->plugin.name;
+    char reason[BP_SHOWN_REASON];
 
     bp_error_leave(status, name, callback);
+    bp_show(reason, sizeof reason, bp_error_message());
     if (status == BP_ERR_ABSENT)
-        return bp_absent(&load->why,
-                         "%s: %s finds nothing to drive: expected a device and its driver, got "
+        return bp_absent(&load->why, library(load),
+                         "%s finds nothing to drive: expected a device and its driver, got "
                          "\"%s\"; install the driver if there is such hardware",
-                         library(load), callback, bp_error_message());
-    return bp_broken(&load->why,
-                     "%s: %s failed: expected BP_OK, got %s, \"%s\"; see the manual of the plugin",
-                     library(load), callback, bp_status_name(status), bp_error_message());
+                         callback, reason);
+    return bp_broken(&load->why, library(load),
+                     "%s failed: expected BP_OK, got %s, \"%s\"; see the manual of the plugin",
+                     callback, bp_status_name(status), reason);
 }
 
 static bool create(struct bp_load *load)
@@ -166,15 +183,14 @@ static bool count_devices(struct bp_load *load)
     status = entry->runtime.device_count(entry->self, &count);
     if (status) return callback_failed(load, "device_count", status);
     if (!count)
-        return bp_absent(&load->why,
-                         "%s: no device: expected at least one, got 0; nothing is wrong if there "
-                         "is no such hardware",
-                         library(load));
+        return bp_absent(&load->why, library(load),
+                         "no device: expected at least one, got 0; nothing is wrong if there "
+                         "is no such hardware");
     if (count > MAX_DEVICES)
         return bp_broken(
-            &load->why,
-            "%s: device_count cannot be right: expected at most %d, got %u; correct the plugin",
-            library(load), MAX_DEVICES, count);
+            &load->why, library(load),
+            "device_count cannot be right: expected at most %d, got %u; correct the plugin",
+            MAX_DEVICES, count);
     entry->n_device = count;
     return true;
 }
@@ -220,7 +236,7 @@ static bool ask_rows(struct bp_load *load)
             bp_error_leave(status, entry->plugin.name, "usable");
             if (status) memory = !(reason = strdup(bp_error_message()));
         }
-        if (memory) return bp_broken(&load->why, "%s: out of memory", library(load));
+        if (memory) return bp_broken(&load->why, library(load), "out of memory");
         entry->kernel_reason[i] = reason;
     }
     return true;
@@ -233,12 +249,14 @@ void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
         BP_PLUGIN_STEPS(X)
 #undef X
     };
+    char shown[BP_SHOWN_PATH];
 
     pthread_mutex_lock(&entry->core->lock);
     entry->step = step;
     pthread_mutex_unlock(&entry->core->lock);
     if (step < BP_STEP_COUNT)
-        bp_core_log(entry->core, BP_LOG_DEBUG, "%s: step %s", entry->manifest.library, words[step]);
+        bp_core_log(entry->core, BP_LOG_DEBUG, "%s: step %s",
+                    bp_show(shown, sizeof shown, entry->manifest.library), words[step]);
 }
 
 static void load_entry(struct bp_plugin_entry *entry)

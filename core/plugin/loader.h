@@ -3,7 +3,7 @@
  *
  * search.c finds manifests (path.c, trust.c, manifest.c, select.c) and makes entries (entry.c) of
  * them; load.c takes an entry through the steps of loading (trust.c, file.c, features.c, ltdl.c,
- * table.c, host.c); api.c is the public side. */
+ * mapped.c, table.c, host.c); api.c is the public side. */
 #ifndef BP_PLUGIN_LOADER_H
 #define BP_PLUGIN_LOADER_H
 
@@ -18,11 +18,20 @@ struct bp_refusal {
     char *text;
 };
 
-/* Fill why, which holds nothing yet, and return false. */
-bool bp_broken(struct bp_refusal *why, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-bool bp_absent(struct bp_refusal *why, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Fill why, which holds nothing yet, with "file: " and the rest, and return false. */
+bool bp_broken(struct bp_refusal *why, const char *file, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A text for a message, in size bytes: without control characters, so that a message is one line,
+ * and without its middle if it is longer. A message holds 2047 bytes: four paths and words, or a
+ * path, a reason and words. */
+enum {
+    BP_SHOWN_PATH = 400,
+    BP_SHOWN_REASON = 1200
+};
+const char *bp_show(char *to, size_t size, const char *text);
 
 /* What a file or a plugin said, fit for a message: in quotes, without control characters,
  * shortened. */
@@ -35,7 +44,8 @@ const char *bp_quote(struct bp_quote *quote, const char *text);
 char *bp_path_clean(const char *path);
 char *bp_path_join(const char *directory, const char *name);
 char *bp_path_directory(const char *path);
-bool bp_path_climbs(const char *path); /* has a component ".." */
+bool bp_path_climbs(const char *path);  /* has a component ".." */
+bool bp_path_control(const char *path); /* has a control character */
 const char *bp_path_base(const char *path);
 bool bp_path_ends(const char *path, const char *end);
 
@@ -81,6 +91,10 @@ const char *bp_features_missing(const struct bp_manifest *manifest);
  * out_opened says whether it could be opened at all, if not, out_why has the dynamic linker's
  * words (free it). */
 void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why);
+
+/* mapped.c: the file that is mapped at address, as it is called now (a deleted one: "PATH
+ * (deleted)"), to be freed; NULL if that cannot be known. */
+char *bp_mapped_file(const void *address);
 
 /* One loading. */
 struct bp_load {

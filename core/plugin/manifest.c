@@ -35,10 +35,8 @@ bool bp_version_fits(const char *text)
 
 static bool library_fits(const char *path)
 {
-    for (const char *c = path; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) return false;
-    return bp_path_ends(path, ".so") && strcmp(bp_path_base(path), ".so") && strlen(path) < 4096 &&
-           !bp_path_climbs(path);
+    return !bp_path_control(path) && bp_path_ends(path, ".so") &&
+           strcmp(bp_path_base(path), ".so") && strlen(path) < 4096 && !bp_path_climbs(path);
 }
 
 /* Each reads one value: READ_BAD if it is not what the key expects. */
@@ -192,9 +190,9 @@ static bool check_keys(const char *path, const cJSON *root, const char **out_ign
         if (i == KEYS && !*out_ignored) *out_ignored = item->string;
         if (i < KEYS && seen & 1u << i)
             return bp_broken(
-                why,
-                "%s: the key %s stands there twice: expected it once, got %s as well; remove one",
-                path, keys[i].name, describe(item, &quote));
+                why, path,
+                "the key %s stands there twice: expected it once, got %s as well; remove one",
+                keys[i].name, describe(item, &quote));
         if (i < KEYS) seen |= 1u << i;
     }
     return true;
@@ -210,9 +208,9 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
 
         if (!item && !key->required) continue;
         if (item) outcome = key->read(item, out);
-        if (outcome == READ_MEMORY) return bp_broken(why, "%s: out of memory", path);
+        if (outcome == READ_MEMORY) return bp_broken(why, path, "out of memory");
         if (outcome == READ_BAD)
-            return bp_broken(why, "%s: the key %s is %s: expected %s, got %s; %s", path, key->name,
+            return bp_broken(why, path, "the key %s is %s: expected %s, got %s; %s", key->name,
                              item ? "wrong" : "missing", key->expected, describe(item, &quote),
                              key->advice);
     }
@@ -230,7 +228,7 @@ static bool place_library(const char *path, struct bp_manifest *out, struct bp_r
                                    : NULL;
     free(directory);
     free(joined);
-    if (!clean) return bp_broken(why, "%s: out of memory", path);
+    if (!clean) return bp_broken(why, path, "out of memory");
     free(out->library);
     out->library = clean;
     return true;
@@ -250,9 +248,9 @@ static bool check_levels(const char *path, const char *text, size_t size, struct
         else if (!quoted && (text[i] == '}' || text[i] == ']')) level--;
         if (level > MAX_LEVELS)
             return bp_broken(
-                why,
-                "%s: nested too deeply: expected at most %d levels, got more at byte %zu; " ANEW,
-                path, MAX_LEVELS, i);
+                why, path,
+                "nested too deeply: expected at most %d levels, got more at byte %zu; " ANEW,
+                MAX_LEVELS, i);
     }
     return true;
 }
@@ -274,7 +272,7 @@ static cJSON *parse_json(const char *path, const char *text, size_t size, struct
         while (at < size && text[at] && strchr(" \t\r\n", text[at])) at++;
     if (root && at == size && cJSON_IsObject(root)) return root;
     for (size_t i = 0; i < at && i < size; i++) line += text[i] == '\n';
-    bp_broken(why, "%s: not a manifest: expected one JSON object, got %s at line %zu; " ANEW, path,
+    bp_broken(why, path, "not a manifest: expected one JSON object, got %s at line %zu; " ANEW,
               !size                ? "an empty file"
               : root && at == size ? "another value"
               : root               ? "more text"
@@ -293,7 +291,7 @@ bool bp_manifest_parse(const char *path, const char *text, size_t size, struct b
 
     *out = (struct bp_manifest){0};
     if (size > MAX_SIZE)
-        return bp_broken(why, "%s: too large: expected at most %d bytes, got %zu; " ANEW, path,
+        return bp_broken(why, path, "too large: expected at most %d bytes, got %zu; " ANEW,
                          MAX_SIZE, size);
     good = check_levels(path, text, size, why) && (root = parse_json(path, text, size, why)) &&
            check_keys(path, root, &ignored, why) && read_keys(path, root, out, why) &&
@@ -314,20 +312,20 @@ bool bp_manifest_read(const char *path, struct bp_manifest *out, struct bp_refus
 
     *out = (struct bp_manifest){0};
     if (fd < 0 || fstat(fd, &file))
-        bp_broken(why,
-                  "%s: cannot be opened: expected a readable manifest, got \"%s\"; correct its "
+        bp_broken(why, path,
+                  "cannot be opened: expected a readable manifest, got \"%s\"; correct its "
                   "permissions",
-                  path, strerror(errno));
+                  strerror(errno));
     else if (file.st_size > MAX_SIZE)
-        bp_broken(why, "%s: too large: expected at most %d bytes, got %lld; " ANEW, path, MAX_SIZE,
+        bp_broken(why, path, "too large: expected at most %d bytes, got %lld; " ANEW, MAX_SIZE,
                   (long long)file.st_size);
-    else if (!(text = malloc(MAX_SIZE + 1))) bp_broken(why, "%s: out of memory", path);
+    else if (!(text = malloc(MAX_SIZE + 1))) bp_broken(why, path, "out of memory");
     else if ((size = read(fd, text, MAX_SIZE + 1)) <
              0) /* one call gives all of a small regular file */
         bp_broken(
-            why,
-            "%s: cannot be read: expected a readable manifest, got \"%s\"; correct its permissions",
-            path, strerror(errno));
+            why, path,
+            "cannot be read: expected a readable manifest, got \"%s\"; correct its permissions",
+            strerror(errno));
     else good = bp_manifest_parse(path, text, (size_t)size, out, why);
     free(text);
     if (fd >= 0) close(fd);

@@ -67,6 +67,13 @@ bool bp_path_climbs(const char *path)
     return false;
 }
 
+bool bp_path_control(const char *path)
+{
+    for (; *path; path++)
+        if ((unsigned char)*path < ' ' || *path == 0x7f) return true;
+    return false;
+}
+
 char *bp_path_guess(const char *path)
 {
     const char *base = bp_path_base(path);

@@ -2,33 +2,69 @@
 /* refusal.c: the one message that a plugin which cannot be used gets. */
 #include "loader.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool refuse(struct bp_refusal *why, uint32_t state, const char *format, va_list args)
+static bool refuse(struct bp_refusal *why, uint32_t state, const char *file, const char *format,
+                   va_list args)
 {
+    char shown[BP_SHOWN_PATH], *rest = NULL;
+
     why->state = state;
-    if (vasprintf(&why->text, format, args) < 0) why->text = NULL;
+    if (vasprintf(&rest, format, args) < 0) return false;
+    if (asprintf(&why->text, "%s: %s", bp_show(shown, sizeof shown, file), rest) < 0)
+        why->text = NULL;
+    free(rest);
     return false;
 }
 
-bool bp_broken(struct bp_refusal *why, const char *format, ...)
+bool bp_broken(struct bp_refusal *why, const char *file, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    refuse(why, BP_PLUGIN_BROKEN, format, args);
+    refuse(why, BP_PLUGIN_BROKEN, file, format, args);
     va_end(args);
     return false;
 }
 
-bool bp_absent(struct bp_refusal *why, const char *format, ...)
+bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    refuse(why, BP_PLUGIN_ABSENT, format, args);
+    refuse(why, BP_PLUGIN_ABSENT, file, format, args);
     va_end(args);
     return false;
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* Whether c goes on with a character that another byte began, in UTF-8. */
+static bool is_inside(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+const char *bp_show(char *to, size_t size, const char *text)
+{
+    static const char gap[] = "...";
+    size_t length = strlen(text), head = length, tail = length, n = 0;
+
+    if (length >= size) {
+        head = (size - sizeof gap) / 3; /* the end of a path says more than its beginning */
+        tail = length - (size - sizeof gap - head);
+        while (head && is_inside(text[head])) head--;
+        while (is_inside(text[tail])) tail++;
+    }
+    for (size_t i = 0; i < head; i++) to[n++] = is_control(text[i]) ? '?' : text[i];
+    if (head < length) n = (size_t)(stpcpy(to + n, gap) - to);
+    for (size_t i = tail; i < length; i++) to[n++] = is_control(text[i]) ? '?' : text[i];
+    to[n] = 0;
+    return to;
 }
 
 const char *bp_quote(struct bp_quote *quote, const char *text)
@@ -41,10 +77,7 @@ const char *bp_quote(struct bp_quote *quote, const char *text)
 
     if (!text) return strcpy(quote->text, "nothing");
     *to++ = '"';
-    for (; text[n] && n < MAX; n++) {
-        unsigned char c = (unsigned char)text[n];
-        *to++ = c < 0x20 || c == 0x7f ? '?' : (char)c;
-    }
+    for (; text[n] && n < MAX; n++) *to++ = is_control(text[n]) ? '?' : text[n];
     strcpy(to, text[n] ? "...\"" : "\"");
     return quote->text;
 }

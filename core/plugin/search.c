@@ -28,6 +28,14 @@ static const struct bp_plugin_entry *find_entry(const struct bp_core *core, cons
     return NULL;
 }
 
+/* Whether a manifest was listed before: a directory may be named twice. */
+static bool is_listed(const struct bp_core *core, const char *manifest_path)
+{
+    for (uint32_t i = 0; i < core->n_entry; i++)
+        if (!strcmp(core->entry[i]->manifest_path, manifest_path)) return true;
+    return false;
+}
+
 /* What can be said of a plugin whose manifest cannot be used. */
 static bool guess_manifest(struct bp_plugin_entry *entry)
 {
@@ -44,27 +52,41 @@ static bool is_wanted(struct search *s, const struct bp_plugin_entry *entry)
 {
     const struct bp_plugin_entry *before;
     const char *name = entry->manifest.name;
+    char shown[BP_SHOWN_PATH], other[BP_SHOWN_PATH];
 
+    bp_show(shown, sizeof shown, entry->manifest_path);
     if (!bp_select_match(s->globs, name)) {
-        bp_core_log(s->core, BP_LOG_INFO, "%s: not selected by %s=%s", entry->manifest_path,
-                    s->globs_from, s->globs);
+        bp_core_log(s->core, BP_LOG_INFO, "%s: not selected by %s=%s", shown, s->globs_from,
+                    bp_show(other, sizeof other, s->globs));
         return false;
     }
     before = find_entry(s->core, name);
     if (!before) return true;
-    bp_core_log(s->core, BP_LOG_INFO, "%s: plugin %s was found before, in %s, which counts",
-                entry->manifest_path, name, before->manifest_path);
+    bp_core_log(s->core, BP_LOG_INFO, "%s: plugin %s was found before, in %s, which counts", shown,
+                name, bp_show(other, sizeof other, before->manifest_path));
     return false;
+}
+
+static void warn_ignored(struct search *s, const struct bp_plugin_entry *entry)
+{
+    char shown[BP_SHOWN_PATH], key[BP_SHOWN_PATH];
+
+    bp_core_log(s->core, BP_LOG_WARN,
+                "%s: the key %s is not known and has no effect; correct its spelling or remove it",
+                bp_show(shown, sizeof shown, entry->manifest_path),
+                bp_show(key, sizeof key, entry->manifest.ignored));
 }
 
 static void found_manifest(struct search *s, const char *path)
 {
-    struct bp_plugin_entry *entry = bp_plugin_entry_create(s->core, path);
+    struct bp_plugin_entry *entry;
     struct bp_refusal why = {0};
     struct stat file;
     bool good, listed;
     uint32_t index;
 
+    if (is_listed(s->core, path)) return;
+    entry = bp_plugin_entry_create(s->core, path);
     if (!entry) {
         s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
         return;
@@ -80,11 +102,7 @@ static void found_manifest(struct search *s, const char *path)
     if (good) listed = is_wanted(s, entry);
     else listed = !s->status && bp_select_match(s->globs, entry->manifest.name);
     if (listed && !good) bp_plugin_settle(entry, &why);
-    if (listed && entry->manifest.ignored)
-        bp_core_log(
-            s->core, BP_LOG_WARN,
-            "%s: the key %s is not known and has no effect; correct its spelling or remove it",
-            path, entry->manifest.ignored);
+    if (listed && entry->manifest.ignored) warn_ignored(s, entry);
     if (listed) {
         pthread_mutex_lock(&s->core->lock);
         s->status = bp_plugin_entry_append(s->core, entry, &index);
@@ -135,7 +153,7 @@ static bool list_directory(const char *path, char ***out_names, size_t *out_coun
 static void search_directory(struct search *s, const char *path, bool own, bool deep)
 {
     char *resolved = own ? realpath(path, NULL) : NULL;
-    char **names;
+    char shown[BP_SHOWN_PATH], **names;
     size_t count;
 
     if (resolved) path = resolved;
@@ -144,7 +162,7 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
             bp_core_log(s->core, BP_LOG_WARN,
                         "%s: cannot be searched for plugins: expected a directory, got \"%s\"; "
                         "correct it or leave it out",
-                        path, strerror(errno));
+                        bp_show(shown, sizeof shown, path), strerror(errno));
         free(resolved);
         return;
     }
@@ -169,6 +187,7 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
  * warning. */
 static void search_list(struct search *s, const char *list, const char *from)
 {
+    char shown[BP_SHOWN_PATH];
     bool warned = false;
 
     while (list && *list && !s->status) {
@@ -181,7 +200,7 @@ static void search_list(struct search *s, const char *list, const char *from)
             bp_core_log(s->core, BP_LOG_WARN,
                         "%s: an entry is passed over: expected absolute directories without "
                         "\"..\", got \"%s\"; write it out",
-                        from, word);
+                        from, bp_show(shown, sizeof shown, word));
             warned = true;
         }
         free(clean);

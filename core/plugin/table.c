@@ -30,10 +30,10 @@ static bool copy_table(struct bp_load *load, const char *name, const void *table
 
     memcpy(&size, table, sizeof size);
     if (size < required || size > MAX_TABLE || size % sizeof(void *))
-        return bp_broken(&load->why,
-                         "%s: the size of its struct %s makes no sense: expected %zu to %d bytes, "
+        return bp_broken(&load->why, library(load),
+                         "the size of its struct %s makes no sense: expected %zu to %d bytes, "
                          "got %zu; set size to sizeof the struct",
-                         library(load), name, required, MAX_TABLE, size);
+                         name, required, MAX_TABLE, size);
     memcpy(out, table, size < out_size ? size : out_size);
     memcpy(out, &out_size, sizeof out_size);
     return true;
@@ -52,20 +52,20 @@ static bool check_names(struct bp_load *load)
     struct bp_quote quote;
 
     if (!plugin->name || !bp_name_fits(plugin->name))
-        return bp_broken(&load->why,
-                         "%s: its name cannot be used: expected lower-case letters, digits and "
+        return bp_broken(&load->why, library(load),
+                         "its name cannot be used: expected lower-case letters, digits and "
                          "'_', at most 63, got %s; rename it",
-                         library(load), bp_quote(&quote, plugin->name));
+                         bp_quote(&quote, plugin->name));
     if (!plugin->kind || !bp_name_fits(plugin->kind))
-        return bp_broken(&load->why,
-                         "%s: its device kind cannot be used: expected lower-case letters, digits "
+        return bp_broken(&load->why, library(load),
+                         "its device kind cannot be used: expected lower-case letters, digits "
                          "and '_', at most 63, got %s; rename it",
-                         library(load), bp_quote(&quote, plugin->kind));
+                         bp_quote(&quote, plugin->kind));
     if (!plugin->version || !bp_version_fits(plugin->version))
-        return bp_broken(&load->why,
-                         "%s: its version cannot be used: expected 1 to 63 characters without "
+        return bp_broken(&load->why, library(load),
+                         "its version cannot be used: expected 1 to 63 characters without "
                          "spaces, got %s; correct it",
-                         library(load), bp_quote(&quote, plugin->version));
+                         bp_quote(&quote, plugin->version));
     return true;
 }
 
@@ -77,33 +77,31 @@ bool bp_table_check(struct bp_load *load)
 
     if (load->table->size >= END(bp_plugin, abi_major) && load->table->size <= MAX_TABLE &&
         load->table->abi_major != BP_ABI_MAJOR)
-        return bp_broken(&load->why,
-                         "%s: of another plugin ABI: expected major %d, got %u; install the build "
+        return bp_broken(&load->why, library(load),
+                         "of another plugin ABI: expected major %d, got %u; install the build "
                          "for this version",
-                         library(load), BP_ABI_MAJOR, load->table->abi_major);
+                         BP_ABI_MAJOR, load->table->abi_major);
     if (!copy_table(load, "bp_plugin", load->table, END(bp_plugin, runtime), plugin,
                     sizeof *plugin))
         return false;
     if (plugin->needs_minor > BP_ABI_MINOR)
-        return bp_broken(&load->why,
-                         "%s: needs a newer core: expected ABI %d.%d or less, got %d.%u; install a "
+        return bp_broken(&load->why, library(load),
+                         "needs a newer core: expected ABI %d.%d or less, got %d.%u; install a "
                          "newer libbackplane",
-                         library(load), BP_ABI_MAJOR, BP_ABI_MINOR, BP_ABI_MAJOR,
-                         plugin->needs_minor);
+                         BP_ABI_MAJOR, BP_ABI_MINOR, BP_ABI_MAJOR, plugin->needs_minor);
     if ((plugin->build & SANITIZERS) != (BP_BUILD_FLAGS & SANITIZERS))
         return bp_broken(
-            &load->why,
-            "%s: built with another sanitizer: expected %s, got %s; build plugin and core alike",
-            library(load), sanitizer_name(BP_BUILD_FLAGS), sanitizer_name(plugin->build));
+            &load->why, library(load),
+            "built with another sanitizer: expected %s, got %s; build plugin and core alike",
+            sanitizer_name(BP_BUILD_FLAGS), sanitizer_name(plugin->build));
     if (!check_names(load)) return false;
     if (!plugin->create || !plugin->destroy)
-        return bp_broken(&load->why,
-                         "%s: a required callback is missing: expected %s, got NULL; write it",
-                         library(load), plugin->create ? "destroy" : "create");
+        return bp_broken(&load->why, library(load),
+                         "a required callback is missing: expected %s, got NULL; write it",
+                         plugin->create ? "destroy" : "create");
     if (!plugin->runtime)
-        return bp_broken(
-            &load->why, "%s: a required interface is missing: expected runtime, got NULL; write it",
-            library(load));
+        return bp_broken(&load->why, library(load),
+                         "a required interface is missing: expected runtime, got NULL; write it");
     return true;
 }
 
@@ -136,6 +134,7 @@ bool bp_table_manifest(struct bp_load *load)
     const struct bp_plugin *plugin = &load->entry->plugin;
     const struct bp_manifest *manifest = &load->entry->manifest;
     const char *path = load->entry->manifest_path;
+    char shown_path[BP_SHOWN_PATH], shown[BP_SHOWN_PATH];
     const struct {
         const char *what, *expected, *got;
     } said[] = {
@@ -144,21 +143,21 @@ bool bp_table_manifest(struct bp_load *load)
         {"device kind", manifest->kind, plugin->kind},
     };
 
-    if (!*path)
-        return take_words(load) || bp_broken(&load->why, "%s: out of memory", library(load));
+    if (!*path) return take_words(load) || bp_broken(&load->why, library(load), "out of memory");
+    bp_show(shown_path, sizeof shown_path, path);
+    bp_show(shown, sizeof shown, library(load));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (strcmp(said[i].expected, said[i].got))
-            return bp_broken(&load->why,
-                             "%s: its %s is not what the manifest %s says: expected \"%s\", got "
+            return bp_broken(&load->why, library(load),
+                             "its %s is not what the manifest %s says: expected \"%s\", got "
                              "\"%s\"; write it anew with: bp manifest %s",
-                             library(load), said[i].what, path, said[i].expected, said[i].got,
-                             library(load));
+                             said[i].what, shown_path, said[i].expected, said[i].got, shown);
     if (manifest->abi_major != plugin->abi_major || manifest->abi_minor != plugin->abi_minor)
-        return bp_broken(&load->why,
-                         "%s: its ABI is not what the manifest %s says: expected %u.%u, got %u.%u; "
+        return bp_broken(&load->why, library(load),
+                         "its ABI is not what the manifest %s says: expected %u.%u, got %u.%u; "
                          "write it anew with: bp manifest %s",
-                         library(load), path, manifest->abi_major, manifest->abi_minor,
-                         plugin->abi_major, plugin->abi_minor, library(load));
+                         shown_path, manifest->abi_major, manifest->abi_minor, plugin->abi_major,
+                         plugin->abi_minor, shown);
     return true;
 }
 
@@ -190,10 +189,10 @@ static bool check_group(struct bp_load *load, const struct callback *list, size_
     const char *missing = find_callback(&load->entry->runtime, list, n, false);
 
     if (!there || !missing) return true;
-    return bp_broken(&load->why,
-                     "%s: callbacks that belong together are not all there: expected %s beside %s, "
+    return bp_broken(&load->why, library(load),
+                     "callbacks that belong together are not all there: expected %s beside %s, "
                      "got NULL; write both or neither",
-                     library(load), missing, there);
+                     missing, there);
 }
 
 bool bp_table_runtime(struct bp_load *load)
@@ -216,9 +215,9 @@ bool bp_table_runtime(struct bp_load *load)
     entry->plugin.runtime = &entry->runtime;
     missing = find_callback(&entry->runtime, required, sizeof required / sizeof *required, false);
     if (missing)
-        return bp_broken(&load->why,
-                         "%s: a required callback is missing: expected %s, got NULL; write it",
-                         library(load), missing);
+        return bp_broken(&load->why, library(load),
+                         "a required callback is missing: expected %s, got NULL; write it",
+                         missing);
     return check_group(load, streams, sizeof streams / sizeof *streams) &&
            check_group(load, events, sizeof events / sizeof *events);
 }
@@ -236,15 +235,15 @@ static bool check_unique(struct bp_load *load)
     struct bp_quote quote;
     bool good = true;
 
-    if (!sorted) return bp_broken(&load->why, "%s: out of memory", library(load));
+    if (!sorted) return bp_broken(&load->why, library(load), "out of memory");
     for (uint32_t i = 0; i < entry->n_kernel; i++) sorted[i] = &entry->kernel[i];
     qsort(sorted, entry->n_kernel, sizeof *sorted, compare_names);
     for (uint32_t i = 1; i < entry->n_kernel && good; i++)
         if (!strcmp(sorted[i - 1]->name, sorted[i]->name))
-            good = bp_broken(&load->why,
-                             "%s: two kernel rows have one name: expected different ones, got %s "
+            good = bp_broken(&load->why, library(load),
+                             "two kernel rows have one name: expected different ones, got %s "
                              "twice; rename one",
-                             library(load), bp_quote(&quote, sorted[i]->name));
+                             bp_quote(&quote, sorted[i]->name));
     free(sorted);
     return good;
 }
@@ -259,9 +258,9 @@ static bool check_row(struct bp_load *load, uint32_t index)
     struct bp_quote quote;
 
     if (!missing) return true;
-    return bp_broken(&load->why,
-                     "%s: kernel row %u (%s) is not complete: expected %s, got NULL; fill it in",
-                     library(load), index, bp_quote(&quote, row->name), missing);
+    return bp_broken(&load->why, library(load),
+                     "kernel row %u (%s) is not complete: expected %s, got NULL; fill it in", index,
+                     bp_quote(&quote, row->name), missing);
 }
 
 bool bp_table_kernels(struct bp_load *load)
@@ -279,17 +278,17 @@ bool bp_table_kernels(struct bp_load *load)
     if (!kernels->first || kernels->count > MAX_ROWS || kernels->stride < END(bp_kernel, launch) ||
         kernels->stride > MAX_TABLE || kernels->stride % sizeof(void *))
         return bp_broken(
-            &load->why,
-            "%s: its kernel rows cannot be walked: expected first, count up to %d, stride %zu to "
+            &load->why, library(load),
+            "its kernel rows cannot be walked: expected first, count up to %d, stride %zu to "
             "%d, got %s, %zu, %zu; set stride to sizeof(struct bp_kernel)",
-            library(load), MAX_ROWS, END(bp_kernel, launch), MAX_TABLE,
-            kernels->first ? "first" : "NULL", kernels->count, kernels->stride);
+            MAX_ROWS, END(bp_kernel, launch), MAX_TABLE, kernels->first ? "first" : "NULL",
+            kernels->count, kernels->stride);
 
     entry->kernel = calloc(kernels->count, sizeof *entry->kernel);
     entry->kernel_row = calloc(kernels->count, sizeof *entry->kernel_row);
     entry->kernel_reason = calloc(kernels->count, sizeof *entry->kernel_reason);
     if (!entry->kernel || !entry->kernel_row || !entry->kernel_reason)
-        return bp_broken(&load->why, "%s: out of memory", library(load));
+        return bp_broken(&load->why, library(load), "out of memory");
     entry->n_kernel = (uint32_t)kernels->count;
 
     used = kernels->stride < sizeof *entry->kernel ? kernels->stride : sizeof *entry->kernel;

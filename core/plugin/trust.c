@@ -12,7 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+
+/* Whether the file may have an access control list: then what shows as the group's rights is the
+ * most that anyone has whom the list names. (NFSv4 lists show in the mode as the server says.) */
+static bool may_have_list(const char *part)
+{
+    if (lgetxattr(part, "system.posix_acl_access", NULL, 0) >= 0) return true;
+    return errno != ENODATA && errno != ENOTSUP;
+}
 
 /* Whether gid is the user's own group, of the user's own name and with no other member:
  * distributions that make one for each user let new files be writable by it. Not asked in a
@@ -38,57 +47,88 @@ static bool private_group(gid_t gid)
 static bool refuse_link(const char *path, const char *part, struct bp_refusal *why)
 {
     char to[1024], *full = realpath(part, NULL);
+    char shown[BP_SHOWN_PATH], shown_to[BP_SHOWN_PATH], shown_full[BP_SHOWN_PATH];
     ssize_t length = readlink(part, to, sizeof to - 1);
 
     to[length < 0 ? 0 : length] = 0;
-    bp_broken(why,
-              "%s: %s is a symbolic link: expected a path without links, got a link to %s; name %s "
+    bp_broken(why, path,
+              "%s is a symbolic link: expected a path without links, got a link to %s; name %s "
               "instead",
-              path, part, to, full ? full : "what it should lead to");
+              bp_show(shown, sizeof shown, part), bp_show(shown_to, sizeof shown_to, to),
+              bp_show(shown_full, sizeof shown_full, full ? full : "what it should lead to"));
     free(full);
     return false;
+}
+
+/* Nobody but root and the user can write to it. */
+static bool check_writers(const char *path, const char *part, bool holds, const struct stat *file,
+                          struct bp_refusal *why)
+{
+    mode_t others = file->st_mode & (S_IWGRP | S_IWOTH);
+    char shown[BP_SHOWN_PATH];
+
+    if (file->st_uid != 0 && file->st_uid != geteuid())
+        return bp_broken(why, path,
+                         "%s belongs to another user: expected user 0 or %u, got user %u; "
+                         "install the plugin as root or as yourself",
+                         bp_show(shown, sizeof shown, part), (unsigned)geteuid(),
+                         (unsigned)file->st_uid);
+
+    if (others == S_IWGRP && private_group(file->st_gid) && !may_have_list(part)) others = 0;
+    /* In a sticky directory only its owner and theirs can replace what root or the user owns,
+     * which the next component is asked for. But anyone can put a library beside the plugin
+     * there. */
+    if (others && S_ISDIR(file->st_mode) && file->st_mode & S_ISVTX && !holds) others = 0;
+    if (!others) return true;
+    bp_show(shown, sizeof shown, part);
+    return bp_broken(why, path,
+                     "%s can be changed by other users: expected mode %04o, got %04o; %s %s", shown,
+                     (unsigned)(file->st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH)),
+                     (unsigned)(file->st_mode & 07777),
+                     file->st_mode & S_ISVTX ? "keep plugins in a directory of their own, not in"
+                                             : "run: chmod go-w",
+                     shown);
 }
 
 /* One component. last: the file; holds: the directory that holds it. */
 static bool check_part(const char *path, const char *part, bool last, bool holds, struct stat *file,
                        struct bp_refusal *why)
 {
-    mode_t others;
+    char shown[BP_SHOWN_PATH];
 
     if (lstat(part, file))
-        return bp_broken(why,
-                         "%s: %s cannot be examined: expected a %s, got \"%s\"; install it there "
+        return bp_broken(why, path,
+                         "%s cannot be examined: expected a %s, got \"%s\"; install it there "
                          "or correct the path",
-                         path, part, last ? "regular file" : "directory", strerror(errno));
+                         bp_show(shown, sizeof shown, part), last ? "regular file" : "directory",
+                         strerror(errno));
     if (S_ISLNK(file->st_mode)) return refuse_link(path, part, why);
     if (last ? !S_ISREG(file->st_mode) : !S_ISDIR(file->st_mode))
-        return bp_broken(why,
-                         "%s: %s is of the wrong type: expected a %s, got %s; correct the path",
-                         path, part, last ? "regular file" : "directory",
+        return bp_broken(why, path,
+                         "%s is of the wrong type: expected a %s, got %s; correct the path",
+                         bp_show(shown, sizeof shown, part), last ? "regular file" : "directory",
                          S_ISDIR(file->st_mode)   ? "a directory"
                          : S_ISREG(file->st_mode) ? "a regular file"
                                                   : "a special file");
+    return check_writers(path, part, holds, file, why);
+}
 
-    if (file->st_uid != 0 && file->st_uid != geteuid())
-        return bp_broken(why,
-                         "%s: %s belongs to another user: expected user 0 or %u, got user %u; "
-                         "install the plugin as root or as yourself",
-                         path, part, (unsigned)geteuid(), (unsigned)file->st_uid);
+/* The path itself. A control character could make two lines of a message, or of a line of
+ * /proc/self/maps what it is not. */
+static bool check_words(const char *path, struct bp_refusal *why)
+{
+    char shown[BP_SHOWN_PATH];
 
-    others = file->st_mode & (S_IWGRP | S_IWOTH);
-    if (others == S_IWGRP && private_group(file->st_gid)) others = 0;
-    /* In a sticky directory only its owner and theirs can replace what root or the user owns,
-     * which the next component is asked for. But anyone can put a library beside the plugin
-     * there. */
-    if (others && S_ISDIR(file->st_mode) && file->st_mode & S_ISVTX && !holds) others = 0;
-    if (!others) return true;
-    return bp_broken(why,
-                     "%s: %s can be changed by other users: expected mode %04o, got %04o; %s %s",
-                     path, part, (unsigned)(file->st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH)),
-                     (unsigned)(file->st_mode & 07777),
-                     file->st_mode & S_ISVTX ? "keep plugins in a directory of their own, not in"
-                                             : "run: chmod go-w",
-                     part);
+    if (path[0] != '/' || bp_path_climbs(path))
+        return bp_broken(why, path,
+                         "its path does not lead down from the root: expected an absolute path "
+                         "without \"..\", got \"%s\"; write it out",
+                         bp_show(shown, sizeof shown, path));
+    if (bp_path_control(path))
+        return bp_broken(why, path,
+                         "its path has control characters: expected a path without, got one with; "
+                         "rename what is called so");
+    return true;
 }
 
 bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *why)
@@ -96,14 +136,10 @@ bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *
     size_t length = strlen(path), base = (size_t)(bp_path_base(path) - path);
     char *part = strdup(path);
     struct stat file;
-    bool good = true;
+    bool good;
 
-    if (!part) return bp_broken(why, "%s: out of memory", path);
-    if (path[0] != '/' || bp_path_climbs(path))
-        good = bp_broken(why,
-                         "%s: its path does not lead down from the root: expected an absolute path "
-                         "without \"..\", got \"%s\"; write it out",
-                         path, path);
+    if (!part) return bp_broken(why, path, "out of memory");
+    good = check_words(path, why);
 
     /* "/", "/a", "/a/b": each prefix that ends before a '/', and the whole. */
     for (size_t at = 1; good && at <= length; at++) {

@@ -8,7 +8,8 @@
  * the speed), some SSE3 ones (a tenth). There is no call to choose, so where there is AVX-512
  * create sets the variable, unless it is set. Changing the environment while another thread
  * reads it is a race: hence in create and not later, once a process, and never if
- * OPENBLAS_CORETYPE is set or BP_CPU_OPENBLAS is "off". Who opens devices while other threads
+ * OPENBLAS_CORETYPE is set or BP_CPU_OPENBLAS is "off" (in a set-uid process both count as unset,
+ * and OpenBLAS, which reads its variable itself, finds ours). Who opens devices while other threads
  * call getenv or setenv sets one of the two before starting the program. */
 #include "kernels.h"
 #include "library.h"
@@ -63,11 +64,13 @@ void cpu_openblas_choose_core(struct cpu *self)
 {
 #if defined(__x86_64__)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const char *off = getenv(library.variable);
+    static bool chosen;
+    const char *off = secure_getenv(library.variable);
 
     if (self->isa < CPU_ISA_AVX512 || (off && !strcmp(off, "off"))) return;
     pthread_mutex_lock(&lock);
-    if (!getenv("OPENBLAS_CORETYPE")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    if (!chosen && !secure_getenv("OPENBLAS_CORETYPE")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+    chosen = true;
     pthread_mutex_unlock(&lock);
 #else
     (void)self;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* child.c: the child runner. One loop waits for output, report lines, the end of the process and
- * the deadline together; whatever comes first, the process group is killed before the process is
- * reaped, so its number cannot have been given to anyone else.
+ * the deadline together; whatever comes first, the process and its group are killed before the
+ * process is reaped, so their number cannot have been given to anyone else.
  *
  * Two limits are left out on purpose: RLIMIT_AS kills every program built with a sanitizer, and
  * RLIMIT_FSIZE also counts memory files, of which drivers map many gigabytes. */
@@ -37,7 +37,7 @@ struct run {
     struct bp_child_lines lines;
     int out_fd, report_fd; /* our ends, -1 when closed by the other side */
     pid_t pid;
-    int pidfd;             /* only wakes the loop; -1 where the kernel has none */
+    int pidfd;             /* -1 where the kernel has none */
     uint64_t start, deadline; /* CLOCK_MONOTONIC; UINT64_MAX: none */
     bool killed, reaped;
 };
@@ -178,7 +178,8 @@ static int start(struct run *run)
     return 0;
 }
 
-/* Kills the group for the reason end, once. What it wrote until now is still read. */
+/* Kills the group for the reason end, once, and the process: it may have gone over to another group
+ * of its session, even to ours. What it wrote until now is still read. */
 static void stop(struct run *run, enum bp_child_end end)
 {
     if (run->killed) return;
@@ -186,6 +187,8 @@ static void stop(struct run *run, enum bp_child_end end)
     run->result->end = end;
     run->deadline = now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
     kill(-run->pid, SIGKILL);
+    if (run->pidfd >= 0) pidfd_send_signal(run->pidfd, SIGKILL, NULL, 0);
+    else kill(run->pid, SIGKILL);
 }
 
 /* Reads what has come on both pipes, at most about a mebibyte of each: a process that left the
@@ -244,7 +247,7 @@ static bool follow(struct run *run)
     return true;
 }
 
-/* Ends the rest of the group, reaps the process and says how it ended. */
+/* Ends the rest of the group, reaps the process, which has ended, and says how it did. */
 static void reap(struct run *run)
 {
     struct bp_child_result *result = run->result;

@@ -42,10 +42,11 @@ struct bp_child_result {
     size_t output_size;
 };
 
-/* Runs it to its end. It is the leader of a process group of its own, which has been killed as a
- * whole when this returns; what left that group is not waited for. Its standard input is empty, and
- * it gets no descriptor but 0 to 2 and the report. Always fills result, which bp_child_finish
- * empties.
+/* Runs it to its end. It is the leader of a process group of its own; when this returns it has been
+ * killed, wherever it went, and that group as a whole. What else left the group is not waited for.
+ * A killed process that is stuck in a driver is waited for 10 s at most, then left behind. Its
+ * standard input is empty, and it gets no descriptor but 0 to 2 and the report. Always fills
+ * result, which bp_child_finish empties.
  *
  * No thread of the caller needs to be quiet: the child is spawned, not forked. SIGCHLD may have a
  * handler but must not be ignored. */

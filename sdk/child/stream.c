@@ -2,6 +2,7 @@
 /* stream.c: keeps a child's output up to a limit, and cuts its report into lines. */
 #include "stream.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@ static char nothing[1]; /* the output of a child that wrote none */
 
 void bp_child_output_init(struct bp_child_output *output, size_t max)
 {
-    *output = (struct bp_child_output){.max = max};
+    /* make_room doubles, and adds one. */
+    *output = (struct bp_child_output){.max = max < SIZE_MAX / 2 ? max : SIZE_MAX / 2};
 }
 
 /* Room for n bytes and the final 0, n at most max. */

@@ -199,6 +199,7 @@ static enum bp_status device_properties(void *self, uint32_t device,
     strcpy(out->name, is("nameless") ? "" : "mutant");
     BP_SET(out, dtypes, BP_M(F32) | BP_M(F64) | BP_MASK_INT);
     BP_SET(out, alignment, is("alignment") ? 4096 : 64);
+    BP_SET(out, memory, 256 << 20);
     BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
     return BP_OK;
 }
@@ -207,7 +208,7 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
                                       struct bp_memory *out)
 {
     static char shared[64 << 20];
-    static size_t used;
+    static size_t used, ever;
     uint64_t rounded = (size + 63) / 64 * 64;
 
     if (space != BP_SPACE_DEVICE) return bp_fail(self, BP_ERR_UNSUPPORTED, "mutant: no such space");
@@ -216,6 +217,9 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
         return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, there are fewer",
                        (unsigned long long)size);
     }
+    if (is("leaks") && (ever += rounded) > 256 << 20)
+        return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, all is used up",
+                       (unsigned long long)size);
     if (is("overlaps") && size < 4096) { /* blocks share their ends */
         used = (used + rounded) % (sizeof shared - 4096);
         *out = (struct bp_memory){NULL, (char *)shared + used / 128 * 64};

@@ -149,6 +149,7 @@ OTHERS = [
     ("short-copy", "memory", "memory/roundtrip/i32/257", "the tensor"),
     ("alignment", "memory", "memory/tensor/alignment", "alignment"),
     ("overlaps", "memory", "memory/use/many-blocks", "live blocks"),
+    ("leaks", "memory", "memory/use/reuse", "out of memory"),
 ]
 
 

@@ -21,6 +21,7 @@ BREACHES = {
                              '#include "../number.h"\n#include <backplane/kernel.h>\n'),
     style.no_plugin_in_core: ("core/a.c", 'f("cu' 'da");\nint c' 'pu;\n', 2,
                               "/* as c" "pu */ int c" "pu_features;\n"),
+    style.environment: ("plugins/x/a.c", "f(getenv(\"A\"));\n", 1, "/* getenv(x) */ secure_getenv(\"A\");\n"),
     style.licence_lines: ("core/a.c", "int x;\n", 1, LICENCE),
     style.clean_text: ("core/a.c", "\tint x; \nint y;", 3, "int x;\n"),
     style.machine_paths: ("docs/a.md", "cd /ro" "ot/x and /ho" "me/me and /wo" "rk\n", 3,

@@ -222,6 +222,17 @@ def no_plugin_in_core(tree, seen):
                    "core/ knows none by name")
 
 
+def environment(tree, seen):
+    """A set-uid process takes nothing from its caller: docs/security.md."""
+    for path in tree.sources(C_SOURCE):
+        if not path.startswith(("core/", "plugins/", "sdk/template/")):
+            continue
+        seen[0] += 1
+        text = without_comments(tree.text[path])
+        for match in re.finditer(r"\bgetenv\s*\(", text):
+            yield f"{path}:{line_of(text, match.start())}: getenv; read the environment with secure_getenv"
+
+
 def licence_lines(tree, seen):
     for path in tree.sources():
         seen[0] += 1
@@ -400,6 +411,7 @@ def main():
         ("includes follow the layers", layering, ()),
         ("references stand alone", references_alone, ()),
         ("core names no plugin", no_plugin_in_core, ()),
+        ("the environment is not read in a set-uid process", environment, ()),
         ("sources carry their licence", licence_lines, ()),
         ("no tabs, no trailing spaces", clean_text, ()),
         ("no paths of one machine", machine_paths, ()),

@@ -96,6 +96,36 @@ Test(child, deadline)
     bp_child_finish(&result);
 }
 
+/* What this very program does as a child of the next test: it moves to its parent's group. */
+__attribute__((constructor)) static void leave_the_group(void)
+{
+    if (!getenv("BP_TEST_LEAVE")) return;
+    printf("%d %d\n", setpgid(0, getpgid(getppid())), (int)getpid());
+    fflush(stdout);
+    sleep(100);
+    _exit(0);
+}
+
+Test(child, deadline_of_a_child_that_left_its_group)
+{
+    const char *const env[] = {"BP_TEST_LEAVE=1", NULL};
+    char *self = realpath("/proc/self/exe", NULL);
+    const char *argv[] = {self, NULL};
+    struct bp_child child = {.argv = argv, .env = env, .timeout_ns = SECOND};
+    struct bp_child_result result;
+    int moved = -1, pid = 0;
+
+    bp_child_run(&child, &result);
+    cr_assert_eq(sscanf(result.output, "%d %d", &moved, &pid), 2, "%s", result.output);
+    cr_assert_eq(moved, 0, "it could not leave");
+    expect_end(&result, BP_CHILD_TIMEOUT, 0, "no end after 1.");
+    cr_expect(result.seconds < 5, "%f s", result.seconds);
+    cr_expect(kill(pid, 0) && errno == ESRCH, "process %d was not reaped", pid);
+    kill(pid, SIGKILL);
+    bp_child_finish(&result);
+    free(self);
+}
+
 Test(child, deadline_of_a_stopped_child)
 {
     struct bp_child_result result = run("kill -STOP $$",
@@ -126,6 +156,17 @@ Test(child, too_much_output_of_a_child_that_ends_by_itself)
 
     result = run("echo 0123456789", (struct bp_child){.output_max = 11});
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
+    bp_child_finish(&result);
+}
+
+Test(child, output_without_a_limit)
+{
+    struct bp_child_result result = run("head -c 3000000 /dev/zero | tr '\\0' x",
+                                        (struct bp_child){.output_max = SIZE_MAX});
+
+    expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
+    cr_expect_eq(result.output_size, 3000000, "%zu bytes", result.output_size);
+    cr_expect_eq(strlen(result.output), 3000000);
     bp_child_finish(&result);
 }
 

@@ -3,6 +3,7 @@
  * other widths, an instance for each core, the host's services, loading by a path, and wrong
  * calls. */
 #include "plugin_kit.h"
+#include <unistd.h>
 
 /* Loads one of the built plugins and opens its device. */
 static struct bp_device *open_plugin(const char *name, struct bp_core **out_core,
@@ -258,6 +259,128 @@ Test(plugin_load, wrong_paths_are_wrong_arguments)
     }
     cr_assert_eq(bp_core_plugins(core), count);
     bp_core_destroy(core);
+}
+
+/* The dynamic linker answers by the name of what it has open. The code of the old file must not
+ * pass for the new one, whose owner and hash were checked. */
+Test(plugin_load, replaced_since_it_was_loaded)
+{
+    char *directory = kit_create(), *path = kit_format("%s/bp_h_good.so", directory);
+    struct bp_core *core[4];
+    struct kit_log log;
+    struct stat file;
+
+    kit_library(directory, "h_good");
+    core[0] = kit_core(&log, NULL, "nothing_at_all");
+    OK(bp_core_load_path(core[0], path, NULL));
+    core[1] = kit_core(&log, NULL, "nothing_at_all");
+    OK(bp_core_load_path(core[1], path, NULL)); /* it is the same file still */
+
+    kit_copy(path, kit_format("%s/new", directory));
+    cr_assert_eq(rename(kit_format("%s/new", directory), path), 0);
+    cr_assert_eq(stat(path, &file), 0);
+    core[2] = kit_core(&log, NULL, "nothing_at_all");
+    cr_assert_eq(bp_core_load_path(core[2], path, NULL), BP_ERR_PLUGIN);
+    cr_assert_str_eq(
+        bp_error_message(),
+        kit_format("%s: replaced since it was loaded: expected inode %llu, got %s (deleted), which "
+                   "this process has open; restart the process",
+                   path, (unsigned long long)file.st_ino, path));
+    OK(bp_core_load_path(core[0], path, NULL)); /* who has it keeps it */
+
+    core[3] = kit_core(&log, NULL, "nothing_at_all");
+    for (int i = 0; i < 4; i++) bp_core_destroy(core[i]);
+    kit_destroy(directory);
+}
+
+/* Kept under another name: the code is of that file. */
+Test(plugin_load, moved_away_since_it_was_loaded)
+{
+    char *directory = kit_create(), *path = kit_format("%s/bp_h_good.so", directory),
+         *kept = kit_format("%s/bp_h_kept.so", directory);
+    struct bp_core *core;
+    struct kit_log log;
+
+    kit_library(directory, "h_good");
+    core = kit_core(&log, NULL, "nothing_at_all");
+    OK(bp_core_load_path(core, path, NULL));
+    bp_core_destroy(core);
+    cr_assert_eq(rename(path, kept), 0);
+    kit_library(directory, "h_good");
+    core = kit_core(&log, NULL, "nothing_at_all");
+    cr_assert_eq(bp_core_load_path(core, path, NULL), BP_ERR_PLUGIN);
+    cr_assert(strstr(bp_error_message(), kit_format("got %s, which", kept)), "%s",
+              bp_error_message());
+    OK(bp_core_load_path(core, kept, NULL)); /* it is what is open */
+    bp_core_destroy(core);
+    kit_destroy(directory);
+}
+
+/* A path of nearly PATH_MAX, with a library in it that is no good in the way that message wants. */
+static char *make_long(const char *directory, size_t length)
+{
+    char *path = kit_format("%s", directory), name[201] = "";
+
+    memset(name, 'x', sizeof name - 1);
+    while (strlen(path) + 2 * sizeof name < length) {
+        path = kit_format("%s/%s", path, name);
+        cr_assert_eq(mkdir(path, 0755), 0);
+    }
+    return kit_format("%s/bp_x.so", path);
+}
+
+/* Every message ends in what to do, in the log as well. */
+Test(plugin_load, a_long_path_leaves_room_for_the_advice)
+{
+    char *directory = kit_create(), *path = make_long(directory, 4095);
+    struct bp_core *core;
+    struct kit_log log;
+
+    cr_assert_gt(strlen(path), 3600);
+    core = kit_core(&log, NULL, "nothing_at_all");
+    kit_write(path, "x", 1);
+    cr_assert_eq(chmod(path, 0666), 0);
+    cr_assert_eq(bp_core_load_path(core, path, NULL), BP_ERR_PLUGIN);
+    cr_assert(strstr(bp_error_message(), "; run: chmod go-w /"), "%s", bp_error_message());
+    cr_assert(bp_error_message()[strlen(bp_error_message()) - 1] == 'o');
+    cr_assert_str_eq(log.text[BP_LOG_ERROR], bp_error_message());
+    bp_core_destroy(core);
+
+    core = kit_core(&log, NULL, "nothing_at_all");
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(symlink(path, path), 0);
+    cr_assert_eq(bp_core_load_path(core, path, NULL), BP_ERR_PLUGIN);
+    cr_assert(strstr(bp_error_message(), "; correct the path"), "%s", bp_error_message());
+    bp_core_destroy(core);
+
+    core = kit_core(&log, NULL, "nothing_at_all");
+    path[strlen(path) - 1] = 'a';
+    cr_assert_eq(bp_core_load_path(core, path, NULL), BP_ERR_INVALID);
+    cr_assert(strstr(bp_error_message(), "bp_x.sa\"; write it out"), "%s", bp_error_message());
+    bp_core_destroy(core);
+    kit_destroy(directory);
+}
+
+Test(plugin_load, a_message_is_one_line)
+{
+    static const char *const paths[] = {"/nowhere/two\nlines\x1b[2J.so", "two\nlines"};
+    char *directory = kit_create(), *path = kit_format("%s/two\nlines.so", directory);
+    struct bp_core *core;
+    struct kit_log log;
+
+    kit_copy(HOSTILE_DIR "/bp_h_good.so", path);
+    core = kit_core(&log, NULL, "nothing_at_all");
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_neq(bp_core_load_path(core, i < 2 ? paths[i] : path, NULL), BP_OK);
+        cr_assert(strstr(bp_error_message(), "two?lines"), "%s", bp_error_message());
+        cr_assert(!strpbrk(bp_error_message(), "\n\x1b"), "%s", bp_error_message());
+    }
+    cr_assert_str_eq(log.text[BP_LOG_ERROR],
+                     kit_format("%s/two?lines.so: its path has control characters: expected a path "
+                                "without, got one with; rename what is called so",
+                                directory));
+    bp_core_destroy(core);
+    kit_destroy(directory);
 }
 
 Test(plugin_load, wrong_calls)

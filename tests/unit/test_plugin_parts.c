@@ -3,7 +3,9 @@
  * processor features, trust, the parser of manifests. */
 #include "plugin_kit.h"
 #include "../../core/plugin/loader.h"
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 Test(plugin_parts, paths)
@@ -65,6 +67,24 @@ Test(plugin_parts, quotes)
     longer[sizeof longer - 1] = 0;
     cr_assert_eq(strlen(bp_quote(&quote, longer)), sizeof quote.text - 1);
     cr_assert(!strcmp(quote.text + sizeof quote.text - 6, "x...\""), "%s", quote.text);
+}
+
+/* In the middle, and never through a character of UTF-8. */
+Test(plugin_parts, long_texts_are_shown_without_their_middle)
+{
+    char to[16], exact[16];
+
+    cr_assert_str_eq(bp_show(to, sizeof to, "/a/b"), "/a/b");
+    cr_assert_str_eq(bp_show(to, sizeof to, ""), "");
+    cr_assert_str_eq(bp_show(to, sizeof to, "a\nb\x1b[2J\x7f"), "a?b?[2J?");
+    cr_assert_str_eq(bp_show(to, sizeof to, "123456789abcdef"), "123456789abcdef");
+    cr_assert_str_eq(bp_show(to, sizeof to, "123456789abcdefg"), "1234...9abcdefg");
+    cr_assert_str_eq(bp_show(to, sizeof to, "123\xc3\xa9xxxx\xc3\xa9zzzzzzz"), "123...zzzzzzz");
+    for (size_t length = 0; length < 100; length++) {
+        char text[101] = "";
+        memset(text, '\xa9', length);
+        cr_assert(strlen(bp_show(exact, sizeof exact, text)) < sizeof exact);
+    }
 }
 
 /* Tables of FIPS 180 and all lengths around a block and around a read, against another program. */
@@ -137,6 +157,8 @@ Test(plugin_parts, trust)
     cr_assert(!trusted("/"));
     cr_assert(!trusted("file"));
     cr_assert(!trusted(kit_format("%s/../in/file", inside)));
+    kit_write(kit_format("%s/two\nlines", inside), "x", 1);
+    cr_assert(!trusted(kit_format("%s/two\nlines", inside)));
     cr_assert(!trusted(kit_format("%s/gone", inside)));
     cr_assert(!trusted(kit_format("%s/file", file)));
     for (mode_t mode = 0; mode < 01000; mode++) {
@@ -170,6 +192,48 @@ Test(plugin_parts, trust_of_a_group)
     cr_assert(trusted(file));
     cr_assert_eq(chown(file, (uid_t)-1, 100), 0);
     cr_assert(!trusted(file));
+    kit_destroy(directory);
+}
+
+/* What "system.posix_acl_access" holds: user 12345 may read and write, by an access control list;
+ * what else there is is what mode 0664 says. All numbers begin with their lowest byte. */
+static const unsigned char access_list[] = {
+    2,    0, 0, 0,                                       /* version */
+    0x01, 0, 6, 0, 0xff,         0xff,       0xff, 0xff, /* the owner */
+    0x02, 0, 6, 0, 12345 & 0xff, 12345 >> 8, 0,    0,    /* the named user */
+    0x04, 0, 4, 0, 0xff,         0xff,       0xff, 0xff, /* the group */
+    0x10, 0, 6, 0, 0xff,         0xff,       0xff, 0xff, /* the mask */
+    0x20, 0, 4, 0, 0xff,         0xff,       0xff, 0xff, /* others */
+};
+
+static void check_access_list(const char *path, const char *file)
+{
+    mode_t plain = 0775;
+
+    cr_assert_eq(chmod(path, plain), 0);
+    cr_assert(trusted(file), "%s without a list", path);
+    if (setxattr(path, "system.posix_acl_access", access_list, sizeof access_list, 0)) {
+        cr_assert_eq(errno, ENOTSUP, "%s", strerror(errno));
+        cr_skip_test("the file system has no access control lists");
+    }
+    cr_assert(!trusted(file), "%s, which a list lets another user write to", path);
+    cr_assert_eq(removexattr(path, "system.posix_acl_access"), 0);
+    cr_assert_eq(chmod(path, plain), 0);
+    cr_assert(trusted(file));
+}
+
+/* With a list, what shows as the rights of the group is a mask over those of everybody named. */
+Test(plugin_parts, trust_of_an_access_list)
+{
+    char *directory = kit_create(), *inside = kit_format("%s/in", directory),
+         *file = kit_format("%s/file", inside);
+
+    cr_assert_eq(mkdir(inside, 0755), 0);
+    kit_write(file, "x", 1);
+    cr_assert_eq(chmod(file, 0664), 0);
+    if (!trusted(file)) cr_skip_test("this user has no group of its own");
+    check_access_list(file, file);
+    check_access_list(inside, file);
     kit_destroy(directory);
 }
 

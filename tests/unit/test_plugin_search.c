@@ -88,6 +88,25 @@ Test(plugin_search, a_broken_manifest_shadows_nothing)
     kit_destroy(directory);
 }
 
+/* A directory that is named twice: all in it counts once, the broken manifest too. */
+Test(plugin_search, a_directory_named_twice)
+{
+    char *directory = kit_create();
+    struct kit_log log;
+    struct bp_core *core;
+
+    kit_write(kit_format("%s/bp_t_one.json", directory), "{", 1);
+    make_directory(directory, "bp_t_three.json");
+    announce(kit_format("%s/bp_t_three.json", directory), "t_never", "1");
+    announce(make_directory(directory, "in"), "t_two", "1");
+    setenv("BP_PLUGIN_PATH", kit_format("%s//:%s/in", directory, directory), 1);
+    core = kit_core(&log, kit_format("%s:%s", directory, directory), "t_*");
+    cr_assert_str_eq(names(core), "t_one t_three t_two ");
+    cr_assert_eq(log.count[BP_LOG_ERROR], 2);
+    bp_core_destroy(core);
+    kit_destroy(directory);
+}
+
 Test(plugin_search, never_the_current_directory)
 {
     static const char *const paths[] = {

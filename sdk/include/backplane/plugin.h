@@ -19,7 +19,12 @@
  *
  * Rules for every callback, unless its comment says otherwise: the core has checked the arguments;
  * it holds none of its locks; any thread may call; on failure the callback writes the reason with
- * bp_fail(host, ...) and returns that status, with its out parameters untouched. */
+ * bp_fail(host, ...) and returns that status, with its out parameters untouched.
+ *
+ * One exception to the locks: while one thread loads a plugin (bp_plugin_get, create, device_count,
+ * usable, and destroy if a step after create fails), others that load or open the same plugin in
+ * the same core wait for it. These callbacks do not wait for such a thread, and do not call the
+ * core's API. */
 #ifndef BP_PLUGIN_H
 #define BP_PLUGIN_H
 
