@@ -112,45 +112,42 @@ static enum bp_status recorded(const char *call, struct bp_event *event,
                     event->device->name);
 }
 
-enum bp_status bp_event_query(struct bp_event *event)
+/* Asks whether the event has come, or waits for it. */
+static enum bp_status reach(const char *call, struct bp_event *event, bool wait,
+                            uint64_t timeout_ns)
 {
+    const struct bp_runtime *r;
     struct bp_plugin_entry *entry;
     struct bp_stream *stream;
     enum bp_status status;
+    uint32_t index;
 
-    TRY(recorded(__func__, event, &stream));
+    TRY(recorded(call, event, &stream));
     entry = event->device->entry;
+    index = event->device->index;
+    r = &entry->runtime;
     if (!has_events(event->device)) {
         status = bp_stream_drain(stream);
     } else {
         bp_error_enter();
-        status = entry->runtime.event_query(entry->self, event->device->index, event->handle);
-        if (status != BP_ERR_BUSY) bp_error_leave(status, entry->plugin.name, "event_query");
+        status = wait ? r->event_wait(entry->self, index, event->handle, timeout_ns)
+                      : r->event_query(entry->self, index, event->handle);
+        if (status != BP_ERR_BUSY)
+            bp_error_leave(status, entry->plugin.name, wait ? "event_wait" : "event_query");
         bp_stream_waited(stream, status);
     }
     bp_stream_release(stream);
     return status;
 }
 
+enum bp_status bp_event_query(struct bp_event *event)
+{
+    return reach(__func__, event, false, 0);
+}
+
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
 {
-    struct bp_plugin_entry *entry;
-    struct bp_stream *stream;
-    enum bp_status status;
-
-    TRY(recorded(__func__, event, &stream));
-    entry = event->device->entry;
-    if (!has_events(event->device)) {
-        status = bp_stream_drain(stream);
-    } else {
-        bp_error_enter();
-        status = entry->runtime.event_wait(entry->self, event->device->index, event->handle,
-                                           timeout_ns);
-        bp_error_leave(status, entry->plugin.name, "event_wait");
-        bp_stream_waited(stream, status);
-    }
-    bp_stream_release(stream);
-    return status;
+    return reach(__func__, event, true, timeout_ns);
 }
 
 /* The streams of a device without streams share one order: there is nothing to wait for. */
