@@ -126,8 +126,8 @@ void bench_run(struct bench *bench, const struct bench_case *c)
 
 static void print_table(const struct bench *bench, const char *device)
 {
-    printf("%s, %d threads; time and work: median and middle half of interleaved pairs\n", device,
-           bench->threads);
+    printf("%s, %d thread%s; median and middle half of interleaved pairs\n", device,
+           bench->threads, bench->threads > 1 ? "s" : "");
     printf("ratio: time over the reference's time, 1 is as fast, more is slower\n\n");
     bp_table_print(&bench->table, 2);
 }

@@ -553,6 +553,30 @@ def manifest_asks_no_more_than_the_table():
                              0).json()["name"] == "actor", act)
 
 
+@test
+def bench_measures_what_it_names():
+    result = expect_status(bp("bench", "cpu", "--quick", "--json", "-", path="", plugins="cpu"), 0)
+    report = result.json()
+    expect(report["device"] == "cpu:0" and report["machine"], "device and machine", result)
+    names = {r["name"]: r for r in report["results"]}
+    for name in ["launch/prepared", "launch/eager", "tensor/create 4 KiB", "copy/in 16 MiB",
+                 "matmul/1024", "conv/3x3 64 channels 56x56"]:
+        row = names[name]
+        expect(0 < row["low"] <= row["value"] <= row["high"], f"{name}: low, value, high", row)
+        expect(row["runs"] >= 5 and row["threads"] == 1 and row["unit"], f"{name}: facts", row)
+        expect((row["reference"] is None) == (row["ratio"] is None), f"{name}: reference", row)
+    expect(names["copy/in 16 MiB"]["ratio"] > 0, "a copy is compared with memcpy", result)
+    table = expect_status(bp("bench", "cpu", "--quick", path="", plugins="cpu"), 0)
+    expect("launch/prepared" in table.out and "memcpy" in table.out, "a table", table)
+
+
+@test
+def bench_wrong_use():
+    expect_status(bp("bench"), 2)
+    expect_status(bp("bench", "cpu", "--threads", "0", path="", plugins="cpu"), 2)
+    expect_status(bp("bench", "nowhere"), 3)
+
+
 def set_up():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(STAGE)
