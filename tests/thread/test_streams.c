@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_streams.c: many threads use one core at once: the same device opened and closed, a stream
  * each, tensors and calls, shared inputs, events of each other's streams. A plain program, so that
- * ThreadSanitizer can judge it. Silent on success. */
+ * ThreadSanitizer can judge it. Silent on success.
+ *
+ *   test_streams [PLUGIN.so]   on device 0 of that plugin; else on cpu:0 */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 enum { THREADS = 4, ROUNDS = 200 };
 
 static struct bp_core *core;
+static const char *library; /* or NULL */
 static struct bp_tensor *shared;
 static struct bp_event *events[THREADS];
 
@@ -18,6 +21,20 @@ static void need(enum bp_status status, const char *what)
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     exit(1);
+}
+
+static struct bp_device *open_device(void)
+{
+    struct bp_device *device;
+    uint32_t index;
+
+    if (!library) {
+        need(bp_device_create(core, "cpu:0", &device), "device");
+    } else {
+        need(bp_core_load_path(core, library, &index), "plugin");
+        need(bp_device_create_at(core, index, 0, &device), "device");
+    }
+    return device;
 }
 
 static void round_trip(struct bp_device *device, struct bp_stream *stream, float value)
@@ -49,23 +66,35 @@ static void *work(void *arg)
     struct bp_memory_stats stats = {.size = sizeof stats};
 
     for (int i = 0; i < ROUNDS; i++) {
-        struct bp_device *device;
+        struct bp_device *device = open_device(), *none;
         struct bp_stream *stream;
-        need(bp_device_create(core, "cpu:0", &device), "device");
         need(bp_stream_create(device, &stream), "stream");
         round_trip(device, stream, (float)(me * ROUNDS + i));
         need(bp_event_record(events[me], stream), "record");
         need(bp_stream_wait(stream, events[(me + 1) % THREADS]), "wait");
         need(bp_device_memory(device, &stats), "memory");
         /* Failures on one thread leave the messages of the others alone. */
-        if (bp_device_create(core, "nowhere:9", &device) != BP_ERR_NOT_FOUND) exit(1);
+        if (bp_device_create(core, "nowhere:9", &none) != BP_ERR_NOT_FOUND) exit(1);
+        if (i % 16 == me) need(bp_device_synchronize(device), "synchronize");
         bp_stream_destroy(stream);
         bp_device_destroy(device);
     }
     return NULL;
 }
 
-int main(void)
+/* When all is given back and waited for, nothing is counted. */
+static void expect_nothing_taken(struct bp_device *device)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    need(bp_device_synchronize(device), "synchronize");
+    need(bp_device_memory(device, &stats), "memory");
+    if (!stats.allocated) return;
+    fprintf(stderr, "%llu bytes are still taken\n", (unsigned long long)stats.allocated);
+    exit(1);
+}
+
+int main(int argc, char **argv)
 {
     const int64_t shape[1] = {16};
     struct bp_device *device;
@@ -75,8 +104,9 @@ int main(void)
     float ones[16];
 
     for (int i = 0; i < 16; i++) ones[i] = 1;
+    library = argc > 1 ? argv[1] : NULL;
     need(bp_core_create(NULL, &core), "core");
-    need(bp_device_create(core, "cpu:0", &device), "device");
+    device = open_device();
     need(bp_stream_create(device, &stream), "stream");
     need(bp_tensor_create(device, BP_F32, 1, shape, &shared), "shared");
     need(bp_tensor_write(stream, shared, ones, sizeof ones), "shared");
@@ -92,6 +122,7 @@ int main(void)
     for (int i = 0; i < THREADS; i++) bp_event_destroy(events[i]);
     bp_tensor_destroy(shared);
     bp_stream_destroy(stream);
+    expect_nothing_taken(device);
     bp_device_destroy(device);
     bp_core_destroy(core);
     return 0;
