@@ -43,25 +43,36 @@ void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *form
     pthread_mutex_unlock(&core->log_lock);
 }
 
-static uint32_t log_level(void)
+/* Settings that cannot be are passed over, with a warning. */
+static void read_log_level(struct bp_core *core)
 {
     static const char *const word[] = {"error", "warn", "info", "debug"};
     const char *wanted = bp_env("BP_LOG");
 
+    core->log_level = BP_LOG_WARN;
     for (uint32_t i = 0; wanted && i <= BP_LOG_DEBUG; i++)
-        if (!strcasecmp(wanted, word[i])) return i;
-    return BP_LOG_WARN;
+        if (!strcasecmp(wanted, word[i])) {
+            core->log_level = i;
+            return;
+        }
+    if (wanted && *wanted)
+        bp_core_log(core, BP_LOG_WARN, "BP_LOG=%.40s: expected error, warn, info or debug", wanted);
 }
 
-static uint32_t launch_width(void)
+static void read_width(struct bp_core *core)
 {
     const char *wanted = bp_env("BP_THREADS");
-    long n = wanted ? strtol(wanted, NULL, 10) : 0;
+    char *end = NULL;
+    long n = wanted ? strtol(wanted, &end, 10) : 0;
     cpu_set_t set;
 
-    if (n >= 1 && n <= 4096) return (uint32_t)n;
-    if (sched_getaffinity(0, sizeof set, &set)) return 1;
-    return (uint32_t)CPU_COUNT(&set);
+    if (wanted && *wanted && !*end && n >= 1 && n <= 4096) {
+        core->width = (uint32_t)n;
+        return;
+    }
+    if (wanted && *wanted)
+        bp_core_log(core, BP_LOG_WARN, "BP_THREADS=%.40s: expected 1 to 4096", wanted);
+    core->width = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
 }
 
 static enum bp_status check_options(const struct bp_core_options *o)
@@ -127,13 +138,13 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->magic = BP_MAGIC_CORE;
     atomic_init(&core->refs, 1);
     core->log = log_to_stderr;
-    core->log_level = log_level();
     core->allocator = bp_allocator_default;
-    core->width = launch_width();
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);
 
     status = options ? take_options(core, options) : BP_OK;
+    read_log_level(core);
+    read_width(core);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
         bp_core_destroy(core);

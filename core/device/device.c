@@ -200,20 +200,28 @@ static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
     return n;
 }
 
+/* Says too what could be behind it: manifests that were refused, a selection. */
 static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
 {
-    char kinds[512] = "";
+    const char *selection = core->plugins ? core->plugins : bp_env("BP_PLUGINS");
+    char kinds[512] = "", refused[64] = "";
+    uint32_t broken = 0;
     size_t used = 0;
 
     pthread_mutex_lock(&core->lock);
-    for (uint32_t i = 0; i < core->n_entry && used < sizeof kinds - 64; i++)
-        if (core->entry[i]->manifest.kind && *core->entry[i]->manifest.kind)
-            used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.48s",
-                                     core->entry[i]->manifest.kind);
+    for (uint32_t i = 0; i < core->n_entry; i++) {
+        struct bp_plugin_entry *e = core->entry[i];
+        broken += e->state == BP_PLUGIN_BROKEN;
+        if (e->manifest.kind && *e->manifest.kind && used < sizeof kinds - 64)
+            used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.63s", e->manifest.kind);
+    }
     pthread_mutex_unlock(&core->lock);
-    return bp_error(BP_ERR_NOT_FOUND,
-                    "device kind '%s': no plugin serves it; there are:%s (`bp list` shows them)",
-                    kind, *kinds ? kinds : " none");
+    if (broken) snprintf(refused, sizeof refused, "; %u plugins were refused", broken);
+    return bp_error(
+        BP_ERR_NOT_FOUND,
+        "device kind '%s': no plugin serves it; there are:%s%s%s%s (`bp list` says more)", kind,
+        *kinds ? kinds : " none", refused,
+        selection && *selection ? "; only these are selected: " : "", selection ? selection : "");
 }
 
 enum bp_status bp_device_create(struct bp_core *core, const char *name,

@@ -73,9 +73,9 @@ static enum bp_status check_values(const struct bp_opinfo *op, const void *attrs
             struct bp_dims d = dims(attrs, a);
             if (d.n < 0 || d.n > LIST_MAX || (d.n && !d.at))
                 return bp_error(BP_ERR_INVALID,
-                                "%s: attribute %s has %" PRId64 " entries at %p, expected 0 to %d, "
-                                "and an address",
-                                op->name, a->name, d.n, (const void *)d.at, LIST_MAX);
+                                "%s: attribute %s has %" PRId64 " entries%s, expected 0 to %d%s",
+                                op->name, a->name, d.n, d.at ? "" : " at NULL", LIST_MAX,
+                                d.at ? "" : " and an address");
         }
     }
     return BP_OK;

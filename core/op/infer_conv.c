@@ -77,12 +77,29 @@ static enum bp_status output_extent(const char *op, const struct bp_view *x,
     return BP_OK;
 }
 
+/* Entries of spatial axes that x has not: they would be a mistake about which entry is which. */
+static enum bp_status check_unused(const char *op, const struct bp_conv_attrs *a, uint32_t n)
+{
+    for (uint32_t i = n; i < 3; i++) {
+        const char *name = a->stride[i] != 1 ? "stride" : a->dilation[i] != 1 ? "dilation" : "pad";
+        uint32_t entry = a->stride[i] == 1 && a->dilation[i] == 1 && !a->pad[i] ? i + 3 : i;
+        if (a->stride[i] == 1 && a->dilation[i] == 1 && !a->pad[i] && !a->pad[i + 3]) continue;
+        return bp_error(
+            BP_ERR_INVALID,
+            "%s: %s[%u] is set, but x has %u spatial axes: entry i is of axis i, and pad "
+            "has 3 entries before, then 3 after",
+            op, name, entry, n);
+    }
+    return BP_OK;
+}
+
 /* The type of conv(x, w), with every check of x, w and the attributes. */
 static enum bp_status forward(const char *op, const struct bp_view *x, const struct bp_view *w,
                               const struct bp_conv_attrs *a, struct bp_type *out)
 {
     TRY(check_ranks(op, x, w));
     TRY(check_groups(op, x, w, a->groups));
+    TRY(check_unused(op, a, x->rank - 2u));
     out->rank = x->rank;
     out->shape[0] = x->shape[0];
     out->shape[1] = w->shape[0];

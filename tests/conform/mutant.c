@@ -207,7 +207,7 @@ static enum bp_status device_properties(void *self, uint32_t device,
 static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                       struct bp_memory *out)
 {
-    static char shared[64 << 20];
+    static _Alignas(64) char shared[64 << 20];
     static size_t used, ever;
     uint64_t rounded = (size + 63) / 64 * 64;
 

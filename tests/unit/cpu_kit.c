@@ -7,6 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* C11's CMPLX, which clang's C library headers lack: no arithmetic, so infinities stay apart. */
+static double _Complex complex_of(double real, double imaginary)
+{
+    double parts[2] = {real, imaginary};
+    double _Complex z;
+
+    memcpy(&z, parts, sizeof z);
+    return z;
+}
+
 enum { GUARD = 64, POISON = 0xa5 };
 
 const struct bp_plugin *kit_plugin;
@@ -124,8 +134,8 @@ static double complex element_read(int dtype, const void *at)
     case BP_BF16: return decode(v.u16, 8, 7);
     case BP_F32: return v.f32[0];
     case BP_F64: return v.f64[0];
-    case BP_C64: return CMPLX(v.f32[0], v.f32[1]);
-    default: return CMPLX(v.f64[0], v.f64[1]);
+    case BP_C64: return complex_of(v.f32[0], v.f32[1]);
+    default: return complex_of(v.f64[0], v.f64[1]);
     }
 }
 
@@ -187,7 +197,7 @@ void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed,
         double re = value_of(dtype, &state);
         bool is_complex = dtype == BP_C64 || dtype == BP_C128;
 
-        t->value[n] = is_complex ? CMPLX(re, value_of(dtype, &state)) : re;
+        t->value[n] = is_complex ? complex_of(re, value_of(dtype, &state)) : re;
         tensor_index(t, n, index);
         for (int a = 0; a < rank; a++) offset += index[a] * t->stride[a];
         element_write(dtype, (char *)t->view.data + offset * bytes, t->value[n]);

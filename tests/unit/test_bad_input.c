@@ -259,6 +259,19 @@ Test(bad_input, convolutions)
     a.dilation[0] = INT64_MAX;
     FAILS(BP_ERR_INVALID, "63 bits", bp_op_conv(f.scope, x, w, NULL, &a, &out));
     a = bp_conv_defaults();
+    a.pad[0] = a.pad[1] = a.pad[2] = a.pad[3] = 1; /* not how 2-D pads are written */
+    FAILS(BP_ERR_INVALID, "pad[2] is set, but x has 2 spatial axes",
+          bp_op_conv(f.scope, x, w, NULL, &a, &out));
+    a = bp_conv_defaults();
+    a.pad[5] = 1;
+    FAILS(BP_ERR_INVALID, "pad[5] is set", bp_op_conv(f.scope, x, w, NULL, &a, &out));
+    a = bp_conv_defaults();
+    a.stride[2] = 0;
+    FAILS(BP_ERR_INVALID, "stride[2] is set", bp_op_conv(f.scope, x, w, NULL, &a, &out));
+    a = bp_conv_defaults();
+    a.dilation[2] = 2;
+    FAILS(BP_ERR_INVALID, "dilation[2] is set", bp_op_conv(f.scope, x, w, NULL, &a, &out));
+    a = bp_conv_defaults();
     a.pad[3] = -1;
     FAILS(BP_ERR_INVALID, "pad[3] -1", bp_op_conv(f.scope, x, w, NULL, &a, &out));
     a.pad[3] = INT64_MAX;

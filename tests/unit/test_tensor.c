@@ -278,6 +278,19 @@ Test(core, log_goes_to_the_callback)
     bp_core_destroy(core);
 }
 
+Test(core, settings_that_cannot_be_are_warned_of)
+{
+    char text[4096] = "";
+    struct bp_core_options options = {.size = sizeof options, .log = log_to_list, .log_ctx = text};
+    struct bp_core *core;
+
+    setenv("BP_LOG", "loud", 1);
+    setenv("BP_THREADS", "-4", 1);
+    OK(bp_core_create(&options, &core));
+    cr_assert(strstr(text, "BP_LOG=loud") && strstr(text, "BP_THREADS=-4"), "'%s'", text);
+    bp_core_destroy(core);
+}
+
 Test(event, stands_for_a_point_of_its_stream)
 {
     struct fixture f = fixture_init();
