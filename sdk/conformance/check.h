@@ -49,6 +49,7 @@ struct place {
     struct bp_device_properties properties;
     uint64_t seed;
     const char *dump; /* directory, or NULL */
+    bool searched;    /* the core has looked for plugins: from here on errors are of this device */
 };
 
 struct check {

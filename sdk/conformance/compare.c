@@ -101,6 +101,24 @@ struct comparison compare(const struct conform_op *op, const struct ref_array *e
     return c;
 }
 
+int64_t compare_unwritten(const struct comparison *c, const struct ref_array *expected,
+                          const void *data, int poison)
+{
+    const struct num_type *type = expected->type;
+    const char *at = data;
+    char unwritten[16], want[8];
+    int64_t n = 0;
+
+    memset(unwritten, poison, sizeof unwritten);
+    for (int64_t i = 0; i < expected->count; i++) {
+        if (expected->u) num_set_int(type, want, expected->u[i]);
+        n += !memcmp(unwritten, at + i * type->size, type->size) &&
+             !(expected->u && !memcmp(unwritten, want, type->size));
+    }
+    /* A wrong byte may come to be that one: only if all wrong ones are, it is no chance. */
+    return type->size == 1 && n < c->wrong ? 0 : n;
+}
+
 static void print_number(const struct num_type *type, const char *at, char *text, size_t size)
 {
     uint32_t part = type->size / (uint32_t)type->parts;

@@ -18,6 +18,11 @@ struct comparison {
 struct comparison compare(const struct conform_op *op, const struct ref_array *expected,
                           const void *data);
 
+/* How many elements of a result that is wrong were never written: they still hold the byte that
+ * the output was filled with, and that is not what they should be. */
+int64_t compare_unwritten(const struct comparison *c, const struct ref_array *expected,
+                          const void *data, int poison);
+
 /* "worst at [3,17] (element 45 of 96): got 0.12, expected 0.124, 12.5 ulp where 4.03 are
  * allowed; 3 of 96 elements are wrong". */
 void compare_describe(const struct comparison *c, const struct ref_array *expected,

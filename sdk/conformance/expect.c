@@ -55,11 +55,15 @@ bool expectations_init(struct expectations *e, const char *path)
 
     *e = (struct expectations){0};
     if (!file) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        fprintf(stderr, "bp conform: %s: %s\n", path, strerror(errno));
         return false;
     }
     for (int number = 1; getline(&line, &size, file) >= 0; number++)
         ok = read_line(e, line, path, number) && ok;
+    if (ferror(file)) {
+        fprintf(stderr, "bp conform: %s: %s\n", path, strerror(errno));
+        ok = false;
+    }
     free(line);
     fclose(file);
     return ok;

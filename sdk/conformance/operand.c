@@ -18,8 +18,7 @@ static void *allocate(int64_t bytes)
     return memory;
 }
 
-/* NaN for floats, a number that hardly occurs for integers, no value at all for bool. */
-static int poison(const struct num_type *type)
+int operand_poison(const struct num_type *type)
 {
     return num_is_int(type) ? 0xa5 : 0xff;
 }
@@ -104,7 +103,7 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
 
     lay_out(o, in->layout);
     o->image = allocate(o->elements * o->values.type->size);
-    memset(o->image, poison(o->values.type), (size_t)o->elements * o->values.type->size);
+    memset(o->image, operand_poison(o->values.type), (size_t)o->elements * o->values.type->size);
     dense = allocate(o->values.count * o->values.type->size);
     ref_array_encode(&o->values, dense);
     spread(o, o->image, dense, true);
@@ -124,7 +123,8 @@ bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *sh
     lay_out(o, LAYOUT_DENSE);
     o->image = allocate(o->elements * (int64_t)size);
     memset(o->image, GUARD, (size_t)o->elements * size);
-    memset(o->image + o->offset * (int64_t)size, poison(type), (size_t)o->values.count * size);
+    memset(o->image + o->offset * (int64_t)size, operand_poison(type),
+           (size_t)o->values.count * size);
     return place(c, o, "the output");
 }
 

@@ -24,6 +24,10 @@ void data_fill(struct ref_array *values, enum data data, int index, struct rando
 bool operand_input(struct check *c, const struct kernel_input *in, int index, struct random *random,
                    struct operand *out);
 
+/* The byte that a result is filled with before: NaN for floats, a number that hardly occurs for
+ * integers, no value at all for bool. */
+int operand_poison(const struct num_type *type);
+
 /* A place for a result, all of it poison. */
 bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
                     struct operand *out);

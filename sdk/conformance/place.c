@@ -56,13 +56,27 @@ static void find_library(struct place *place)
     }
 }
 
+/* Errors while the core looks for plugins are of manifests of others: if it is that of the device
+ * asked for, opening it says so. */
+static void log_own(void *ctx, uint32_t level, const char *text)
+{
+    const bool *searched = ctx;
+
+    if (*searched || level > BP_LOG_ERROR)
+        fprintf(stderr, "backplane: %s: %s\n", level > BP_LOG_ERROR ? "warning" : "error", text);
+}
+
 int place_init(struct place *place, const char *device, const char *library, const char *manifest,
                bool open)
 {
-    enum bp_status status = bp_core_create(NULL, &place->core);
+    struct bp_core_options options = {.size = sizeof options};
+    enum bp_status status;
 
+    if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &place->searched;
+    status = bp_core_create(&options, &place->core);
     place->name = device;
     if (status) return 4;
+    place->searched = true;
     if (!open) {
         place->library = strdup(library);
         place->manifest = strdup(manifest);

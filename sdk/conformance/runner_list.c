@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-    LIST_TIMEOUT_S = 60
+    LIST_LEAST_S = 3, /* a device may take that long to open, however short its cases are */
+    LIST_MOST_S = 60
 };
 
 struct listing {
@@ -99,6 +100,7 @@ static void take_line(void *ctx, const char *line)
 static int broken_plugin(struct report *r, const struct bp_child_result *result)
 {
     struct report_case *c = calloc(1, sizeof *c);
+    bool hangs = result->end == BP_CHILD_TIMEOUT;
     char how[200];
 
     if (!c) abort();
@@ -110,11 +112,10 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
                               .worst = -1,
                               .message = strdup(""),
                               .seconds = result->seconds,
-                              .outcome = result->end == BP_CHILD_TIMEOUT ? OUTCOME_TIMEOUT
-                                                                         : OUTCOME_CRASH};
-    report_case_message(
-        c, "opening the device ended the process: %s; `bp doctor` says more. Output: %.400s", how,
-        result->output ? result->output : "");
+                              .outcome = hangs ? OUTCOME_TIMEOUT : OUTCOME_CRASH};
+    report_case_message(c, "opening the device %s: %s; `bp doctor` says more. Output: %.400s",
+                        hangs ? "did not end" : "ended the process", how,
+                        result->output ? result->output : "");
     r->at = c;
     r->n = 1;
     r->lost = true;
@@ -136,10 +137,11 @@ int runner_list(struct report *r, char *text, size_t size)
                           "",
                           NULL};
     struct listing listing = {.report = r};
-    struct bp_child child = {.argv = argv,
-                             .timeout_ns = LIST_TIMEOUT_S * UINT64_C(1000000000),
-                             .report = take_line,
-                             .ctx = &listing};
+    double most_s = r->options->timeout_s;
+    if (most_s > LIST_MOST_S) most_s = LIST_MOST_S;
+    if (most_s < LIST_LEAST_S) most_s = LIST_LEAST_S;
+    struct bp_child child = {
+        .argv = argv, .timeout_ns = (uint64_t)(most_s * 1e9), .report = take_line, .ctx = &listing};
     struct bp_child_result result;
     int status = 4;
 

@@ -4,6 +4,7 @@
 
 #include <conform.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,8 +65,8 @@ static bool read_words(const struct words *w, struct conform_options *o)
     if (w->shard && !read_shard(w->shard, o)) return false;
     if (w->isolate && !read_isolate(w->isolate, o)) return false;
     if (w->seed && !read_seed(w->seed, o)) return false;
-    if (w->jobs < 0 || w->jobs > 64 || w->jobs != (double)(int)w->jobs) {
-        bp_complain("conform", "--jobs: expected a number from 1 to 64");
+    if (!isnan(w->jobs) && !(w->jobs >= 1 && w->jobs <= 64 && w->jobs == (double)(int)w->jobs)) {
+        bp_complain("conform", "--jobs %g: expected a number from 1 to 64", w->jobs);
         return false;
     }
     if (!(w->timeout >= 0 && w->timeout <= 86400)) {
@@ -73,7 +74,7 @@ static bool read_words(const struct words *w, struct conform_options *o)
         return false;
     }
     o->device = w->device;
-    o->jobs = (uint32_t)w->jobs;
+    o->jobs = isnan(w->jobs) ? 0 : (uint32_t)w->jobs;
     o->timeout_s = w->timeout;
     o->filters = w->filters.at;
     o->n_filters = w->filters.n;
@@ -83,7 +84,7 @@ static bool read_words(const struct words *w, struct conform_options *o)
 int bp_cmd_conform(int argc, char **argv)
 {
     struct conform_options o = {.progress = show};
-    struct words w = {0};
+    struct words w = {.jobs = NAN}; /* not given: no number that is written is NaN */
     char self[PATH_MAX] = "";
     const struct bp_option options[] = {
         {"suite", 0, BP_OPTION_TEXT, "S,..", "only these suites: plugin, runtime, memory, kernel",
@@ -125,6 +126,7 @@ int bp_cmd_conform(int argc, char **argv)
     int status = bp_options_parse(&usage, argc, argv, &w.device);
     if (status != BP_OPTIONS_GOOD) return status;
     if (!read_words(&w, &o)) return BP_EXIT_USAGE;
+    if (bp_path_is_missing("conform", w.device)) return BP_EXIT_NO_DEVICE;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
         bp_complain("conform", "/proc is not mounted: the suite cannot start itself");
         return BP_EXIT_BROKEN;

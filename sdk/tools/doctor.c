@@ -94,12 +94,6 @@ static cJSON *plugin_json(const struct bp_probe *probe)
     return json;
 }
 
-static bool is_path(const char *word)
-{
-    const char *dot = strrchr(word, '.');
-    return strchr(word, '/') || (dot && (!strcmp(dot, ".so") || !strcmp(dot, ".json")));
-}
-
 /* The absolute path, its directory without links and "..": who names a file trusts its place. */
 static char *absolute(const char *path)
 {
@@ -201,7 +195,8 @@ int bp_cmd_doctor(int argc, char **argv)
         .about =
             "Loads all plugins, those of a name or kind, or the library or manifest at a path, "
             "each in a process of its own, and shows how far it comes, why no further, and what to "
-            "do. Exits with 1 if one is broken; an absent one is fine. The steps: "
+            "do. Exits with 1 if one is broken; an absent one is fine. Exits with "
+            "2 if there is no such plugin or file. The steps: "
 #define X(NAME, word, text) #word " (" text "), "
             BP_PLUGIN_STEPS(X)
 #undef X
@@ -213,7 +208,8 @@ int bp_cmd_doctor(int argc, char **argv)
     if (status != BP_OPTIONS_GOOD) return status;
     if (!bp_probe_timeout_fits("doctor", timeout)) return BP_EXIT_USAGE;
 
-    if (word && is_path(word)) {
+    if (word && bp_path_is_missing("doctor", word)) return BP_EXIT_USAGE;
+    if (word && bp_word_is_path(word)) {
         struct bp_probe probe;
         char *path = absolute(word);
         bp_probe_init_path(&probe, path);

@@ -288,6 +288,7 @@ int bp_cmd_info(int argc, char **argv)
     };
     int status = bp_options_parse(&usage, argc, argv, &name);
     if (status != BP_OPTIONS_GOOD) return status;
+    if (bp_path_is_missing("info", name)) return BP_EXIT_NO_DEVICE;
 
     struct bp_core *core = bp_tool_core("info", NULL);
     struct bp_device *device;

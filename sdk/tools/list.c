@@ -51,7 +51,8 @@ int bp_cmd_list(int argc, char **argv)
         .about =
             "Lists the plugins that are found, by their manifests. A plugin is ready (has "
             "devices), absent (its hardware or driver is not on this machine) or broken; it is "
-            "unprobed until it is asked.",
+            "unprobed until it is asked. Exits with 0 also where some are broken (`bp doctor` does "
+            "not), and with 2 if none is found.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, NULL);

@@ -33,7 +33,9 @@ static void print_help(FILE *file)
                     commands[i].summary);
     fprintf(file, "\n`bp COMMAND -h` says more; every command takes --json.\n"
                   "Exit status: 0 good, 1 a check failed, 2 wrong use or nothing matched,\n"
-                  "3 no such device, 4 bp itself failed.\n");
+                  "3 no such device, 4 bp itself failed. For what is not there list, doctor and\n"
+                  "manifest, which ask for plugins, exit with 2; info, ops, conform and bench,\n"
+                  "which ask for a device, with 3.\n");
 }
 
 static int unknown_command(const char *word)
@@ -57,7 +59,7 @@ static int run(int argc, char **argv)
         print_help(stderr);
         return BP_EXIT_USAGE;
     }
-    if (!strcmp(word, "-h") || !strcmp(word, "--help")) {
+    if (!strcmp(word, "-h") || !strcmp(word, "--help") || !strcmp(word, "help")) {
         print_help(stdout);
         return BP_EXIT_GOOD;
     }

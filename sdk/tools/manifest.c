@@ -256,6 +256,7 @@ int bp_cmd_manifest(int argc, char **argv)
                     request.priority);
         return BP_EXIT_USAGE;
     }
+    if (bp_path_is_missing("manifest", request.file)) return BP_EXIT_USAGE;
     if (!realpath(request.file, path)) {
         bp_complain("manifest", "%s: %s", request.file, strerror(errno));
         return BP_EXIT_USAGE;

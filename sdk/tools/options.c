@@ -2,8 +2,10 @@
 /* options.c: reads a command line by a table of options, and prints the help from that table. */
 #include "tools.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int min3(int a, int b, int c)
 {
@@ -197,4 +199,18 @@ int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const 
         }
     }
     return n < usage->min_words ? wrong_words(usage, NULL) : BP_OPTIONS_GOOD;
+}
+
+bool bp_word_is_path(const char *word)
+{
+    const char *dot = strrchr(word, '.');
+    return strchr(word, '/') || (dot && (!strcmp(dot, ".so") || !strcmp(dot, ".json")));
+}
+
+bool bp_path_is_missing(const char *command, const char *word)
+{
+    if (!bp_word_is_path(word) || !access(word, F_OK)) return false;
+    if (errno != ENOENT && errno != ENOTDIR) return false;
+    bp_complain(command, "%s: no such file", word);
+    return true;
 }

@@ -62,6 +62,12 @@ struct bp_usage {
 enum { BP_OPTIONS_GOOD = -1 };
 int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const char **words);
 
+/* Whether a word means a file: it has a '/', or is called *.so or *.json. */
+bool bp_word_is_path(const char *word);
+
+/* Whether a word means a file that does not exist; then an error was printed. */
+bool bp_path_is_missing(const char *command, const char *word);
+
 /* The one of the n candidates that word is most likely meant to be, or NULL. */
 const char *bp_nearest(const char *word, const char *const *candidates, size_t n);
 

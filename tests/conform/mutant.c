@@ -35,6 +35,8 @@ __attribute__((constructor)) static void at_load(void)
     if (is("prints")) printf("mutant: loaded\n"), fflush(stdout);
     if (is("thread")) pthread_create(&thread, NULL, idle, NULL);
     if (is("crash-at-load")) abort();
+    if (is("hang-at-load"))
+        for (;;) pause();
 }
 
 /* Kernels. Elements are found by strides, or, for a mutant, as if there were none. */

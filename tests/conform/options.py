@@ -77,11 +77,12 @@ def shards_are_a_partition():
 @test
 def wrong_use_is_refused():
     for args in [["--suite", "kernels"], ["--shard", "0/4"], ["--shard", "5/4"], ["--shard", "x"], ["--require", "all"],
-                 ["--isolate", "thread"], ["--seed", "-1"], ["--jobs", "0.5"], ["--filter", "no/such/case"],
+                 ["--isolate", "thread"], ["--seed", "-1"], ["--jobs", "0.5"], ["--jobs", "0"],
+                 ["--filter", "no/such/case"],
                  ["--expect", "/no/such/file"]]:
         result = run(*args)
         assert result.status == 2, f"{args}\n{result}"
-        assert result.err.count("\n") >= 1 and not result.json, f"{args}\n{result}"
+        assert result.err.startswith("bp conform: ") and not result.json, f"{args}\n{result}"
 
 
 @test
@@ -89,6 +90,7 @@ def no_device():
     for device in ["nodevice", "nodevice:3", os.path.join(WORK, "absent.so"), "./absent.so"]:
         result = Run(device)
         assert result.status == 3 and result.err, f"{device}\n{result}"
+        assert (f"{device}: no such file" in result.err) == ("/" in device), f"{device}\n{result}"
 
 
 @test
@@ -108,6 +110,41 @@ def level_needs_all():
     assert part.status == 1 and part.json["level"] == "none", part
     runtime = run("--suite", "plugin,runtime,memory", "--require", "runtime")
     assert runtime.status == 0 and runtime.json["level"] == "runtime", runtime
+
+
+@test
+def level_of_a_part_is_not_judged():
+    page = os.path.join(WORK, "part.html")
+    for args in (["--quick"], ["--shard", "1/2"], ["--filter", "kernel/*"], ["--suite", "plugin,runtime"]):
+        part = run(*args, "--html", page)
+        assert part.status == 0 and part.json["level"] == "none", part
+        assert part.out.endswith("level not judged (only a part was run)\n"), part
+        with open(page, encoding="utf-8") as file:
+            assert "level not judged<" in file.read(), args
+    assert "level not judged" not in run("--suite", "plugin,runtime,memory").out
+    failed = run(mutant="nameless")
+    assert failed.status == 1 and "level none (for runtime all of suite runtime" in failed.out, failed
+
+
+@test
+def a_broken_row_is_shown_by_three_cases_and_a_line():
+    result = run("--suite", "kernel", mutant="unwritten")
+    bad, cases = len(result.bad()), sum(i.startswith("kernel/add/") for i in result.by_id)
+    assert bad > 30 and result.out.count("\nfail  ") == 3, result
+    assert f"\nmutant_add_f32: {bad} of {cases} cases fail; {bad - 3} more are in --json/--html\n" in result.out, result
+    assert "  add                f32 over\n" in result.out and "1e+300" not in result.out, result
+
+
+@test
+def a_whole_broken_row_is_expected_without_its_empty_cases():
+    path = write("expect.txt", "kernel/add/f32/[!e]* xfail the last element is lost; issue 15\n")
+    result = run("--suite", "kernel", "--expect", path, mutant="unwritten")
+    assert result.status == 0 and result.json["totals"]["xfail"] > 30, result
+    path = write("expect.txt", "kernel/add/f32/* xfail the last element is lost; issue 15\n")
+    result = run("--suite", "kernel", "--expect", path, mutant="unwritten")
+    assert result.status == 1 and result.json["totals"]["xpass"] == 3, result
+    shapes = ids("--filter", "kernel/softmax/f32/*/[1-9]*[1-9]@*")
+    assert len(shapes) > 5 and not any("0x5" in i or "5x0" in i for i in shapes), shapes
 
 
 @test

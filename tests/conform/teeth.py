@@ -9,15 +9,15 @@ import fnmatch
 import os
 import sys
 
-from kit import Run, TESTS, main, test
+from kit import Run, TESTS, WORK, main, test
 
 MUTANT, EXTRA = (os.path.abspath(p) for p in sys.argv[3:5])
 
 
-def run(name, *args, device=MUTANT):
+def run(name, *args, device=MUTANT, more=None):
     # With a sanitizer a crash is to look as it does without: its report is not what is tested.
     asan = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0"
-    return Run(device, *args, env={"BP_MUTANT": name, "ASAN_OPTIONS": asan})
+    return Run(device, *args, env={"BP_MUTANT": name, "ASAN_OPTIONS": asan, **(more or {})})
 
 
 def expect(result, outcome, only, some, text=""):
@@ -47,7 +47,9 @@ KERNEL = [
     ("last", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/width/17+17@*", "kernel/add/f32/rank8/*"], "ulp"),
     ("past-end", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/long/*"], "wrote outside"),
     ("before-start", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/long/*"], "wrote outside"),
-    ("unwritten", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/rank5/*"], "nan"),
+    ("unwritten", ["kernel/add/*"], ["kernel/add/f32/one/*"],
+     "1 of 1 elements still hold the poison: the kernel did not write them"),
+    ("unwritten", ["kernel/add/*"], ["kernel/add/f32/rank5/*", "kernel/add/f32/width/17+17@*"], "; 1 of "),
     ("writes-input", ["kernel/add/*"], ["kernel/add/f32/one/*"], "changed an input"),
     ("in-place", ["kernel/add/*inplace*"], ["kernel/add/f32/rank3.inplace/*"], ""),
     ("strides", ["kernel/add/*", "kernel/softmax/*"],
@@ -179,6 +181,20 @@ def plugin_that_crashes_at_load():
     assert result.status == 1, result
     assert list(result.by_id) == ["plugin/load"] and result.by_id["plugin/load"]["outcome"] == "crash", result
     assert "signal 6" in result.by_id["plugin/load"]["message"], result
+
+
+@test
+def plugin_that_hangs_at_load():
+    """Opening the device is under the deadline too, of 3 s at least; what is said is of this plugin alone."""
+    folder = os.path.join(WORK, "torn")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "bp_torn.json"), "w", encoding="utf-8") as file:
+        file.write("{")
+    result = run("hang-at-load", "--timeout", "1", more={"BP_PLUGIN_PATH": folder, "BP_PLUGINS": "torn"})
+    assert result.status == 1 and list(result.by_id) == ["plugin/load"], result
+    case = result.by_id["plugin/load"]
+    assert case["outcome"] == "timeout" and "opening the device did not end: no end after 3." in case["message"], case
+    assert 3 <= case["seconds"] < 15 and "bp_torn" not in case["message"], case
 
 
 @test

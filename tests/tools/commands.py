@@ -88,6 +88,7 @@ def help_of_bp():
     expect("probe-plugin" not in result.out and "read-plugin" not in result.out,
            "a hidden command is shown", result)
     expect(bp("--help").out == result.out, "--help differs from -h")
+    expect(expect_status(bp("help"), 0).out == result.out, "help differs from -h")
     bare = bp()
     expect(bare.status == 2 and bare.err == result.out and not bare.out,
            "without a command the help is an error", bare)
@@ -335,11 +336,19 @@ def doctor_by_name_kind_and_path():
         expect(plugin["state"] == "ready" and plugin["manifest"] == MANIFEST, word, result)
 
 
+def expect_no_file(command, word, status):
+    result = expect_status(bp(command, word), status)
+    expect(result.err == f"bp {command}: {word}: no such file\n" and not result.out,
+           "other message", result)
+
+
 @test
 def doctor_of_what_is_not_there():
     expect_status(bp("doctor", "no_such_plugin"), 2)
     expect_status(bp("doctor", plugins="no_such_name"), 2)
-    for word in ("./none.so", "none.json", "/no/such/bp_x.so", "./", "/"):
+    for word in ("./none.so", "none.json", "/no/such/bp_x.so"):
+        expect_no_file("doctor", word, 2)
+    for word in ("./", "/"):
         result = expect_status(bp("doctor", "--json", word), 1)
         plugin = plugin_of(result)
         expect(plugin["state"] == "broken" and plugin["steps"][0]["outcome"] == "failed"
@@ -390,6 +399,8 @@ def info_json():
 def info_of_no_device():
     for name in ("stage:1", "stage:x", "orchestra", "", ":", "stage:99999999999999999999"):
         expect_status(bp("info", name), 3)
+    for word in ("./none.so", "none.so", "/no/such/bp_x.so"):
+        expect_no_file("info", word, 3)
     result = expect_status(bp("info", "stage", act="create-absent"), 3)
     expect("no stage for the actor" in result.err, "no reason", result)
     result = expect_status(bp("info", "stage", act="create-fail"), 3)
@@ -534,7 +545,7 @@ def manifest_of_what_is_no_plugin():
     result = expect_status(bp("manifest", text), 1)
     expect("text.so" in result.err and not os.path.exists(text[:-3] + ".json"),
            "expected a reason, no file", result)
-    expect_status(bp("manifest", os.path.join(work, "none.so")), 2)
+    expect_no_file("manifest", os.path.join(work, "none.so"), 2)
     expect_status(bp("manifest", os.path.join(ROOT, "meson.build")), 2)
     for act, end in (("open-crash", "signal 11"), ("open-exit", "exit status 0"),
                      ("get-crash", "signal 11")):

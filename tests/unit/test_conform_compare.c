@@ -126,6 +126,36 @@ Test(compare, a_bool_is_0_or_1)
     ref_array_finish(&expected);
 }
 
+/* How many of the elements got are told to be unwritten where want was to be. */
+static int64_t unwritten(uint32_t dtype, const uint64_t want[3], const uint64_t got[3])
+{
+    int64_t shape[] = {3}, n;
+    unsigned char data[24];
+    struct ref_array expected;
+    struct comparison c;
+
+    ref_array_init(&expected, dtype, 1, shape);
+    for (int i = 0; i < 3; i++) {
+        expected.u[i] = want[i];
+        num_set_int(expected.type, data + i * (int)expected.type->size, got[i]);
+    }
+    c = compare(&nothing, &expected, data);
+    n = compare_unwritten(&c, &expected, data, 0xa5);
+    ref_array_finish(&expected);
+    return n;
+}
+
+Test(compare, poison_is_told_from_results)
+{
+    const uint32_t poison = 0xa5a5a5a5;
+
+    cr_assert_eq(unwritten(BP_U32, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, poison, poison}), 2);
+    cr_assert_eq(unwritten(BP_U32, (uint64_t[]){poison, 2, 3}, (uint64_t[]){poison, 7, 3}), 0);
+    /* A wrong byte may be that of the poison by chance. */
+    cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 2, 0xa5}), 1);
+    cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 7, 0xa5}), 0);
+}
+
 Test(compare, the_worst_of_many_is_described)
 {
     float got[] = {1, 2, 3.5f, 4, 5, 6};

@@ -27,7 +27,7 @@ static void print_head(const struct report *r, FILE *file)
             "</p>\n<p><span class=\"verdict %s\">%s</span><span class=\"verdict %s\">level "
             "%s</span></p>\n",
             good ? "good" : "bad", good ? "passed" : "failed",
-            r->level > LEVEL_NONE ? "good" : "dull", level_name(r->level));
+            r->level > LEVEL_NONE ? "good" : "dull", report_level(r));
     fprintf(file, "<p class=\"soft\">");
     escape(file, r->level_reason);
     fprintf(file, "</p>\n<p>%zu cases in %.1f s, seed %llu; kernel rows executed %zu of %zu.</p>\n",
@@ -118,6 +118,7 @@ static void print_bar(const struct report_accuracy *a, size_t i, FILE *file)
 {
     double part = a->worst > 1.03 ? 1.03 : a->worst;
     size_t y = i * BAR_STEP;
+    char text[16];
 
     fprintf(file, "<text x=\"0\" y=\"%zu\">", y + 14);
     escape(file, a->op);
@@ -127,8 +128,8 @@ static void print_bar(const struct report_accuracy *a, size_t i, FILE *file)
             "rx=\"2\"><title>",
             a->dtype, a->worst > 1 ? "over" : "bar", BAR_LEFT, y + 4, 1 + part * BAR_FULL);
     escape(file, a->id);
-    fprintf(file, "</title></rect><text class=\"soft\" x=\"%.1f\" y=\"%zu\">%.2g</text>\n",
-            BAR_LEFT + 6 + part * BAR_FULL, y + 14, a->worst);
+    fprintf(file, "</title></rect><text class=\"soft\" x=\"%.1f\" y=\"%zu\">%s</text>\n",
+            BAR_LEFT + 6 + part * BAR_FULL, y + 14, report_worst(a->worst, text, sizeof text));
 }
 
 /* Keeps the worst of each operator and dtype of the result, leaving out what is exact; answers

@@ -58,6 +58,15 @@ static void count_rows(struct report *r)
     }
 }
 
+/* Whether the lowest level cannot be judged, for cases that it needs were left out. */
+static bool is_part(const struct report *r)
+{
+    if (r->options->quick) return true;
+    for (size_t i = 0; i < r->n; i++)
+        if (!r->at[i].selected && r->at[i].suite <= SUITE_MEMORY) return true;
+    return false;
+}
+
 /* Whether all cases of a suite were run and were good; else why not. What the vendor expects to
  * fail or leaves out is written down, but it is not reached. */
 static bool suite_holds(struct report *r, enum suite suite, enum level level)
@@ -88,9 +97,9 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
 static void find_level(struct report *r)
 {
     r->level = LEVEL_NONE;
-    if (r->options->quick) {
-        snprintf(r->level_reason, sizeof r->level_reason,
-                 "a quick run leaves most cases out and judges no level");
+    r->unjudged = is_part(r);
+    if (r->unjudged) {
+        snprintf(r->level_reason, sizeof r->level_reason, "only a part was run");
         return;
     }
     for (enum suite suite = SUITE_PLUGIN; suite <= SUITE_MEMORY; suite++)
@@ -118,6 +127,23 @@ bool report_is_good(const struct report *r)
     for (int i = 0; i < OUTCOME_COUNT; i++)
         if (r->totals[i] && outcome_is_bad((enum outcome)i)) return false;
     return !r->broken && r->rows_executed == r->rows_total;
+}
+
+const char *report_level(const struct report *r)
+{
+    return r->unjudged ? "not judged" : level_name(r->level);
+}
+
+const char *report_worst(double worst, char *text, size_t size)
+{
+    enum {
+        TELLING = 1000000
+    };
+
+    /* Where a number was expected and NaN or an infinity came, children report 1e300. */
+    if (worst < TELLING) snprintf(text, size, "%.3g", worst);
+    else snprintf(text, size, "over");
+    return text;
 }
 
 char *report_command(const struct report *r, const struct report_case *c)

@@ -54,6 +54,7 @@ struct report {
     size_t selected, broken; /* broken: selected, and without a result */
     size_t rows_executed, rows_total;
     enum level level;
+    bool unjudged;          /* no level, for what the lowest needs was not all run */
     char level_reason[300]; /* why not the next one */
     double seconds;
 };
@@ -63,6 +64,9 @@ void report_judge(struct report *report);
 
 /* Whether nothing that ran went wrong and every row was executed. */
 bool report_is_good(const struct report *report);
+
+/* The level for people: its name, or "not judged". */
+const char *report_level(const struct report *report);
 
 /* The command that runs one case. To be freed. */
 char *report_command(const struct report *report, const struct report_case *c);
@@ -75,6 +79,9 @@ struct report_accuracy {
 };
 /* Answers how many there are; out: NULL, or that many entries to be freed. */
 size_t report_accuracy(const struct report *report, struct report_accuracy **out);
+
+/* A worst error for people: "0.52"; "over" where no number tells more. */
+const char *report_worst(double worst, char *text, size_t size);
 
 /* The parts of a kernel case's id; false if it has none. */
 bool report_parts(const char *id, char op[40], char dtypes[24], char row[64]);

@@ -24,25 +24,53 @@ static void print_totals(FILE *file, const size_t *totals)
 }
 
 enum {
-    SHOWN = 20
+    SHOWN = 20,
+    SHOWN_OF_ROW = 3
 };
 
+/* What fails of a kernel row, or of all that is no kernel's. */
+struct tally {
+    size_t cases, bad, shown;
+};
+
+static void print_failure(const struct report *r, const struct report_case *c, FILE *file)
+{
+    char *command = report_command(r, c);
+
+    fprintf(file, "\n%s  %s\n  ", outcome_name(c->outcome), c->id);
+    print_clean(file, c->message);
+    fprintf(file, "\n  %s\n", command);
+    free(command);
+}
+
+/* A broken row fails in most of its cases: the first tell what is wrong, the others only count. */
 static void print_failures(const struct report *r, FILE *file)
 {
-    size_t shown = 0, bad = 0;
+    struct tally *tally = calloc(r->n_row + 1, sizeof *tally), *others = tally + r->n_row;
+    size_t shown = 0;
+    const char *before = "\n";
 
+    if (!tally) abort();
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
-        char *command;
-        if (!c->selected || !outcome_is_bad(c->outcome) || ++bad > SHOWN) continue;
-        command = report_command(r, c);
-        fprintf(file, "\n%s  %s\n  ", outcome_name(c->outcome), c->id);
-        print_clean(file, c->message);
-        fprintf(file, "\n  %s\n", command);
-        free(command);
+        struct tally *t = c->row < 0 ? others : &tally[c->row];
+        if (!c->selected) continue;
+        t->cases++;
+        if (!outcome_is_bad(c->outcome)) continue;
+        t->bad++;
+        if (shown == SHOWN || (t != others && t->shown == SHOWN_OF_ROW)) continue;
+        print_failure(r, c, file);
+        t->shown++;
         shown++;
     }
-    if (bad > shown) fprintf(file, "\n... and %zu more; --json or --html hold all\n", bad - shown);
+    for (struct tally *t = tally; t <= others; t++) {
+        if (t->bad == t->shown) continue;
+        fprintf(file, "%s%s: %zu of %zu cases fail; %zu more are in --json/--html\n", before,
+                t < others ? r->row[t - tally].name : "other suites", t->bad, t->cases,
+                t->bad - t->shown);
+        before = "";
+    }
+    free(tally);
 }
 
 static void print_rows(const struct report *r, FILE *file)
@@ -61,6 +89,7 @@ static void print_accuracy(const struct report *r, FILE *file)
     static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "c64", "c128"};
     struct report_accuracy *a;
     size_t n = report_accuracy(r, &a);
+    char text[16];
 
     for (size_t i = 0; i < n; i++) {
         size_t before = 0;
@@ -73,7 +102,8 @@ static void print_accuracy(const struct report *r, FILE *file)
                 if (!strcmp(a[k].op, a[i].op) && strcspn(a[k].dtype, "-") == strlen(dtypes[d]) &&
                     !strncmp(a[k].dtype, dtypes[d], strlen(dtypes[d])) && a[k].worst > worst)
                     worst = a[k].worst;
-            if (worst >= 0) fprintf(file, "  %s %.3g", dtypes[d], worst);
+            if (worst >= 0)
+                fprintf(file, "  %s %s", dtypes[d], report_worst(worst, text, sizeof text));
         }
         fprintf(file, "\n");
     }
@@ -95,7 +125,8 @@ void report_text(const struct report *r, FILE *file)
     }
     print_failures(r, file);
     if (r->suite_totals[SUITE_KERNEL][OUTCOME_PASS]) {
-        fprintf(file, "\nlargest error, 1 is allowed\n");
+        fprintf(file, "\nlargest error, as a part of what is allowed (1 is the tolerance; correct "
+                      "rounding may use all of it)\n");
         print_accuracy(r, file);
     }
     fprintf(file, "\n");
@@ -104,6 +135,5 @@ void report_text(const struct report *r, FILE *file)
         fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
     fprintf(file, " in %.1f s\n", r->seconds);
     print_rows(r, file);
-    fprintf(file, "level %s (%s)\n", r->options->quick ? "not judged" : level_name(r->level),
-            r->level_reason);
+    fprintf(file, "level %s (%s)\n", report_level(r), r->level_reason);
 }

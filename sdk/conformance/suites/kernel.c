@@ -18,6 +18,7 @@ struct run {
     struct bp_arg arg[CASE_PORTS];
     struct bp_call call;
     void *data[2]; /* results of both runs, dense */
+    bool poisoned; /* the output was filled with poison before */
 };
 
 static size_t bytes_of(const struct ref_array *array)
@@ -73,14 +74,22 @@ static void dump(const struct run *r, const void *got)
 static bool judge(struct run *r, const void *got, const char *which)
 {
     struct comparison comparison = compare(r->made->op, &r->expected, got);
-    char text[700];
+    char text[700], unwritten[120] = "";
+    int64_t n;
 
     if (r->call.kernel && comparison.worst > r->c->result->worst)
         r->c->result->worst = comparison.worst;
     if (!comparison.wrong) return true;
     compare_describe(&comparison, &r->expected, got, text, sizeof text);
+    n = r->poisoned
+            ? compare_unwritten(&comparison, &r->expected, got, operand_poison(r->expected.type))
+            : 0;
+    if (n)
+        snprintf(unwritten, sizeof unwritten,
+                 "; %lld of %lld elements still hold the poison: the kernel did not write them",
+                 (long long)n, (long long)r->expected.count);
     if (r->c->place->dump) dump(r, got);
-    return check_that(r->c, false, "%s%s", which, text);
+    return check_that(r->c, false, "%s%s%s", which, text, unwritten);
 }
 
 static bool inputs_unchanged(struct run *r, int but)
@@ -135,12 +144,14 @@ static bool run_guarded(struct run *r, enum bp_status *out_status)
     char call[96];
 
     snprintf(call, sizeof call, "%s by row %s", r->made->op->name, r->made->row);
+    r->poisoned = true;
     *out_status = ok ? run_call(r, &given) : BP_OK;
     ok = ok && *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
          check_that(r->c, given == out.tensor,
                     "the call replaced the output tensor that it was given") &&
          operand_verify(r->c, &out, "the output", false, r->data[0]) && inputs_unchanged(r, -1) &&
          judge(r, r->data[0], "");
+    r->poisoned = false;
     operand_finish(&out);
     return ok;
 }
