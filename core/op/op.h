@@ -90,8 +90,6 @@ enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const
 
 /* prepared.c */
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
-struct bp_device *bp_prepared_device(const struct bp_prepared *prepared);
-const struct bp_type *bp_prepared_type(const struct bp_prepared *prepared, uint32_t output);
 
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
  * wanted. */

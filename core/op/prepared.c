@@ -15,9 +15,7 @@ struct bp_prepared {
     struct bp_plan plan;
     void *attrs;              /* own */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_type out[BP_PORT_MAX];
-    struct bp_typed_view
-        *type; /* n_in inputs, then n_out outputs; rank 255 stands for an absent one */
+    struct bp_typed_view *type; /* n_in inputs, then n_out outputs; rank ABSENT: left out */
 };
 enum { ABSENT = 255 };
 
@@ -88,7 +86,6 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     site->attrs = NULL;
     memcpy(p->in_at, site->in_at, sizeof p->in_at);
     memcpy(p->out_at, site->out_at, sizeof p->out_at);
-    memcpy(p->out, site->out, sizeof p->out);
     *out_prepared = p;
     return BP_OK;
 }
@@ -136,16 +133,6 @@ void bp_prepared_destroy(struct bp_prepared *p)
 const char *bp_prepared_kernel(struct bp_prepared *prepared)
 {
     return prepared_is(prepared) ? prepared->kernel->name : "";
-}
-
-const struct bp_type *bp_prepared_type(const struct bp_prepared *prepared, uint32_t output)
-{
-    return &prepared->out[output];
-}
-
-struct bp_device *bp_prepared_device(const struct bp_prepared *prepared)
-{
-    return prepared->device;
 }
 
 enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
