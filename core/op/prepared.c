@@ -8,7 +8,7 @@
 struct bp_prepared {
     struct bp_pending pending; /* first: a plan goes when its launches have ended */
     uint32_t magic;
-    uint32_t n_in, n_out, want;
+    uint32_t n_in, n_out;
     struct bp_device *device; /* a reference */
     const struct bp_op_row *row;
     const struct bp_kernel *kernel;
@@ -76,7 +76,6 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     p->magic = BP_MAGIC_PREPARED;
     p->pending.device = site->device;
     p->pending.release = give_back;
-    p->want = site->want;
     p->device = site->device;
     bp_device_retain(p->device);
     p->row = site->row;
