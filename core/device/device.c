@@ -341,8 +341,5 @@ enum bp_status bp_device_synchronize(struct bp_device *device)
                             entry->plugin.name, "synchronize");
     if (status) return bp_device_fail(device, status);
     bp_device_advance(device, submitted);
-    status = (enum bp_status)atomic_load_explicit(&device->failed, memory_order_acquire);
-    return status ? bp_error(status, "%s: the device has failed before: %s", device->name,
-                             device->why ? device->why : "")
-                  : BP_OK;
+    return bp_device_check(device);
 }

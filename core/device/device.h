@@ -17,7 +17,6 @@ struct bp_use {
  */
 struct bp_pending {
     struct bp_use use; /* under the device's memory_lock */
-    struct bp_device *device;
     void (*release)(struct bp_pending *pending); /* called without locks */
     struct bp_pending *next;
 };
@@ -64,6 +63,7 @@ void bp_device_release(struct bp_device *device);
 void bp_device_advance(struct bp_device *device, uint64_t number);
 
 /* Keeps the first failure and its message, which is on this thread. Returns status. */
+enum bp_status bp_device_check(const struct bp_device *device); /* refuses it from then on */
 enum bp_status bp_device_fail(struct bp_device *device, enum bp_status status);
 
 /* A plugin's answer to a wait. What the device failed with stays with it, or with the stream, if

@@ -56,8 +56,7 @@ void bp_stream_release(struct bp_stream *stream)
     struct bp_device *device = stream->device;
 
     if (atomic_fetch_sub_explicit(&stream->refs, 1, memory_order_acq_rel) != 1) return;
-    bp_stream_drain(stream); /* a failure was for synchronize to tell */
-    unlink_stream(stream);
+    unlink_stream(stream); /* destroy has waited for its work */
     bp_memory_collect(device);
     if (device->entry->runtime.stream_create)
         device->entry->runtime.stream_destroy(device->entry->self, device->index, stream->handle);
@@ -71,26 +70,30 @@ void bp_stream_release(struct bp_stream *stream)
 void bp_stream_destroy(struct bp_stream *stream)
 {
     if (!bp_stream_is(stream)) return;
-    bp_stream_drain(stream);
+    bp_stream_drain(stream); /* a failure was for synchronize to tell */
     bp_stream_release(stream);
 }
 
-static enum bp_status failed_before(const struct bp_device *device, const char *what,
-                                    uint32_t status, const char *why)
+/* Refuses what failed before, with that status and message. */
+static enum bp_status check(const struct bp_device *device, const char *what,
+                            const _Atomic uint32_t *failed, char *const *why)
 {
+    uint32_t status = atomic_load_explicit(failed, memory_order_acquire);
+
+    if (!status) return BP_OK;
     return bp_error((enum bp_status)status, "%s: the %s has failed before: %s", device->name, what,
-                    why ? why : "");
+                    *why ? *why : "");
+}
+
+enum bp_status bp_device_check(const struct bp_device *device)
+{
+    return check(device, "device", &device->failed, &device->why);
 }
 
 enum bp_status bp_stream_check(struct bp_stream *stream)
 {
-    struct bp_device *device = stream->device;
-    uint32_t failed = atomic_load_explicit(&stream->failed, memory_order_acquire);
-    uint32_t lost = atomic_load_explicit(&device->failed, memory_order_acquire);
-
-    if (failed) return failed_before(device, "stream", failed, stream->why);
-    if (lost) return failed_before(device, "device", lost, device->why);
-    return BP_OK;
+    TRY(check(stream->device, "stream", &stream->failed, &stream->why));
+    return bp_device_check(stream->device);
 }
 
 /* The first failure stays; its message is on this thread. */

@@ -99,7 +99,6 @@ enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
     storage = calloc(1, sizeof *storage);
     if (!storage) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
     atomic_init(&storage->refs, 1);
-    storage->pending.device = device;
     storage->pending.release = give_back;
     storage->size = size;
     storage->taken = (size + device->alignment - 1) & ~(device->alignment - 1);
@@ -121,7 +120,7 @@ void bp_storage_release(struct bp_storage *storage)
     struct bp_device *device = storage->device;
 
     if (atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) != 1) return;
-    bp_pending_release(&storage->pending);
+    bp_pending_release(device, &storage->pending);
     bp_device_release(device);
 }
 
@@ -155,9 +154,8 @@ static bool is_over(const struct bp_device *device, const struct bp_use *use)
     return true;
 }
 
-void bp_pending_release(struct bp_pending *pending)
+void bp_pending_release(struct bp_device *device, struct bp_pending *pending)
 {
-    struct bp_device *device = pending->device;
     bool over;
 
     pthread_mutex_lock(&device->memory_lock);

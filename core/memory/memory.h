@@ -34,7 +34,7 @@ static inline void bp_storage_retain(struct bp_storage *storage)
 uint64_t bp_work_note(struct bp_stream *stream, struct bp_pending *const *used, uint32_t n);
 
 /* Lets go of something: now, if its work is known to have ended, else when that is known. */
-void bp_pending_release(struct bp_pending *pending);
+void bp_pending_release(struct bp_device *device, struct bp_pending *pending);
 
 /* Work of the stream up to number has ended: what waited for no more than that goes. */
 void bp_memory_passed(struct bp_stream *stream, uint64_t number);

@@ -74,7 +74,6 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
         return status;
     }
     p->magic = BP_MAGIC_PREPARED;
-    p->pending.device = site->device;
     p->pending.release = give_back;
     p->device = site->device;
     bp_device_retain(p->device);
@@ -125,7 +124,7 @@ void bp_prepared_destroy(struct bp_prepared *p)
     if (!prepared_is(p)) return;
     device = p->device;
     p->magic = 0;
-    bp_pending_release(&p->pending);
+    bp_pending_release(device, &p->pending);
     bp_device_release(device);
 }
 
