@@ -4,6 +4,7 @@
 
 #include "plugin/entry.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,40 @@ static void read_width(struct bp_core *core)
     if (wanted && *wanted)
         bp_core_log(core, BP_LOG_WARN, "BP_THREADS=%.40s: expected 1 to 4096", wanted);
     core->width = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+}
+
+/* A setting of one word out of two; the first is what holds without it. */
+static bool read_choice(struct bp_core *core, const char *name, const char *usual,
+                        const char *other)
+{
+    const char *wanted = bp_env(name);
+
+    if (!wanted || !*wanted || !strcasecmp(wanted, usual)) return false;
+    if (!strcasecmp(wanted, other)) return true;
+    bp_core_log(core, BP_LOG_WARN, "%s=%.40s: expected %s or %s", name, wanted, usual, other);
+    return false;
+}
+
+/* "512M": bytes, or with K, M, G or T behind the number. */
+static void read_memory_limit(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_MEM_LIMIT"), *unit = "KMGT", *found;
+    char *end = NULL;
+    unsigned long long n;
+    int shift = 0;
+
+    if (!wanted || !*wanted) return;
+    errno = 0;
+    n = strtoull(wanted, &end, 10);
+    found = *end ? strchr(unit, *end & ~0x20) : NULL;
+    if (found) shift = 10 * (int)(found - unit + 1);
+    if (*wanted < '0' || *wanted > '9' || errno || (*end && (!found || end[1])) ||
+        n > UINT64_MAX >> shift || !n) {
+        bp_core_log(core, BP_LOG_WARN,
+                    "BP_MEM_LIMIT=%.40s: expected bytes, or a number with K, M, G or T", wanted);
+        return;
+    }
+    core->memory_limit = (uint64_t)n << shift;
 }
 
 static enum bp_status check_options(const struct bp_core_options *o)
@@ -145,6 +180,10 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     status = options ? take_options(core, options) : BP_OK;
     read_log_level(core);
     read_width(core);
+    core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
+    core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
+    core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
+    read_memory_limit(core);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
         bp_core_destroy(core);

@@ -35,6 +35,10 @@ struct bp_core {
     uint32_t
         width; /* threads that one launch may use: BP_THREADS, or the processors of this process */
     char *plugin_path, *plugins; /* of the options, or NULL */
+    bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
+    bool sync_launch;            /* BP_SYNC=launch */
+    bool deny_blocking;          /* BP_BLOCK=deny */
+    uint64_t memory_limit;       /* BP_MEM_LIMIT, bytes for each device; 0: none */
 
     pthread_mutex_t lock; /* entries and devices; never held while a plugin runs */
     struct bp_plugin_entry **entry;

@@ -13,6 +13,39 @@ void bp_device_retain(struct bp_device *device)
     atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
 }
 
+/* Queues first: what they hold goes to the plugin. Failures of any stream come here on a device
+ * whose plugin has no better word for it. */
+static enum bp_status wait_for_all(struct bp_device *device)
+{
+    struct bp_plugin_entry *entry = device->entry;
+    struct bp_snapshot snapshot;
+    enum bp_status status;
+
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (t->queue) TRY(bp_timeline_drain(t));
+    TRY(bp_snapshot_take(device, NULL, &snapshot));
+    bp_error_enter();
+    status = bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL),
+                            entry->plugin.name, "synchronize");
+    if (!bp_is_of_the_wait(status)) bp_failure_keep(&device->failure, &device->lock, status);
+    if (status == BP_OK || !bp_is_of_the_wait(status)) bp_snapshot_reached(&snapshot);
+    bp_snapshot_finish(&snapshot);
+    return status;
+}
+
+/* A device that fails to synchronise at its end is lost: what is pending goes all the same. */
+static void end_device(struct bp_device *device)
+{
+    wait_for_all(device);
+    bp_pending_finish(device);
+    bp_memory_finish(device);
+    bp_timelines_finish(device);
+    pthread_mutex_destroy(&device->lock);
+    device->magic = 0;
+    free(device->failure.why);
+    free(device);
+}
+
 /* The last reference goes under the core's lock, so that nobody finds a device that is on its way
  * out. */
 void bp_device_release(struct bp_device *device)
@@ -34,11 +67,7 @@ void bp_device_release(struct bp_device *device)
     *at = device->next;
     pthread_mutex_unlock(&core->lock);
 
-    bp_memory_finish(device);
-    pthread_mutex_destroy(&device->memory_lock);
-    device->magic = 0;
-    free(device->why);
-    free(device);
+    end_device(device);
     bp_core_destroy(core);
 }
 
@@ -96,6 +125,7 @@ static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry 
     return NULL;
 }
 
+/* Opened by device_open: properties, the host's timeline, memory. */
 static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
 {
     struct bp_device *device = calloc(1, sizeof *device);
@@ -107,7 +137,7 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
     device->entry = entry;
     device->index = index;
     snprintf(device->name, sizeof device->name, "%.63s:%u", entry->plugin.kind, index);
-    pthread_mutex_init(&device->memory_lock, NULL);
+    pthread_mutex_init(&device->lock, NULL);
     return device;
 }
 
@@ -121,6 +151,8 @@ static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
     enum bp_status status = device ? read_properties(device)
                                    : bp_error(BP_ERR_MEMORY, "no memory for a device");
 
+    if (status == BP_OK) status = bp_timeline_create_host(device);
+    if (status == BP_OK) status = bp_memory_init(device);
     if (status == BP_OK) {
         pthread_mutex_lock(&core->lock);
         found = find_open(core, entry, index);
@@ -133,7 +165,11 @@ static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
         *out = found ? found : device;
         if (!found) return BP_OK;
     }
-    if (device) pthread_mutex_destroy(&device->memory_lock);
+    if (device) {
+        bp_memory_finish(device);
+        bp_timelines_finish(device);
+        pthread_mutex_destroy(&device->lock);
+    }
     free(device);
     return status;
 }
@@ -270,16 +306,12 @@ enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_p
 
 enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out)
 {
-    struct bp_memory_stats s = {sizeof s, 0, 0, 0, 0, 0};
+    struct bp_memory_stats s = {.size = sizeof s};
     struct bp_plugin_entry *entry;
 
     if (!bp_device_is(device)) return bp_not_a("device");
     entry = device->entry;
-    pthread_mutex_lock(&device->memory_lock);
-    s.allocated = device->allocated;
-    s.peak = device->peak;
-    s.allocations = device->allocations;
-    pthread_mutex_unlock(&device->memory_lock);
+    bp_memory_stats(device, &s);
     if (entry->runtime.memory_info) {
         bp_error_enter();
         TRY(bp_error_leave(
@@ -317,29 +349,16 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
     return bp_answer(out, &info, sizeof info);
 }
 
-void bp_device_advance(struct bp_device *device, uint64_t number)
-{
-    uint64_t done = atomic_load_explicit(&device->done, memory_order_relaxed);
-
-    while (done < number)
-        if (atomic_compare_exchange_weak(&device->done, &done, number)) break;
-    bp_memory_collect(device);
-}
-
-/* Failures of any stream come here on a device whose plugin has no better word for it. */
 enum bp_status bp_device_synchronize(struct bp_device *device)
 {
-    struct bp_plugin_entry *entry;
     enum bp_status status;
-    uint64_t submitted;
 
     if (!bp_device_is(device)) return bp_not_a("device");
-    entry = device->entry;
-    submitted = atomic_load(&device->submitted);
-    bp_error_enter();
-    status = bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL),
-                            entry->plugin.name, "synchronize");
-    if (status) return bp_device_fail(device, status);
-    bp_device_advance(device, submitted);
-    return bp_device_check(device);
+    status = wait_for_all(device);
+    if (status) return status;
+    bp_memory_collect(device);
+    bp_timelines_poll(device);
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        TRY(bp_failure_refuse(device, "stream", &t->failure));
+    return bp_failure_refuse(device, "device", &device->failure);
 }

@@ -1,55 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.h: devices, streams and events inside the core. */
+/* device.h: devices and streams inside the core. */
 #ifndef BP_DEVICE_PRIVATE_H
 #define BP_DEVICE_PRIVATE_H
 
-#include "../core.h"
 #include "../plugin/entry.h"
+#include "queue.h"
+#include "timeline.h"
 
-/* When something was last used: the number of that work in the device's timeline, and the serial of
- * the stream that it went to; BP_SERIAL_MANY after work on several. */
-struct bp_use {
-    uint64_t last, serial;
-};
-#define BP_SERIAL_MANY UINT64_MAX
+struct bp_memory_state; /* memory/memory.h */
+struct bp_cache;        /* op/cache.h */
 
 /* Something that the app gave back and that goes when its work has ended: first in what embeds it.
  */
 struct bp_pending {
-    struct bp_use use; /* under the device's memory_lock */
+    struct bp_users users;    /* whose work uses it; changed under the lock of its owner */
     void (*release)(struct bp_pending *pending); /* called without locks */
     struct bp_pending *next;
 };
 
 struct bp_device {
     uint32_t magic;
-    _Atomic uint32_t
-        refs; /* the app's, and one for each stream, event, storage and prepared call */
+    _Atomic uint32_t refs; /* the app's, and one for each stream, event, storage, prepared call */
     struct bp_core *core;  /* a reference */
     struct bp_plugin_entry *entry;
     struct bp_device *next; /* in core->devices, under core->lock */
     uint32_t index;
     uint32_t emulated;      /* enum bp_emulated */
-    bool is_inline;         /* BP_DEVICE_INLINE */
+    bool is_inline;         /* BP_DEVICE_INLINE: without a queue its streams work at once */
     bool host_visible;
     uint64_t alignment;
     char name[80];
     struct bp_device_properties properties;
 
-    /* The device's own timeline, over all its streams: work gets its number when the plugin has
-     * taken it, so whoever then waits for the plugin has waited for all up to submitted. All up to
-     * done is known to have ended. On an inline device both stay 0. */
-    _Atomic uint64_t submitted, done;
+    /* A failure of work that cannot be blamed on one stream: every stream answers it. */
+    struct bp_failure failure;
+    _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how often a call waited, by reason */
 
-    /* A failure of work that cannot be blamed on one stream: it stays, every stream answers it. */
-    _Atomic uint32_t failed; /* enum bp_status */
-    char *why;
-
-    pthread_mutex_t memory_lock;
-    struct bp_stream *streams;  /* live ones, linked by next */
-    uint64_t serials;           /* of streams that were made */
+    pthread_mutex_t lock;
+    struct bp_timeline *host;              /* home of memory that no stream asked for */
+    _Atomic(struct bp_timeline *) timelines; /* newest first; the list only grows */
+    uint32_t n_timeline;
     struct bp_pending *pending; /* given back by the app while work may still use it */
-    uint64_t allocated, peak, allocations;
+
+    struct bp_memory_state *memory;
 };
 
 static inline bool bp_device_is(const struct bp_device *device)
@@ -59,54 +52,60 @@ static inline bool bp_device_is(const struct bp_device *device)
 void bp_device_retain(struct bp_device *device);
 void bp_device_release(struct bp_device *device);
 
-/* All work up to number has ended: what waited for it goes. */
-void bp_device_advance(struct bp_device *device, uint64_t number);
+/* Refuses what failed before, with that status and message. */
+enum bp_status bp_failure_refuse(const struct bp_device *device, const char *what,
+                                 const struct bp_failure *failure);
+static inline bool bp_failed(const struct bp_failure *failure)
+{
+    return atomic_load_explicit(&failure->status, memory_order_acquire) != BP_OK;
+}
 
-/* Keeps the first failure and its message, which is on this thread. Returns status. */
-enum bp_status bp_device_check(const struct bp_device *device); /* refuses it from then on */
-enum bp_status bp_device_fail(struct bp_device *device, enum bp_status status);
+/* The first failure stays; its message is on this thread. lock guards the failure. Returns status.
+ */
+enum bp_status bp_failure_keep(struct bp_failure *failure, pthread_mutex_t *lock,
+                               enum bp_status status);
 
-/* A plugin's answer to a wait. What the device failed with stays with it, or with the stream, if
- * streams have an order of their own. Returns status. */
-enum bp_status bp_stream_waited(struct bp_stream *stream, enum bp_status status);
+/* Whether a status says something of a wait, and nothing of the work that was waited for. */
+bool bp_is_of_the_wait(enum bp_status status);
 
-/* Where operator calls go. A stream runs them; a graph, which records them, comes later. */
+/* A call is about to wait although its name does not say so: counted, and refused if the policy is
+ * to deny. reason: enum bp_block. */
+enum bp_status bp_block(struct bp_device *device, uint32_t reason);
+
+/* Lets go of something: now, if its work is known to have ended, else when that is found. */
+void bp_pending_release(struct bp_device *device, struct bp_pending *pending);
+/* Lets what has ended go: known to have, or asked (poll). */
+void bp_pending_collect(struct bp_device *device, bool poll);
+/* At the device's end: all goes. */
+void bp_pending_finish(struct bp_device *device);
+
+/* Where operator calls go: a stream runs them. */
 struct bp_scope {
     uint32_t magic; /* BP_MAGIC_STREAM */
 };
 
 struct bp_stream {
     struct bp_scope scope; /* first: a stream is found by its scope */
-    _Atomic uint32_t refs; /* the app's, and one for each event recorded on it */
+    uint32_t flags;        /* enum bp_stream_flags */
     struct bp_device *device;
-    void *handle;          /* the plugin's, or NULL */
-    _Atomic uint64_t last; /* number of the last piece of work */
-    uint64_t serial;       /* unique on the device, from 1 */
-    uint64_t done;         /* in the device's timeline; it and next under memory_lock */
-    struct bp_stream *next;
-
-    pthread_mutex_t lock;
-    _Atomic uint32_t failed; /* enum bp_status of work that failed: it stays */
-    char *why;               /* its message */
+    struct bp_timeline *timeline;
+    struct bp_cache *cache; /* of eager calls; made by the first */
+    bool synchronous;       /* BP_SYNC=launch */
 };
 
 static inline bool bp_stream_is(const struct bp_stream *stream)
 {
     return stream && stream->scope.magic == BP_MAGIC_STREAM;
 }
-void bp_stream_release(struct bp_stream *stream);
 
-/* Refuses work on a stream whose earlier work failed, with that status and message. */
+/* Refuses work on a stream whose earlier work failed, or whose device's did. */
+static inline bool bp_stream_failed(const struct bp_stream *stream)
+{
+    return bp_failed(&stream->timeline->failure) || bp_failed(&stream->device->failure);
+}
 enum bp_status bp_stream_check(struct bp_stream *stream);
 
-/* A piece of work has been given to the stream: its number there. */
-static inline uint64_t bp_stream_submit(struct bp_stream *stream)
-{
-    return atomic_fetch_add_explicit(&stream->last, 1, memory_order_relaxed) + 1;
-}
-
-/* Waits until all of the stream's work has ended; with emulated streams, that of the whole device.
- */
+/* Waits for the stream's work and says whether any has failed. */
 enum bp_status bp_stream_drain(struct bp_stream *stream);
 
 #endif

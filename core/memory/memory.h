@@ -7,42 +7,59 @@
 
 /* One allocation. */
 struct bp_storage {
-    struct bp_pending pending; /* first */
+    struct bp_memory memory;   /* first byte: the chunk's handle, and the address or offset in it;
+                                  {NULL, NULL} for 0 bytes */
+    struct bp_timeline *home;  /* whose work may use it without being noted */
+    struct bp_device *device;  /* a reference */
+    uint64_t size;             /* bytes asked for */
+    uint64_t taken;            /* bytes of memory: size rounded up */
     _Atomic uint32_t refs;
-    struct bp_device *device; /* a reference */
-    struct bp_memory memory;  /* the plugin's; {NULL, NULL} for 0 bytes */
-    uint64_t size;            /* bytes asked for */
-    uint64_t taken;           /* bytes allocated: size rounded up to the alignment */
+    uint32_t space;            /* enum bp_space */
+    uint64_t id;               /* unique in the process */
+    _Atomic uint64_t version;  /* counts what was written to it */
+    _Atomic uint32_t frozen;   /* its contents will not change */
+    struct bp_pending pending; /* users; under device->lock */
 };
 
-/* size bytes of the device's own memory; 0 bytes is an allocation without memory. On exhaustion the
- * device is synchronised and what was pending is given back, once. */
-enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
-                                 struct bp_storage **out_storage);
+/* size bytes in space for work of home (the device's host timeline where no stream asks); 0 bytes
+ * is an allocation without memory. */
+enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
+                                 uint64_t size, struct bp_storage **out_storage);
 
-/* Gives a reference back. The memory goes back to the plugin when the work that uses it has ended:
- * at once on an inline device, else when the device is next known to have got that far. Never
- * blocks. */
+/* Gives a reference back. The memory may be used by home's later work at once, by other work when
+ * all that used it has ended. Never blocks; any thread may call it. */
 void bp_storage_release(struct bp_storage *storage);
 static inline void bp_storage_retain(struct bp_storage *storage)
 {
     atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
 }
 
-/* The plugin has taken a piece of work of stream, which uses n things (NULL ones are passed over):
- * its number. Call it when the callback has returned, whatever it answered. */
-uint64_t bp_work_note(struct bp_stream *stream, struct bp_pending *const *used, uint32_t n);
+/* Work number of timeline uses the storage. Nothing to note where work is done at once, or at
+ * home. */
+void bp_storage_note(struct bp_storage *storage, struct bp_timeline *timeline, uint64_t number);
+static inline void bp_storage_use(struct bp_storage *storage, struct bp_timeline *timeline,
+                                  uint64_t number)
+{
+    if (storage->home != timeline && !timeline->now)
+        bp_storage_note(storage, timeline, number);
+}
 
-/* Lets go of something: now, if its work is known to have ended, else when that is known. */
-void bp_pending_release(struct bp_device *device, struct bp_pending *pending);
+/* Copies on a stream, between ranges of one storage and the host, or of two (b NULL: none). Host
+ * memory has been read, or written, when it returns. */
+enum bp_direction { BP_COPY_IN, BP_COPY_OUT, BP_COPY_WITHIN };
+enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
+                              const struct bp_copy *copy, struct bp_storage *a,
+                              struct bp_storage *b);
 
-/* Work of the stream up to number has ended: what waited for no more than that goes. */
-void bp_memory_passed(struct bp_stream *stream, uint64_t number);
+/* Makes a device's memory ready, and ends it: all work has ended, or never will. */
+enum bp_status bp_memory_init(struct bp_device *device);
+void bp_memory_finish(struct bp_device *device);
 
-/* What waited for work up to device->done goes. */
+/* Gives back what nobody needs: waits for nothing. */
 void bp_memory_collect(struct bp_device *device);
 
-/* Waits for the device and lets all that is pending go: the last act of a device. */
-void bp_memory_finish(struct bp_device *device);
+/* Fills the figures of a device. */
+struct bp_memory_stats;
+void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out_stats);
 
 #endif

@@ -91,6 +91,12 @@ enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const
 /* prepared.c */
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
 
+/* deferred.c: puts a copy of a launch, of the views and attributes it points to, into the queue of a
+ * timeline. */
+enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
+                               const struct bp_kernel *kernel, const struct bp_op_row *row,
+                               const char *plugin);
+
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
  * wanted. */
 enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,

@@ -237,18 +237,21 @@ static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor
 }
 
 /* What a launch used is used until it has ended: tensors, workspace, the plan itself. */
-static void note(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
-                 struct bp_tensor *const *out, struct bp_storage *workspace)
+static void note(struct bp_prepared *p, struct bp_stream *stream, uint64_t number,
+                 struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
-    struct bp_pending *used[BP_FLAT_MAX + BP_PORT_MAX + 2];
-    uint32_t n = 0;
+    struct bp_timeline *timeline = stream->timeline;
+    bool noted;
 
-    if (p->device->is_inline) return;
-    for (uint32_t i = 0; i < p->n_in; i++) used[n++] = in[i] ? &in[i]->storage->pending : NULL;
-    for (uint32_t i = 0; i < p->n_out; i++) used[n++] = out[i] ? &out[i]->storage->pending : NULL;
-    used[n++] = workspace ? &workspace->pending : NULL;
-    used[n++] = &p->pending;
-    bp_work_note(stream, used, n);
+    if (timeline->now) return;
+    for (uint32_t i = 0; i < p->n_in; i++)
+        if (in[i]) bp_storage_use(in[i]->storage, timeline, number);
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (out[i]) bp_storage_use(out[i]->storage, timeline, number);
+    pthread_mutex_lock(&p->device->lock);
+    noted = bp_users_add(&p->pending.users, timeline, number);
+    pthread_mutex_unlock(&p->device->lock);
+    if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
 }
 
 /* Plans that want more than the device's alignment get it by a larger block (not on handles). */
@@ -266,7 +269,8 @@ static void *workspace_data(const struct bp_prepared *p, const struct bp_storage
     return (void *)(alignment > 1 ? (data + alignment - 1) & ~(alignment - 1) : data);
 }
 
-static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stream,
+/* The launch of a call; on a stream with a queue it is copied into that. */
+static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stream, uint64_t number,
                              const struct bp_view *const *in, const struct bp_view *const *out,
                              const void *attrs, struct bp_storage *workspace)
 {
@@ -285,12 +289,14 @@ static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stre
         .workspace = workspace ? workspace_data(p, workspace) : NULL,
         .workspace_memory = workspace ? workspace->memory.handle : NULL,
         .workspace_size = p->plan.workspace,
-        .stream = stream->handle,
+        .stream = stream->timeline->stream,
         .device = p->device->index,
         .width = p->device->core->width,
-        .tag = bp_stream_submit(stream),
+        .tag = number,
     };
 
+    if (stream->timeline->queue)
+        return bp_launch_queue(stream->timeline, &l, p->kernel, p->row, entry->plugin.name);
     bp_error_enter();
     return bp_error_leave(p->kernel->launch(&l), entry->plugin.name, p->kernel->name);
 }
@@ -318,6 +324,7 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
     struct bp_storage *workspace = NULL;
     void *current = NULL;
     enum bp_status status;
+    uint64_t number;
 
     TRY(check_run(p, stream, in, n_in, out, n_out));
     TRY(take(p, "input", p->type, in, n_in, in_view));
@@ -329,11 +336,20 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
         status = bp_attrs_check_run(&p->row->info, p->attrs, current);
         if (status) goto free_attrs;
     }
-    status = p->plan.workspace ? bp_storage_create(p->device, workspace_bytes(p), &workspace)
-                               : BP_OK;
+    status = p->plan.workspace
+                 ? bp_storage_create(p->device, stream->timeline, BP_SPACE_DEVICE,
+                                     workspace_bytes(p), &workspace)
+                 : BP_OK;
     if (status) goto free_attrs;
-    status = launch(p, stream, in_view, out_view, attrs ? current : p->attrs, workspace);
-    note(p, stream, in, out, workspace);
+    number = bp_work_begin(stream->timeline, p->row->info.name);
+    status = launch(p, stream, number, in_view, out_view, attrs ? current : p->attrs, workspace);
+    if (status && stream->timeline->queue) {
+        bp_work_drop(stream->timeline, number);
+    } else {
+        note(p, stream, number, in, out);
+        bp_work_end(stream->timeline, number);
+        if (status == BP_OK && stream->synchronous) status = bp_stream_drain(stream);
+    }
     if (workspace) bp_storage_release(workspace);
 free_attrs:
     free(current);

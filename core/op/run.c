@@ -52,14 +52,14 @@ static void destroy_made(struct bp_tensor **result, struct bp_tensor *const *giv
 }
 
 /* Fills result with the given tensors, and new ones for the others that are wanted. */
-static enum bp_status make_outputs(const struct bp_site *site, struct bp_tensor *const *given,
-                                   struct bp_tensor **result)
+static enum bp_status make_outputs(const struct bp_site *site, struct bp_timeline *home,
+                                   struct bp_tensor *const *given, struct bp_tensor **result)
 {
     for (uint32_t i = 0; i < site->n_out; i++) {
         enum bp_status status = BP_OK;
         result[i] = given[i];
         if (!given[i] && site->want >> i & 1)
-            status = bp_tensor_make(site->device, &site->out[i], &result[i]);
+            status = bp_tensor_make(site->device, home, &site->out[i], &result[i]);
         if (status) {
             destroy_made(result, given, i);
             return status;
@@ -78,7 +78,7 @@ static enum bp_status run_site(struct bp_site *site, struct bp_stream *stream,
 
     TRY(check_given(site, given));
     TRY(bp_prepared_make(site, &prepared));
-    status = make_outputs(site, given, result);
+    status = make_outputs(site, stream->timeline, given, result);
     if (status == BP_OK) {
         bp_site_flatten(site, call, flat);
         status = bp_prepared_run(prepared, stream, flat, site->n_in, result, site->n_out, NULL);

@@ -6,44 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum direction { IN, OUT, WITHIN };
-
-/* Hands one copy, which uses two storages at most, to the plugin. A copy out ends all work before
- * it: a failure of that work may come with it, and on a device of one order all work so far is
- * done. */
-static enum bp_status submit(struct bp_stream *stream, enum direction direction,
-                             const struct bp_copy *copy, struct bp_storage *a, struct bp_storage *b)
-{
-    static const char *const name[] = {"copy_in", "copy_out", "copy_within"};
-    struct bp_device *device = stream->device;
-    const struct bp_runtime *r = &device->entry->runtime;
-    void *self = device->entry->self;
-    struct bp_pending *used[2] = {&a->pending, b ? &b->pending : NULL};
-    uint64_t before = atomic_load(&device->submitted), number;
-    enum bp_status status;
-
-    bp_stream_submit(stream);
-    bp_error_enter();
-    switch (direction) {
-    case IN: status = r->copy_in(self, device->index, stream->handle, copy); break;
-    case OUT: status = r->copy_out(self, device->index, stream->handle, copy); break;
-    default: status = r->copy_within(self, device->index, stream->handle, copy); break;
-    }
-    bp_error_leave(status, device->entry->plugin.name, name[direction]);
-    number = bp_work_note(stream, used, 2);
-    if (direction != OUT) return status;
-    bp_stream_waited(stream, status);
-    if (status == BP_OK && device->emulated & BP_EMULATED_STREAMS)
-        bp_device_advance(device, number == before + 1 ? number : before);
-    return status;
-}
-
 static enum bp_status copy_in(struct bp_stream *stream, struct bp_tensor *t, const void *host,
                               uint64_t size)
 {
     struct bp_copy copy = {t->view.memory, t->view.data, NULL, host, size};
 
-    return size ? submit(stream, IN, &copy, t->storage, NULL) : BP_OK;
+    return size ? bp_memory_copy(stream, BP_COPY_IN, &copy, t->storage, NULL) : BP_OK;
 }
 
 static enum bp_status copy_out(struct bp_stream *stream, struct bp_tensor *t, void *host,
@@ -51,7 +19,7 @@ static enum bp_status copy_out(struct bp_stream *stream, struct bp_tensor *t, vo
 {
     struct bp_copy copy = {NULL, host, t->view.memory, t->view.data, size};
 
-    return size ? submit(stream, OUT, &copy, t->storage, NULL) : BP_OK;
+    return size ? bp_memory_copy(stream, BP_COPY_OUT, &copy, t->storage, NULL) : BP_OK;
 }
 
 /* Moves elements between dense memory and a strided span, axis by axis. */
@@ -81,9 +49,10 @@ static enum bp_status copy_strided(struct bp_stream *stream, struct bp_tensor *t
     char *staging;
 
     if (!span) return BP_OK;
-    if (t->device->is_inline && t->device->host_visible) {
+    if (stream->timeline->now && t->device->host_visible) {
+        uint64_t number = bp_work_begin(stream->timeline, "copy");
         gather(t, 0, host, t->view.data, &position, write);
-        bp_stream_submit(stream);
+        bp_work_end(stream->timeline, number);
         return BP_OK;
     }
     staging = bp_core_allocate(t->device->core, span, 64);
@@ -167,7 +136,7 @@ static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *ds
         if (dst->offset == src->offset) return BP_OK;
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst and src overlap in one allocation");
     }
-    return submit(stream, WITHIN, &copy, dst->storage, src->storage);
+    return bp_memory_copy(stream, BP_COPY_WITHIN, &copy, dst->storage, src->storage);
 }
 
 /* The source is read by a stream of its own device, after all that device's work. */

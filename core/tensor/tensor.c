@@ -46,8 +46,8 @@ static struct bp_tensor *make(struct bp_storage *storage, const int64_t *shape, 
     return t;
 }
 
-enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *type,
-                              struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
+                              const struct bp_type *type, struct bp_tensor **out_tensor)
 {
     struct bp_storage *storage;
     struct bp_tensor *t;
@@ -58,7 +58,7 @@ enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *ty
     if (!(device->properties.dtypes >> type->dtype & 1))
         return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
                         bp_dtype_name(type->dtype));
-    TRY(bp_storage_create(device, bytes, &storage));
+    TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, bytes, &storage));
     t = make(storage, type->shape, type->rank);
     if (!t) {
         bp_storage_release(storage);
@@ -82,7 +82,7 @@ enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32
         return bp_error(BP_ERR_INVALID, "bp_tensor_create: rank is %u, expected at most %d", rank,
                         BP_RANK_MAX);
     if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
-    return bp_tensor_make(device, &type, out_tensor);
+    return bp_tensor_make(device, NULL, &type, out_tensor);
 }
 
 /* The index of a view's last element, in elements after its first; checked. */

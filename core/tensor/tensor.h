@@ -42,9 +42,9 @@ const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, ch
                          size_t size);
 enum { BP_TYPE_TEXT = 224 };
 
-/* A new tensor of a checked type. */
-enum bp_status bp_tensor_make(struct bp_device *device, const struct bp_type *type,
-                              struct bp_tensor **out_tensor);
+/* A new tensor of a checked type, its memory at home on a timeline (NULL: the host's). */
+enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
+                              const struct bp_type *type, struct bp_tensor **out_tensor);
 
 /* Bytes from the first to one past the last element; 0 if there is none. */
 uint64_t bp_tensor_span(const struct bp_tensor *tensor);

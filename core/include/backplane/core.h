@@ -41,7 +41,12 @@ struct bp_core_options { /* parameters */
  * Search order: options, BP_PLUGIN_PATH, the directory `backplane` beside this library, the system
  * directory; each with its immediate sub-directories. BP_PLUGINS or options select by glob on the
  * name. BP_LOG=error|warn|info|debug sets what is logged (default warn). In a set-uid process the
- * environment is ignored. */
+ * environment is ignored.
+ *
+ * BP_STREAMS=inline|async  what bp_stream_create makes on a device that works inline (stream.h)
+ * BP_SYNC=none|launch      launch: each operator is waited for, so that a failure names its launch
+ * BP_BLOCK=allow|deny      deny: a call that would wait although its name does not say so fails
+ * BP_MEM_LIMIT=N           bytes (or N K, M, G, T) that the core takes of each device at most */
 BP_API enum bp_status bp_core_create(const struct bp_core_options *options,
                                      struct bp_core **out_core);
 BP_API void bp_core_destroy(struct bp_core *core);

@@ -47,6 +47,28 @@ enum bp_emulated {
 };
 BP_API uint32_t bp_device_emulated(struct bp_device *device);
 
+/* Why a call may wait although its name does not say so: the whole list. X(NAME, text). */
+#define BP_BLOCKS(X) \
+    X(EXTENTS, "an operator whose extents depend on data") \
+    X(HOST_VALUE, "a value that the host needs lies on a device") \
+    X(MEMORY, "memory is exhausted, and work that holds some is waited for") \
+    X(INLINE_WAIT, "an inline stream waits for another stream") \
+    X(STREAM_WAIT, "a stream waits for another, which the device cannot do by itself") \
+    X(COPY, "a copy between devices by way of the host") \
+    X(QUEUE_FULL, "a stream's queue is full") \
+    X(EVENT_QUERY, "a query of an event on a device without events")
+
+enum bp_block {
+#define X(NAME, text) BP_BLOCK_##NAME,
+    BP_BLOCKS(X)
+#undef X
+    BP_BLOCK_COUNT,
+};
+
+/* How often a call on the device has waited so, for a reason (enum bp_block). With BP_BLOCK=deny
+ * each such call fails with BP_ERR_BLOCKED instead. */
+BP_API uint64_t bp_device_blocked(struct bp_device *device, uint32_t reason);
+
 /* Bytes, at this moment. */
 struct bp_memory_stats { /* answer: set size before the call */
     size_t size;

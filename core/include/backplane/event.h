@@ -27,8 +27,8 @@ BP_API enum bp_status bp_event_query(struct bp_event *event);
  * takes. On a device without events this waits for its stream, however long that takes. */
 BP_API enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns);
 
-/* Work given to stream from now on waits for the event. Devices may differ; where a device cannot
- * wait by itself, the host waits. */
+/* Work given to stream from now on waits for the event. Devices may differ, in kind too; where a
+ * device cannot wait by itself, and on an inline stream, this call waits (BP_BLOCKS). */
 BP_API enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event);
 
 #ifdef __cplusplus

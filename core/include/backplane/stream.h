@@ -16,9 +16,25 @@ extern "C" {
 struct bp_stream;
 struct bp_scope; /* where an operator call goes; see call.h */
 
+enum bp_stream_flags {
+    BP_STREAM_INLINE = 1, /* work is done when its call returns */
+    BP_STREAM_ASYNC = 2,  /* calls return before their work is done */
+};
+
+/* A stream of the usual kind: inline where the device works inline (BP_STREAMS=async: not even
+ * there), else asynchronous. */
 BP_API enum bp_status bp_stream_create(struct bp_device *device, struct bp_stream **out_stream);
 
-/* Waits for the stream's work. */
+/* A stream of the kind that flags say; 0: the usual one. On a device that works inline an
+ * asynchronous stream has a queue and a thread of the core's. BP_ERR_UNSUPPORTED: an inline stream
+ * on a device that is asynchronous. */
+BP_API enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
+                                            struct bp_stream **out_stream);
+
+/* What the stream is: one of enum bp_stream_flags. */
+BP_API uint32_t bp_stream_flags(struct bp_stream *stream);
+
+/* Does not wait: work that was given to the stream is done all the same. */
 BP_API void bp_stream_destroy(struct bp_stream *stream);
 
 /* Waits until all work given to the stream so far is done.

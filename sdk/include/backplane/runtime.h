@@ -109,8 +109,9 @@ struct bp_runtime { /* table */
     /* Waits on the host for at most timeout_ns. BP_ERR_TIMEOUT: not reached by then. */
     enum bp_status (*event_wait)(void *self, uint32_t device, void *event, uint64_t timeout_ns);
 
-    /* What comes after on stream waits for the event of the same device. NULL: the host waits for
-     * it. */
+    /* What comes after on stream waits for the event, of any device of this instance.
+     * BP_ERR_UNSUPPORTED, without a message: not between these two. Then, and for NULL, the host
+     * waits. */
     enum bp_status (*stream_wait)(void *self, uint32_t device, void *stream, void *event);
 
     /* Bytes free and in all, as the driver sees them now. NULL: the core counts its own. */

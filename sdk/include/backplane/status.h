@@ -23,7 +23,9 @@
     X(ERR_TIMEOUT, 9, "a deadline passed") \
     X(ERR_BUSY, 10, "not finished yet") \
     X(ERR_FAULT, 11, "a kernel found an error in its data") \
-    X(ERR_INTERNAL, 12, "a defect of Backplane itself")
+    X(ERR_INTERNAL, 12, "a defect of Backplane itself") \
+    X(ERR_BLOCKED, 13, "the call would wait, and waiting is forbidden (BP_BLOCK=deny)") \
+    X(ERR_SHUTDOWN, 14, "the library has been shut down, or the handle is from before a fork")
 
 enum bp_status {
 #define X(name, number, text) BP_##name = number,

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* queue.h: the core's queue and worker thread: what makes a stream of an inline device
+ * asynchronous, and calls the app back in stream order. */
+#ifndef BP_QUEUE_H
+#define BP_QUEUE_H
+
+#include "../core.h"
+
+struct bp_timeline;
+struct bp_queue;
+
+/* One entry; first in what embeds it. */
+struct bp_task {
+    struct bp_task *next;
+    /* On the worker, without locks. A failure, with its message on that thread, stays with the
+     * timeline: tasks after it are not run, but for those that are always run. */
+    enum bp_status (*run)(struct bp_task *task, struct bp_timeline *timeline);
+    void (*destroy)(struct bp_task *task); /* run or not */
+    uint64_t number; /* work of the timeline; 0: none, a wait or a call back */
+    const char *name; /* static */
+    bool always;
+};
+
+enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **out_queue);
+
+/* Adds a task, which the queue then owns. It waits, counted, while the queue is full.
+ * On failure the task is not taken. */
+enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task);
+
+/* Waits until work number has ended. BP_ERR_TIMEOUT. */
+enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t timeout_ns);
+
+/* Later tasks wait on the worker for work number of other. */
+enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other, uint64_t number);
+
+/* Nothing is waiting or running. */
+bool bp_queue_idle(struct bp_queue *queue);
+
+/* Runs what is in it, and ends the thread. */
+void bp_queue_destroy(struct bp_queue *queue);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timeline.h: the order of one stream as numbers, and what is known of how far it has got.
+ *
+ * A timeline outlives its stream: what still waits for work names timelines, not streams. When a
+ * stream is destroyed and its work has ended, its timeline serves a later stream and goes on
+ * counting, so that a number once reached stays reached. The device owns them all. */
+#ifndef BP_TIMELINE_H
+#define BP_TIMELINE_H
+
+#include "../core.h"
+
+struct bp_device;
+struct bp_pool;  /* memory/memory.h */
+struct bp_queue; /* device/queue.h */
+
+enum { BP_NAMES = 256, BP_SPACES = 3, BP_USERS = 4 };
+
+/* A failure that stays: the first one, with its message. */
+struct bp_failure {
+    _Atomic uint32_t status; /* enum bp_status; set after why */
+    char *why;
+};
+
+/* A plugin's event, recorded when all up to number was submitted. */
+struct bp_mark {
+    struct bp_mark *next; /* later ones */
+    void *event;
+    uint64_t number;
+    uint32_t refs; /* who asks it or waits for it now */
+};
+
+/* Work of the timeline after its number `at` comes after work `number` of another one. */
+struct bp_seen {
+    struct bp_timeline *of;
+    uint64_t number, at;
+};
+
+enum bp_timeline_state {
+    BP_TIMELINE_LIVE,     /* a stream uses it */
+    BP_TIMELINE_RETIRING, /* its stream was destroyed, its work may not have ended */
+    BP_TIMELINE_SPARE,    /* for the next stream of its kind */
+};
+
+struct bp_timeline {
+    /* Read at each launch. Only the stream's caller writes last and submitted. */
+    _Atomic uint64_t last;      /* number of the last work that was begun: launch->tag */
+    _Atomic uint64_t submitted; /* all up to it is with the plugin, or in the queue */
+    _Atomic uint64_t done;      /* the host has seen all up to it end; UINT64_MAX if now is set */
+    bool now;                   /* work is done when its call returns: an inline stream, the host */
+    void *stream;               /* the plugin's, or NULL */
+    struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL */
+    struct bp_device *device;
+    struct bp_pool *pool[BP_SPACES]; /* memory whose home it is, by space; made at first use */
+    struct bp_failure failure;
+
+    pthread_mutex_t lock; /* all below; and storing a failure */
+    struct bp_mark *marks, *spare; /* marks: oldest first */
+    struct bp_seen *seen;
+    uint32_t n_seen, room;
+    uint32_t id;    /* on the device; 0 is the host's. Constant, as next once linked */
+    uint32_t state; /* enum bp_timeline_state, under device->lock */
+    struct bp_timeline *next; /* of the device, in the order of making */
+
+    _Atomic(const char *) name[BP_NAMES]; /* of work n at n % BP_NAMES; not kept where now is set */
+};
+
+/* A new timeline, linked to its device; or a spare one of the same kind. */
+enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue,
+                                  struct bp_timeline **out_timeline);
+/* device->host, which has no stream. */
+enum bp_status bp_timeline_create_host(struct bp_device *device);
+/* Its stream is gone: it becomes spare when its work has ended. Never blocks. */
+void bp_timeline_retire(struct bp_timeline *timeline);
+/* Timelines whose work is found to have ended since they were retired become spare. */
+void bp_timelines_poll(struct bp_device *device);
+/* At the device's end: all work has ended, or never will. Frees them all. */
+void bp_timelines_finish(struct bp_device *device);
+
+/* A piece of work is about to be given to the stream: its number. name: static text. */
+static inline uint64_t bp_work_begin(struct bp_timeline *timeline, const char *name)
+{
+    uint64_t number = atomic_load_explicit(&timeline->last, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&timeline->last, number, memory_order_relaxed);
+    if (!timeline->now)
+        atomic_store_explicit(&timeline->name[number % BP_NAMES], name, memory_order_relaxed);
+    return number;
+}
+
+/* The plugin or the queue has taken it, whatever it answered: who then waits has waited for it. */
+static inline void bp_work_end(struct bp_timeline *timeline, uint64_t number)
+{
+    atomic_store_explicit(&timeline->submitted, number, memory_order_release);
+}
+
+/* It was not taken after all: nobody is to wait for it. */
+static inline void bp_work_drop(struct bp_timeline *timeline, uint64_t number)
+{
+    atomic_store_explicit(&timeline->last, number - 1, memory_order_relaxed);
+}
+
+/* Whether the host knows that work number has ended. Looks nothing up. */
+static inline bool bp_timeline_passed(const struct bp_timeline *timeline, uint64_t number)
+{
+    return number <= atomic_load_explicit(&timeline->done, memory_order_acquire);
+}
+
+/* Work up to number has been seen to end. */
+void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number);
+
+/* Makes sure that the plugin has a mark at or after number, so that later work is not waited for
+ * with it. Nothing to do where work has ended or there are no events. */
+enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number);
+
+/* Whether work number, which was submitted, has ended: asks the device if need be, never waits.
+ * false too where a device cannot be asked. */
+bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number);
+
+/* Waits on the host for work number. A failure of work is kept by the stream or the device and
+ * returned. BP_ERR_TIMEOUT: not after timeout_ns (UINT64_MAX: no limit; a device without events
+ * takes as long as it takes). */
+enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, uint64_t timeout_ns);
+
+/* Later work of timeline comes after work number of other: makes the device, or the host, see to
+ * that. */
+enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
+                                  uint64_t number);
+
+/* Waits for all work that was submitted; with emulated streams, that of the whole device. */
+enum bp_status bp_timeline_drain(struct bp_timeline *timeline);
+
+/* Work of timeline from now on is known to come after work number of other, and so after what that
+ * comes after. */
+void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number);
+
+/* Whether later work of timeline is known to come after work number of other by order alone. Never
+ * for one whose submissions happen now: its work does not wait for others' marks. */
+bool bp_timeline_behind(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number);
+
+/* Keeps a failure of the timeline's work, or of its device where that cannot be told apart; the
+ * message on this thread, with the names of the launches that may have failed. What says something
+ * of the wait only is passed on. Returns status. */
+enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status);
+
+/* Who uses something: the last number on each timeline. */
+struct bp_user {
+    struct bp_timeline *timeline;
+    uint64_t number;
+};
+struct bp_users {
+    uint32_t n, room; /* room of more */
+    struct bp_user at[BP_USERS];
+    struct bp_user *more;
+};
+
+/* Notes that work number of timeline uses it; under a lock of the owner's. false: no host memory,
+ * nothing noted. */
+bool bp_users_add(struct bp_users *users, struct bp_timeline *timeline, uint64_t number);
+/* Whether the host knows that all have ended (poll: asks the devices). Nobody adds meanwhile. */
+bool bp_users_passed(const struct bp_users *users, bool poll);
+void bp_users_finish(struct bp_users *users);
+
+/* How far timelines had been given work at one moment; afterwards, that all of that has ended. */
+struct bp_snapshot {
+    struct bp_users users;
+};
+enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *only,
+                                struct bp_snapshot *out_snapshot); /* only NULL: all of device */
+void bp_snapshot_reached(const struct bp_snapshot *snapshot);
+void bp_snapshot_finish(struct bp_snapshot *snapshot);
+
+#endif
