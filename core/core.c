@@ -3,6 +3,7 @@
 #include "core.h"
 
 #include "plugin/entry.h"
+#include "tensor/tensor.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
+#include <time.h>
 
 const char *bp_version(void)
 {
@@ -74,6 +77,48 @@ static void read_width(struct bp_core *core)
     if (wanted && *wanted)
         bp_core_log(core, BP_LOG_WARN, "BP_THREADS=%.40s: expected 1 to 4096", wanted);
     core->width = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+}
+
+/* Signatures differ from process to process: nobody can make two that are equal beforehand. */
+static pthread_once_t seeded = PTHREAD_ONCE_INIT;
+
+static void seed(void)
+{
+    struct timespec t;
+
+    if (getrandom(&bp_sign_seed, sizeof bp_sign_seed, GRND_NONBLOCK) == sizeof bp_sign_seed) return;
+    clock_gettime(CLOCK_REALTIME, &t);
+    bp_sign_seed = (uint64_t)t.tv_nsec * 0x9E3779B97F4A7C15u ^ (uintptr_t)&t;
+}
+
+static uint64_t read_seed(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_SEED");
+    char *end = NULL;
+    uint64_t value;
+
+    if (!wanted || !*wanted) return 0;
+    errno = 0;
+    value = strtoull(wanted, &end, 10);
+    if (*wanted >= '0' && *wanted <= '9' && !*end && !errno) return value;
+    bp_core_log(core, BP_LOG_WARN, "BP_SEED=%.40s: expected a number", wanted);
+    return 0;
+}
+
+/* A word out of three. */
+static void read_fallback(struct bp_core *core)
+{
+    static const char *const word[] = {"allow", "warn", "deny"};
+    const char *wanted = bp_env("BP_FALLBACK");
+
+    core->fallback = BP_POLICY_WARN;
+    for (uint32_t i = 0; wanted && i <= BP_POLICY_DENY; i++)
+        if (!strcasecmp(wanted, word[i])) {
+            core->fallback = i;
+            return;
+        }
+    if (wanted && *wanted)
+        bp_core_log(core, BP_LOG_WARN, "BP_FALLBACK=%.40s: expected allow, warn or deny", wanted);
 }
 
 /* A setting of one word out of two; the first is what holds without it. */
@@ -157,6 +202,7 @@ void bp_core_destroy(struct bp_core *core)
     free(core->plugins);
     pthread_mutex_destroy(&core->lock);
     pthread_mutex_destroy(&core->log_lock);
+    bp_generator_destroy(core->generator);
     core->magic = 0;
     free(core);
 }
@@ -177,13 +223,16 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);
 
-    status = options ? take_options(core, options) : BP_OK;
+    pthread_once(&seeded, seed);
+    status = bp_generator_create(read_seed(core), &core->generator);
+    if (status == BP_OK && options) status = take_options(core, options);
     read_log_level(core);
     read_width(core);
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
     core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
     read_memory_limit(core);
+    read_fallback(core);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
         bp_core_destroy(core);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
  * are refused. */
@@ -18,9 +19,14 @@ enum bp_magic {
     BP_MAGIC_EVENT = 0x42504304,
     BP_MAGIC_TENSOR = 0x42504305,
     BP_MAGIC_PREPARED = 0x42504306,
+    BP_MAGIC_GRAPH = 0x42504307,
+    BP_MAGIC_GENERATOR = 0x42504308,
 };
 
 struct bp_plugin_entry; /* plugin/entry.h */
+
+/* What may happen without being asked for. */
+enum bp_policy { BP_POLICY_ALLOW, BP_POLICY_WARN, BP_POLICY_DENY };
 
 struct bp_core {
     uint32_t magic;
@@ -38,6 +44,8 @@ struct bp_core {
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */
     bool deny_blocking;          /* BP_BLOCK=deny */
+    uint32_t fallback;           /* enum bp_policy: BP_FALLBACK */
+    struct bp_generator *generator; /* of streams that have none of their own */
     uint64_t memory_limit;       /* BP_MEM_LIMIT, bytes for each device; 0: none */
 
     pthread_mutex_t lock; /* entries and devices; never held while a plugin runs */

@@ -3,6 +3,8 @@
 #include "device.h"
 
 #include "../memory/memory.h"
+#include "../op/cache.h"
+#include "../op/fallback.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +39,8 @@ static enum bp_status wait_for_all(struct bp_device *device)
 static void end_device(struct bp_device *device)
 {
     wait_for_all(device);
+    bp_cache_destroy(atomic_load(&device->calls));
+    bp_fallback_finish(device);
     bp_pending_finish(device);
     bp_memory_finish(device);
     bp_timelines_finish(device);

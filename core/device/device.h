@@ -43,6 +43,8 @@ struct bp_device {
     struct bp_pending *pending; /* given back by the app while work may still use it */
 
     struct bp_memory_state *memory;
+    _Atomic(struct bp_cache *) calls;       /* eager calls that streams share */
+    struct bp_fallback *fallback; /* what ran otherwise, under lock */
 };
 
 static inline bool bp_device_is(const struct bp_device *device)
@@ -90,6 +92,7 @@ struct bp_stream {
     struct bp_device *device;
     struct bp_timeline *timeline;
     struct bp_cache *cache; /* of eager calls; made by the first */
+    struct bp_generator *generator; /* a reference; NULL: the core's */
     bool synchronous;       /* BP_SYNC=launch */
 };
 

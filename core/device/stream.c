@@ -2,6 +2,7 @@
 /* stream.c: streams as the app sees them: made, destroyed, waited for. */
 #include "../memory/memory.h"
 #include "../op/cache.h"
+#include "../random/generator.h"
 
 #include <stdlib.h>
 
@@ -63,6 +64,7 @@ void bp_stream_destroy(struct bp_stream *stream)
     device = stream->device;
     stream->scope.magic = 0;
     bp_cache_destroy(stream->cache);
+    bp_generator_destroy(stream->generator);
     bp_timeline_retire(stream->timeline);
     free(stream);
     bp_device_release(device);

@@ -44,6 +44,14 @@ static inline void bp_storage_use(struct bp_storage *storage, struct bp_timeline
         bp_storage_note(storage, timeline, number);
 }
 
+/* It was written to. */
+static inline void bp_storage_wrote(struct bp_storage *storage)
+{
+    uint64_t version = atomic_load_explicit(&storage->version, memory_order_relaxed);
+
+    atomic_store_explicit(&storage->version, version + 1, memory_order_relaxed);
+}
+
 /* Copies on a stream, between ranges of one storage and the host, or of two (b NULL: none). Host
  * memory has been read, or written, when it returns. */
 enum bp_direction { BP_COPY_IN, BP_COPY_OUT, BP_COPY_WITHIN };

@@ -1,8 +1,303 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c: the eager calls of a stream, found again by their signature. */
+/* cache.c: an open-addressing table of prepared calls. A hit is compared in full: a hash alone would
+ * let a crafted model reach a kernel with the wrong shapes. */
 #include "cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 64 };
+
+struct slot {
+    uint64_t hash;
+    struct bp_prepared *call; /* a reference; NULL: free */
+};
+
+struct bp_cache {
+    pthread_mutex_t lock;
+    struct slot *slot;
+    uint64_t mask;
+    uint32_t n, max, hand;
+    struct bp_prepared *pinned; /* the last that was found or added: it may be running */
+    uint64_t bytes, bytes_max; /* of plans */
+    struct bp_cache_stats stats;
+};
+
+/* Multiplication of two halves to 128 bits, folded. */
+static inline uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 32;
+}
+
+static inline uint64_t word_at(const void *attrs, uint32_t i)
+{
+    uint64_t word;
+
+    memcpy(&word, (const char *)attrs + 8 * (size_t)i, sizeof word);
+    return word;
+}
+
+static inline struct bp_dims list_at(const void *attrs, const struct bp_attr *a)
+{
+    struct bp_dims d;
+
+    memcpy(&d, (const char *)attrs + a->offset, sizeof d);
+    return d;
+}
+
+static bool is_key_list(const struct bp_attr *a)
+{
+    return a->kind == BP_ATTR_DIMS && a->when == BP_ATTR_KEY;
+}
+
+static uint64_t hash_lists(uint64_t h, const struct bp_opinfo *op, const void *attrs)
+{
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        struct bp_dims d;
+        if (!is_key_list(&op->attr[i])) continue;
+        d = list_at(attrs, &op->attr[i]);
+        h = mix(h, (uint64_t)d.n);
+        for (int64_t k = 0; k < d.n; k++) h = mix(h, (uint64_t)d.at[k]);
+    }
+    return h;
+}
+
+uint64_t bp_eager_hash(const struct bp_eager *e)
+{
+    uint64_t h = mix(bp_sign_seed, (uint64_t)(uintptr_t)e->row ^ (uint64_t)e->want << 48);
+
+    for (uint32_t i = 0; i < e->n_in; i++) {
+        const struct bp_tensor *t = e->in[i];
+        h = mix(h, t ? t->sig : i);
+        if (t && __builtin_expect(t->view.flags & BP_VIEW_CONSTANT, 0))
+            h = mix(h, t->storage->id + t->offset);
+    }
+    for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1)
+        h = mix(h, word_at(e->attrs, (uint32_t)__builtin_ctzll(m)));
+    if (e->row->has_lists) h = hash_lists(h, &e->row->info, e->attrs);
+    for (uint32_t i = 0; __builtin_expect(e->given >> i, 0); i++)
+        if (e->out[i]) h = mix(h, e->out[i]->sig + e->in_place);
+    return h;
+}
+
+static bool same_lists(const struct bp_opinfo *op, const void *a, const void *b)
+{
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        struct bp_dims x, y;
+        if (!is_key_list(&op->attr[i])) continue;
+        x = list_at(a, &op->attr[i]);
+        y = list_at(b, &op->attr[i]);
+        if (x.n != y.n || (x.n && memcmp(x.at, y.at, (size_t)x.n * sizeof *x.at))) return false;
+    }
+    return true;
+}
+
+static bool same_attrs(const struct bp_prepared *p, const struct bp_eager *e)
+{
+    for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(m);
+        if (word_at(p->attrs, i) != word_at(e->attrs, i)) return false;
+    }
+    return !e->row->has_lists || same_lists(&e->row->info, p->attrs, e->attrs);
+}
+
+static bool same_constants(const struct bp_prepared *p, const struct bp_eager *e)
+{
+    for (uint32_t i = 0; i < p->n_in; i++)
+        if (e->in[i] && !bp_constant_same(p->constant[i], bp_tensor_constant(e->in[i])))
+            return false;
+    return true;
+}
+
+static inline bool same_tensors(const struct bp_typed_view *type, struct bp_tensor *const *t,
+                                uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (t[i] ? !bp_same_type(&type[i].view, &t[i]->view) : type[i].view.rank != BP_ABSENT)
+            return false;
+    return true;
+}
+
+static inline bool same_call(const struct bp_prepared *p, const struct bp_eager *e)
+{
+    if (p->row != e->row || p->n_in != e->n_in || p->want != e->want || p->given != e->given ||
+        p->in_place != e->in_place || !same_tensors(p->type, e->in, e->n_in))
+        return false;
+    if (e->row->has_groups && memcmp(p->in_at, e->in_at, sizeof p->in_at)) return false;
+    if (e->attrs && !same_attrs(p, e)) return false;
+    for (uint32_t i = 0; e->given >> i; i++)
+        if (e->given >> i & 1 && !bp_same_type(&p->type[p->n_in + i].view, &e->out[i]->view))
+            return false;
+    return !p->bound || same_constants(p, e);
+}
+
+struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager *e, bool retain)
+{
+    struct bp_prepared *found = NULL;
+
+    pthread_mutex_lock(&cache->lock);
+    for (uint64_t i = e->hash & cache->mask; cache->slot[i].call; i = (i + 1) & cache->mask) {
+        if (cache->slot[i].hash != e->hash || !same_call(cache->slot[i].call, e)) continue;
+        found = cache->slot[i].call;
+        if (!atomic_load_explicit(&found->used, memory_order_relaxed))
+            atomic_store_explicit(&found->used, true, memory_order_relaxed);
+        if (retain) bp_prepared_retain(found);
+        else cache->pinned = found;
+        break;
+    }
+    if (found) cache->stats.hits++;
+    else cache->stats.misses++;
+    pthread_mutex_unlock(&cache->lock);
+    return found;
+}
+
+static void put(struct bp_cache *cache, uint64_t hash, struct bp_prepared *p)
+{
+    uint64_t i = hash & cache->mask;
+
+    while (cache->slot[i].call) i = (i + 1) & cache->mask;
+    cache->slot[i] = (struct slot){hash, p};
+}
+
+/* Takes slot i out; the ones after it that belong further up move there. */
+static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
+{
+    struct bp_prepared *p = cache->slot[i].call;
+
+    for (uint64_t j = i;;) {
+        uint64_t home;
+        j = (j + 1) & cache->mask;
+        if (!cache->slot[j].call) break;
+        home = cache->slot[j].hash & cache->mask;
+        if (((j - home) & cache->mask) < ((j - i) & cache->mask)) continue;
+        cache->slot[i] = cache->slot[j];
+        i = j;
+    }
+    cache->slot[i].call = NULL;
+    cache->n--;
+    cache->bytes -= p->plan_bytes;
+    return p;
+}
+
+/* The first that was not used since the hand came by last. */
+static struct bp_prepared *evict(struct bp_cache *cache)
+{
+    for (uint64_t looked = 0; looked <= 2 * cache->mask + 1; looked++) {
+        uint64_t i = cache->hand & cache->mask;
+        struct bp_prepared *p = cache->slot[i].call;
+        cache->hand++;
+        if (!p || p == cache->pinned) continue;
+        if (!atomic_exchange_explicit(&p->used, false, memory_order_relaxed)) {
+            cache->stats.evicted++;
+            return take_out(cache, i);
+        }
+    }
+    return NULL;
+}
+
+static bool grow(struct bp_cache *cache)
+{
+    uint64_t slots = 2 * (cache->mask + 1);
+    struct slot *old = cache->slot, *slot = calloc(slots, sizeof *slot);
+
+    if (!slot) return false;
+    cache->slot = slot;
+    for (uint64_t i = 0; i <= cache->mask; i++) {
+        if (!old[i].call) continue;
+        uint64_t at = old[i].hash & (slots - 1);
+        while (slot[at].call) at = (at + 1) & (slots - 1);
+        slot[at] = old[i];
+    }
+    cache->mask = slots - 1;
+    free(old);
+    return true;
+}
+
+enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
+{
+    struct bp_prepared *gone[64];
+    uint32_t n_gone = 0;
+    bool room = true;
+
+    pthread_mutex_lock(&cache->lock);
+    while (cache->n && n_gone < 64 &&
+           (cache->n >= cache->max || cache->bytes + p->plan_bytes > cache->bytes_max)) {
+        struct bp_prepared *victim = evict(cache);
+        if (!victim) break;
+        gone[n_gone++] = victim;
+    }
+    if (2 * (cache->n + 1) > cache->mask + 1) room = grow(cache);
+    room = room || cache->n < cache->mask;
+    if (room) {
+        put(cache, p->hash, p);
+        cache->pinned = p;
+        cache->n++;
+        cache->bytes += p->plan_bytes;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    while (n_gone) bp_prepared_release(gone[--n_gone]);
+    return room ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
+}
+
+enum bp_status bp_cache_create(uint32_t entries_max, uint64_t bytes_max,
+                               struct bp_cache **out_cache)
+{
+    struct bp_cache *cache = calloc(1, sizeof *cache);
+
+    if (cache) cache->slot = calloc(FIRST_SLOTS, sizeof *cache->slot);
+    if (!cache || !cache->slot) {
+        free(cache);
+        return bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
+    }
+    cache->mask = FIRST_SLOTS - 1;
+    cache->max = entries_max;
+    cache->bytes_max = bytes_max;
+    pthread_mutex_init(&cache->lock, NULL);
+    *out_cache = cache;
+    return BP_OK;
+}
+
+void bp_cache_clear(struct bp_cache *cache)
+{
+    struct slot *old, *slot = calloc(FIRST_SLOTS, sizeof *slot);
+    uint64_t mask;
+
+    if (!slot) return;
+    pthread_mutex_lock(&cache->lock);
+    old = cache->slot;
+    mask = cache->mask;
+    cache->slot = slot;
+    cache->mask = FIRST_SLOTS - 1;
+    cache->n = 0;
+    cache->bytes = 0;
+    for (uint64_t i = 0; i <= mask; i++) {
+        if (!old[i].call || old[i].call != cache->pinned) continue;
+        put(cache, old[i].hash, old[i].call);
+        cache->n = 1;
+        cache->bytes = old[i].call->plan_bytes;
+        old[i].call = NULL;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    for (uint64_t i = 0; i <= mask; i++)
+        if (old[i].call) bp_prepared_release(old[i].call);
+    free(old);
+}
 
 void bp_cache_destroy(struct bp_cache *cache)
 {
-    (void)cache;
+    if (!cache) return;
+    for (uint64_t i = 0; i <= cache->mask; i++)
+        if (cache->slot[i].call) bp_prepared_release(cache->slot[i].call);
+    pthread_mutex_destroy(&cache->lock);
+    free(cache->slot);
+    free(cache);
+}
+
+void bp_cache_stats(struct bp_cache *cache, struct bp_cache_stats *out_stats)
+{
+    pthread_mutex_lock(&cache->lock);
+    *out_stats = cache->stats;
+    out_stats->entries = cache->n;
+    pthread_mutex_unlock(&cache->lock);
 }

@@ -1,10 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.h: the eager calls of a stream, prepared and found again by their signature. */
+/* cache.h: eager calls, prepared and found again by their signature: a small table for each stream,
+ * and one for the device that shares calls among its streams. */
 #ifndef BP_CACHE_H
 #define BP_CACHE_H
 
-struct bp_cache;
+#include "prepared.h"
 
+/* An eager call before it is known what runs it: what a signature is made of. */
+struct bp_eager {
+    const struct bp_op_row *row;
+    struct bp_device *device;
+    const void *attrs; /* full length, or NULL if the row has none */
+    uint64_t hash;
+    uint32_t n_in, n_out, want;
+    uint32_t given;    /* bit of each output that the caller gives */
+    bool in_place;
+    uint16_t in_at[BP_PORT_MAX + 1];
+    struct bp_tensor *in[BP_FLAT_MAX];   /* NULL: absent */
+    struct bp_tensor *out[BP_PORT_MAX];  /* given ones */
+};
+
+/* The hash of all that must be equal. */
+uint64_t bp_eager_hash(const struct bp_eager *e);
+
+/* The call in a table; NULL. With a reference (retain); or without, in a table that one thread asks
+ * at a time: then it stays at least until the next call or add. */
+struct bp_cache;
+struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager *e, bool retain);
+
+/* Puts a call in; its reference goes to the table. */
+enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *prepared);
+
+enum bp_status bp_cache_create(uint32_t entries_max, uint64_t bytes_max,
+                               struct bp_cache **out_cache);
 void bp_cache_destroy(struct bp_cache *cache);
+
+/* Lets go of everything: memory is short, or policy has changed. Any thread. */
+void bp_cache_clear(struct bp_cache *cache);
+
+struct bp_cache_stats {
+    uint64_t hits, misses, entries, evicted;
+};
+void bp_cache_stats(struct bp_cache *cache, struct bp_cache_stats *out_stats);
 
 #endif

@@ -43,6 +43,26 @@ static const char *mask_text(uint64_t mask, char *text, size_t size)
     return text;
 }
 
+/* A recorded call takes values of its graph, and real tensors as constants; one that runs takes
+ * tensors of its device. */
+static enum bp_status check_place(const struct bp_site *site, const struct bp_port *port,
+                                  const struct bp_tensor *t)
+{
+    const char *op = site->row->info.name;
+
+    if (t->graph && t->graph != site->graph)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: input %s is a value of %s graph: %s", op, port->name,
+                        site->graph ? "another" : "a",
+                        site->graph ? "a call takes those of its own"
+                                    : "run the graph, or give a tensor");
+    if (site->graph || site->device == t->device) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: input %s is on %s, but the call goes to %s; copy it there "
+                    "(bp_tensor_copy)",
+                    op, port->name, t->device->name, site->device->name);
+}
+
 /* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
 static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *port,
                                    const struct bp_tensor *t)
@@ -51,11 +71,7 @@ static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *p
     uint32_t dtype = t->view.dtype;
     char text[160];
 
-    if (site->device != t->device)
-        return bp_error(BP_ERR_INVALID,
-                        "%s: input %s is on %s, but the call goes to %s; copy it there "
-                        "(bp_tensor_copy)",
-                        op->name, port->name, t->device->name, site->device->name);
+    TRY(check_place(site, port, t));
     if (!(op->types[port->var] >> dtype & 1))
         return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected one of %s", op->name,
                         port->name, bp_dtype_name(dtype),
@@ -67,6 +83,18 @@ static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *p
             op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(site->dtype[port->var]));
     site->bound |= 1u << port->var;
     site->dtype[port->var] = dtype;
+    return BP_OK;
+}
+
+/* A call that runs has read the value by now: it is in the attributes. */
+static enum bp_status host_given(struct bp_site *site, const struct bp_port *port)
+{
+    if (site->graph)
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "%s: input %s: a recorded call takes it as the attribute of that name",
+                        site->row->info.name, port->name);
+    site->constant[site->n_in] = (struct bp_constant){0};
+    site->in[site->n_in++] = NULL;
     return BP_OK;
 }
 
@@ -91,7 +119,9 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
     }
     if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent one takes a place too */
         return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
-    if (!n && port->kind == BP_PORT_OPT) {
+    if (port->kind == BP_PORT_HOST && n) return host_given(site, port);
+    if (!n && port->kind != BP_PORT_VAR) {
+        site->constant[site->n_in] = (struct bp_constant){0};
         site->in[site->n_in++] = NULL;
         return BP_OK;
     }
@@ -101,6 +131,7 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
                             "%s: input %s: expected a tensor, got NULL or something else", op->name,
                             port->name);
         TRY(check_tensor(site, port, arg->at[i]));
+        site->constant[site->n_in] = bp_tensor_constant(arg->at[i]);
         site->in[site->n_in++] = &arg->at[i]->view;
     }
     return BP_OK;
@@ -131,7 +162,7 @@ static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size
                         op->n_out);
     for (uint32_t i = 0; i < op->n_out; i++) {
         bool wanted = i < n_want && (!want || want[i]);
-        if (!wanted && op->out[i].kind != BP_PORT_OPTOUT)
+        if (!wanted && op->out[i].kind != BP_PORT_OPTOUT && op->out[i].kind != BP_PORT_UPDATE)
             return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
                             op->out[i].name);
         if (wanted) site->want |= 1u << i;
@@ -159,7 +190,7 @@ static enum bp_status infer(struct bp_site *site)
     return BP_OK;
 }
 
-static enum bp_status check_call(const struct bp_call *call)
+enum bp_status bp_call_check(const struct bp_call *call)
 {
     if (!call) return bp_error(BP_ERR_INVALID, "call is NULL");
     if (call->size < offsetof(struct bp_call, kernel) || call->size > 4096)
@@ -169,18 +200,20 @@ static enum bp_status check_call(const struct bp_call *call)
     return BP_OK;
 }
 
-enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device,
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
                             const struct bp_call *call, const uint8_t *want, size_t n_want)
 {
     enum bp_status status;
 
-    TRY(check_call(call));
+    TRY(bp_call_check(call));
     site->row = bp_row_find(call->op);
     if (!site->row)
         return bp_error(BP_ERR_NOT_FOUND,
                         "operator '%.64s': there is none of this name (`bp ops` lists them)",
                         call->op);
     site->device = device;
+    site->graph = graph;
+    site->view_copies = false;
     site->attrs = NULL;
     site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
     site->in_place = false;
@@ -210,4 +243,44 @@ void bp_site_finish(struct bp_site *site)
 {
     free(site->attrs);
     site->attrs = NULL;
+}
+
+/* An output that the caller gives is of the inferred type; its strides are its own. */
+static enum bp_status check_given(const struct bp_site *site, const struct bp_tensor *t, uint32_t i)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_type *type = &site->out[i];
+    char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
+
+    if (!bp_tensor_is(t) || t->graph)
+        return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
+                        op->out[i].name);
+    if (t->device != site->device)
+        return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name,
+                        op->out[i].name, t->device->name, site->device->name);
+    if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
+        !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
+        return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, op->out[i].name,
+                    bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+                    bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
+}
+
+enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        const struct bp_tensor *t = given[i];
+        int share = op->out[i].share;
+        const struct bp_view *input = share < 0 ? NULL : bp_site_in(site, (uint32_t)share);
+        if (!t) continue;
+        TRY(check_given(site, t, i));
+        site->given[i] = &t->view;
+        site->want |= 1u << i;
+        if (input && t->view.count && input->data == t->view.data &&
+            input->memory == t->view.memory)
+            site->in_place = true;
+    }
+    return BP_OK;
 }

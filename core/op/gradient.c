@@ -14,9 +14,10 @@ static enum bp_status check_result(const struct bp_site *site, const char *what,
 
     if (!bp_tensor_is(t))
         return bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
-    if (t->device != site->device)
+    if (site->graph ? t->graph && t->graph != site->graph : t->device != site->device)
         return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i,
-                        t->device->name, site->device->name);
+                        t->device ? t->device->name : "a graph",
+                        site->device ? site->device->name : "the graph of the call");
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
         return BP_OK;
@@ -57,7 +58,8 @@ static enum bp_status check_asked(const struct bp_site *site, const struct asked
         if (a->want[i] && !site->in[i])
             return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent",
                             op->name, i);
-    if (!site->row->grad) return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
+    if (!site->row->grad && !site->row->expand)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
     return BP_OK;
 }
 
@@ -66,11 +68,12 @@ static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
                             struct bp_tensor **out_dx, size_t n_dx)
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
-    struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx};
+    struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
+                           site->n_in};
     enum bp_status status = BP_OK;
 
     bp_site_flatten(site, call, in);
-    if (a->any) status = site->row->grad(&grad);
+    if (a->any) status = site->row->grad ? site->row->grad(&grad) : bp_grad_expanded(&grad);
     for (uint32_t i = 0; i < site->n_in; i++) {
         if (status) bp_tensor_destroy(dx[i]);
         else if (i < n_dx && a->want[i]) out_dx[i] = dx[i];
@@ -87,20 +90,36 @@ static bool is_room(const struct bp_site *site, size_t n_dx)
     return true;
 }
 
+/* A stream's device, or a graph. */
+static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_device,
+                               struct bp_graph **out_graph)
+{
+    *out_device = NULL;
+    *out_graph = NULL;
+    if (scope && scope->magic == BP_MAGIC_STREAM)
+        *out_device = ((struct bp_stream *)scope)->device;
+    else if (scope && scope->magic == BP_MAGIC_GRAPH) *out_graph = (struct bp_graph *)scope;
+    else
+        return bp_error(BP_ERR_INVALID, "bp_call_gradient: expected a scope (bp_stream_scope, "
+                                        "bp_graph_scope), got NULL or something else");
+    return BP_OK;
+}
+
 enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
                                 struct bp_tensor *const *out, struct bp_tensor *const *dy,
                                 size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
                                 size_t n_dx)
 {
-    struct bp_stream *stream;
+    struct bp_device *device;
+    struct bp_graph *graph;
     struct asked asked;
     struct bp_site site;
     enum bp_status status;
 
-    TRY(bp_scope_stream(scope, &stream));
+    TRY(place_of(scope, &device, &graph));
     if (!out || !dy || !want || !out_dx)
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
-    TRY(bp_site_init(&site, stream->device, call, NULL, n_out));
+    TRY(bp_site_init(&site, device, graph, call, NULL, n_out));
     if (!is_room(&site, n_dx)) {
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
                           site.row->info.name, n_dx, site.n_in);

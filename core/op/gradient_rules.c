@@ -56,6 +56,43 @@ enum bp_status bp_grad_add(struct bp_grad *g)
     return BP_OK;
 }
 
+enum bp_status bp_grad_sub(struct bp_grad *g)
+{
+    struct bp_scale_attrs minus = bp_scale_defaults();
+    struct bp_tensor *d;
+
+    minus.factor = -1;
+    if (g->want[0]) TRY(sum_to(g->scope, again(g->dy[0]), g->in[0], &g->dx[0]));
+    if (!g->want[1]) return BP_OK;
+    TRY(bp_op_scale(g->scope, g->dy[0], &minus, &d));
+    return sum_to(g->scope, d, g->in[1], &g->dx[1]);
+}
+
+enum bp_status bp_grad_mul(struct bp_grad *g)
+{
+    for (int i = 0; i < 2; i++) {
+        struct bp_tensor *d;
+        if (!g->want[i]) continue;
+        TRY(bp_op_mul(g->scope, g->dy[0], g->in[1 - i], &d));
+        TRY(sum_to(g->scope, d, g->in[i], &g->dx[i]));
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_grad_scale(struct bp_grad *g)
+{
+    struct bp_scale_attrs a = *(const struct bp_scale_attrs *)g->attrs;
+
+    a.bias = 0;
+    return g->want[0] ? bp_op_scale(g->scope, g->dy[0], &a, &g->dx[0]) : BP_OK;
+}
+
+enum bp_status bp_grad_assign(struct bp_grad *g)
+{
+    if (g->want[0]) g->dx[0] = again(g->dy[0]);
+    return BP_OK;
+}
+
 /* The real line to an integer is a staircase: zero almost everywhere. */
 enum bp_status bp_grad_cast(struct bp_grad *g)
 {
@@ -270,5 +307,66 @@ enum bp_status bp_grad_conv_grad_weight(struct bp_grad *g)
     if (g->want[0]) TRY(bp_op_conv(g->scope, g->in[1], g->dy[0], NULL, &ac, &g->dx[0]));
     if (g->want[1])
         TRY(bp_op_conv_grad_input(g->scope, g->in[0], g->dy[0], g->in[1], &ai, &g->dx[1]));
+    return BP_OK;
+}
+
+enum bp_status bp_grad_reshape(struct bp_grad *g)
+{
+    struct bp_reshape_attrs a = bp_reshape_defaults();
+
+    a.shape = (struct bp_dims){g->in[0]->shape, g->in[0]->view.rank};
+    return g->want[0] ? bp_op_reshape(g->scope, g->dy[0], NULL, &a, &g->dx[0]) : BP_OK;
+}
+
+enum bp_status bp_grad_transpose(struct bp_grad *g)
+{
+    const struct bp_transpose_attrs *f = g->attrs;
+    struct bp_transpose_attrs a = bp_transpose_defaults();
+    int64_t inverse[BP_RANK_MAX], rank = g->in[0]->view.rank;
+
+    for (int64_t i = 0; i < f->perm.n; i++)
+        inverse[f->perm.at[i] < 0 ? f->perm.at[i] + rank : f->perm.at[i]] = i;
+    a.perm = (struct bp_dims){inverse, f->perm.n};
+    return g->want[0] ? bp_op_transpose(g->scope, g->dy[0], &a, &g->dx[0]) : BP_OK;
+}
+
+enum bp_status bp_grad_slice(struct bp_grad *g)
+{
+    const struct bp_slice_attrs *f = g->attrs;
+    struct bp_slice_grad_attrs a = {sizeof a, f->starts, f->ends, f->axes, f->steps};
+
+    return g->want[0] ? bp_op_slice_grad(g->scope, g->dy[0], g->in[0], &a, &g->dx[0]) : BP_OK;
+}
+
+enum bp_status bp_grad_slice_grad(struct bp_grad *g)
+{
+    const struct bp_slice_grad_attrs *f = g->attrs;
+    struct bp_slice_attrs a = {sizeof a, f->starts, f->ends, f->axes, f->steps};
+
+    if (!g->want[0]) return BP_OK;
+    return bp_op_slice(g->scope, g->dy[0], NULL, NULL, NULL, NULL, &a, &g->dx[0]);
+}
+
+enum bp_status bp_grad_expand(struct bp_grad *g)
+{
+    return g->want[0] ? sum_to(g->scope, again(g->dy[0]), g->in[0], &g->dx[0]) : BP_OK;
+}
+
+/* Each tensor gets back its part. */
+enum bp_status bp_grad_concat(struct bp_grad *g)
+{
+    const struct bp_concat_attrs *f = g->attrs;
+    int64_t rank = g->in[0]->view.rank, axis = f->axis < 0 ? f->axis + rank : f->axis, at = 0;
+
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        struct bp_slice_attrs a = bp_slice_defaults();
+        int64_t end = at + g->in[i]->shape[axis];
+        a.axes = (struct bp_dims){&axis, 1};
+        a.starts = (struct bp_dims){&at, 1};
+        a.ends = (struct bp_dims){&end, 1};
+        if (g->want[i])
+            TRY(bp_op_slice(g->scope, g->dy[0], NULL, NULL, NULL, NULL, &a, &g->dx[i]));
+        at = end;
+    }
     return BP_OK;
 }

@@ -13,9 +13,12 @@
 #define IN(n, v, d) {#n, BP_PORT_IN, BP_VAR_##v, -1, 0, d},
 #define OPT(n, v, d) {#n, BP_PORT_OPT, BP_VAR_##v, -1, 0, d},
 #define VAR(n, v, d) {#n, BP_PORT_VAR, BP_VAR_##v, -1, 0, d},
+#define HOST(n, v, d) {#n, BP_PORT_HOST, BP_VAR_##v, -1, 0, d},
 #define OUT(n, v, d) {#n, BP_PORT_OUT, BP_VAR_##v, -1, 0, d},
 #define OPTOUT(n, v, d) {#n, BP_PORT_OPTOUT, BP_VAR_##v, -1, 0, d},
 #define MAY_SHARE(n, v, i, d) {#n, BP_PORT_OUT, BP_VAR_##v, i, 0, d},
+#define UPDATE(n, v, i, d) {#n, BP_PORT_UPDATE, BP_VAR_##v, i, 0, d},
+#define VIEW(n, v, i, d) {#n, BP_PORT_VIEW, BP_VAR_##v, i, 0, d},
 #include <backplane/ops/ops.def>
 
 /* A word does not know its row, so offsets are filled in by init: fields lie without gaps. */
@@ -57,6 +60,9 @@
 #define TYPES(v, mask) .info.types[BP_VAR_##v] = mask,
 #define INFER(rule) .infer = bp_infer_##rule,
 #define GRAD(rule) .grad = bp_grad_##rule,
+#define EXPAND(rule) .expand = bp_expand_##rule,
+#define BOUND(axis) .info.bound_axis = axis, .bound = true,
+#define RANDOM(draws) .random = true,
 #define ALIAS(names) .info.alias = names,
 #define DOC(text) .info.doc = text
 struct bp_op_row bp_op_row[BP_ROW_COUNT] = {
@@ -97,11 +103,36 @@ static void place_attrs(struct bp_opinfo *op)
     }
 }
 
+/* What calls need of a row at once: the words of the KEY attributes, whether there are others. */
+static void sum_up(struct bp_op_row *row)
+{
+    struct bp_opinfo *op = &row->info;
+
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        const struct bp_attr *a = &op->attr[i];
+        uint32_t words = a->kind == BP_ATTR_DIMS ? 2 : a->count;
+        if (a->when == BP_ATTR_RUN) row->has_run = true;
+        else if (a->kind == BP_ATTR_DIMS) row->has_lists = true;
+        else row->key_words |= ((UINT64_C(1) << words) - 1) << a->offset / 8;
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) row->has_host |= op->in[i].kind == BP_PORT_HOST;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        row->is_view |= op->out[i].kind == BP_PORT_VIEW;
+        row->updates |= op->out[i].kind == BP_PORT_UPDATE;
+    }
+    for (uint32_t i = 0; i < op->n_in; i++)
+        row->has_groups |= op->in[i].kind == BP_PORT_VAR && op->n_in > 1;
+    row->plain = !row->bound && !row->random && !row->has_host && !row->is_view && !row->updates;
+    op->flags = (row->bound ? BP_OP_BOUND : 0) | (row->random ? BP_OP_RANDOM : 0) |
+                (row->expand ? BP_OP_EXPAND : 0) | (row->is_view ? BP_OP_VIEW : 0);
+}
+
 static void init(void)
 {
     for (uint16_t row = 0; row < BP_ROW_COUNT; row++) {
         struct bp_opinfo *op = &bp_op_row[row].info;
         place_attrs(op);
+        sum_up(&bp_op_row[row]);
         enter(op->name, strlen(op->name), row);
         for (const char *alias = op->alias; alias && *alias;) {
             size_t n = strcspn(alias, " ");

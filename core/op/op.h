@@ -17,12 +17,19 @@ enum { BP_FLAT_MAX = 256, BP_PORT_MAX = 16 };
 
 struct bp_site;
 struct bp_grad;
+struct bp_expansion;
 
 struct bp_op_row {
     struct bp_opinfo info;
     enum bp_status (*infer)(
         struct bp_site *site); /* fills site->out from the inputs and attributes */
-    enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable */
+    enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable, or by expand */
+    enum bp_status (*expand)(struct bp_expansion *expansion); /* NULL: a kernel is needed */
+    bool bound, random; /* words of the row */
+    /* Derived. key_words: a bit for each 8 bytes of the struct that are KEY, lists apart. */
+    bool has_run, has_lists, has_host, has_groups, is_view, updates;
+    bool plain; /* none of bound, random, has_host, is_view, updates */
+    uint64_t key_words;
 };
 extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
 
@@ -45,7 +52,9 @@ struct bp_site {
     void *attrs;                    /* own copy, full length, or NULL */
     const char *kernel;             /* the only row that will do, or NULL */
     bool in_place;                  /* an output is given that shares memory with its input */
+    struct bp_graph *graph;         /* the call is recorded there; device is NULL then */
     const struct bp_view *in[BP_FLAT_MAX];
+    struct bp_constant constant[BP_FLAT_MAX];
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
     uint32_t n_in, n_out;
     uint32_t dtype[BP_VAR_COUNT];   /* of each variable that is bound */
@@ -53,12 +62,19 @@ struct bp_site {
     struct bp_type out[BP_PORT_MAX];
     uint32_t want;                  /* bit of each output that is wanted */
     const struct bp_view *given[BP_PORT_MAX]; /* outputs that the caller gave, or NULL */
+    /* Of an operator that makes a view, by its inference: how it views input share. */
+    int64_t view_stride[BP_RANK_MAX], view_offset; /* elements */
+    bool view_copies; /* the strides of the input do not allow it: a dense copy is viewed */
 };
 
 /* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. */
-enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device,
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
                             const struct bp_call *call, const uint8_t *want, size_t n_want);
 void bp_site_finish(struct bp_site *site);
+enum bp_status bp_call_check(const struct bp_call *call);
+
+/* Checks outputs that the caller gives, n_out of them or NULL each, against what was inferred. */
+enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given);
 
 /* The input tensors as one list, in the order of site->in; absent ones NULL. */
 void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
@@ -88,21 +104,28 @@ struct bp_choice {
 enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
 
-/* prepared.c */
-enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
-
 /* deferred.c: puts a copy of a launch, of the views and attributes it points to, into the queue of a
  * timeline. */
 enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
                                const struct bp_kernel *kernel, const struct bp_op_row *row,
                                const char *plugin);
 
+/* view.c: an operator that makes a view. */
+enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
+                           const struct bp_call *call, const uint8_t *want, size_t n_want,
+                           struct bp_tensor **result);
+
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
  * wanted. */
 enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
                              const struct bp_arg *in, size_t n_in, const void *attrs,
                              struct bp_tensor **const *out, size_t n_out);
-enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream);
+
+/* host_value.c: attributes with those that are given as tensors filled in, in one block for free().
+ * Reading a tensor may wait, which is counted. */
+enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *row,
+                              const struct bp_arg *in, size_t n_in, const void *attrs,
+                              void **out_attrs);
 
 /* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL
  * for zero. Rules are written in the typed calls, so that they work wherever calls go. */
@@ -113,6 +136,21 @@ struct bp_grad {
     struct bp_tensor *const *in, *const *out, *const *dy; /* NULL where absent, or zero */
     const uint8_t *want;
     struct bp_tensor **dx;
+    uint32_t n_in;
+};
+
+/* gradient_expand.c: the gradient of an operator that is defined in others. */
+enum bp_status bp_grad_expanded(struct bp_grad *grad);
+
+/* What an expansion sees: it writes the operator in typed calls on scope, and sets out[i] for each i
+ * that is wanted. Every call of it runs, or fails, whatever the values are. */
+struct bp_expansion {
+    struct bp_scope *scope;
+    const struct bp_op_row *row;
+    const void *attrs;
+    struct bp_tensor *const *in; /* NULL where absent */
+    uint32_t want;               /* bit of each output */
+    struct bp_tensor **out;
 };
 
 /* What rows name exists: one declaration for each. */
@@ -120,6 +158,7 @@ struct bp_grad {
 #define OPA(op, ins, outs, attrs, facts) facts
 #define INFER(rule) enum bp_status bp_infer_##rule(struct bp_site *site);
 #define GRAD(rule) enum bp_status bp_grad_##rule(struct bp_grad *grad);
+#define EXPAND(rule) enum bp_status bp_expand_##rule(struct bp_expansion *expansion);
 #include <backplane/ops/ops.def>
 
 #endif

@@ -1,41 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepared.c: a call made ready, and its launch. */
-#include "op.h"
+/* prepared.c: prepared calls as the app sees them: made, checked against tensors, run, ended. */
+#include "prepared.h"
+
+#include "../random/generator.h"
+#include "build.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct bp_prepared {
-    struct bp_pending pending; /* first: a plan goes when its launches have ended */
-    uint32_t magic;
-    uint32_t n_in, n_out;
-    struct bp_device *device; /* a reference */
-    const struct bp_op_row *row;
-    const struct bp_kernel *kernel;
-    struct bp_plan plan;
-    void *attrs;              /* own */
-    uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_typed_view *type; /* n_in inputs, then n_out outputs; rank ABSENT: left out */
-};
-enum { ABSENT = 255 };
-
-static bool prepared_is(const struct bp_prepared *p)
-{
-    return p && p->magic == BP_MAGIC_PREPARED;
-}
 
 /* Types of all ports; outputs as given, or dense. */
 static void fill_types(struct bp_prepared *p, const struct bp_site *site)
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (site->in[i]) bp_typed_view_init(&p->type[i], site->in[i]);
-        else p->type[i].view.rank = ABSENT;
+        else p->type[i].view.rank = BP_ABSENT;
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
-        if (!(site->want >> i & 1)) type->view.rank = ABSENT;
+        if (!(site->want >> i & 1)) type->view.rank = BP_ABSENT;
         else if (site->given[i]) bp_typed_view_init(type, site->given[i]);
         else bp_typed_view_dense(type, &site->out[i]);
+        type->view.device = (uint16_t)site->device->index;
+        if (site->given[i]) p->given |= 1u << i;
     }
 }
 
@@ -44,48 +30,106 @@ static struct bp_prepared *allocate(const struct bp_site *site)
     size_t n = site->n_in + site->n_out;
     struct bp_prepared *p = calloc(1, sizeof *p);
 
-    if (p) p->type = calloc(n ? n : 1, sizeof *p->type);
+    if (p) p->type = calloc(n + 1, sizeof *p->type);
     if (p && p->type) return p;
     free(p);
-    bp_error_write("%s: no memory to prepare it", site->row->info.name);
+    bp_build_no_memory(site);
     return NULL;
 }
 
-static void give_back(struct bp_pending *pending);
+static void give_back(struct bp_pending *pending)
+{
+    bp_prepared_free((struct bp_prepared *)pending);
+}
 
-/* Takes the site's attributes on success. */
-enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared)
+static struct bp_prepared *make_empty(const struct bp_site *site)
 {
     struct bp_prepared *p = allocate(site);
-    const struct bp_view *out[BP_PORT_MAX];
-    struct bp_choice choice;
+
+    if (!p) return NULL;
+    p->magic = BP_MAGIC_PREPARED;
+    atomic_init(&p->refs, 1);
+    p->pending.release = give_back;
+    p->device = site->device;
+    p->row = site->row;
+    p->n_in = site->n_in;
+    p->n_out = site->n_out;
+    p->want = site->want;
+    p->in_place = site->in_place;
+    memcpy(p->in_at, site->in_at, sizeof p->in_at);
+    memcpy(p->out_at, site->out_at, sizeof p->out_at);
+    fill_types(p, site);
+    return p;
+}
+
+/* The call's own tensors, in their order. */
+static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
+{
+    struct bp_builder b = {p, 0, BP_FALLBACK_NONE};
+    struct bp_operand in[BP_FLAT_MAX], out[BP_PORT_MAX];
+
+    for (uint32_t i = 0; i < p->n_in; i++)
+        in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
+    for (uint32_t i = 0; i < p->n_out; i++)
+        out[i] = (struct bp_operand){site->want >> i & 1 ? BP_OPERAND_OUT : BP_OPERAND_NONE,
+                                     (uint16_t)i};
+    TRY(bp_build(&b, site, in, out));
+    p->simple = p->n_step == 1 && p->step[0].kind == BP_FALLBACK_NONE && p->step[0].row == p->row;
+    return BP_OK;
+}
+
+/* A plan may have read inputs that are constant: it is good for these only. */
+static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_site *site)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < p->n_in; i++)
+        any |= site->constant[i].id != 0;
+    for (uint32_t i = 0; any && i < p->n_step; i++) p->bound |= p->step[i].plan.plan != NULL;
+    if (!p->bound) return BP_OK;
+    p->constant = calloc(p->n_in, sizeof *p->constant);
+    if (!p->constant) return bp_build_no_memory(site);
+    for (uint32_t i = 0; i < p->n_in; i++) p->constant[i] = site->constant[i];
+    return BP_OK;
+}
+
+enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared)
+{
+    struct bp_prepared *p = make_empty(site);
     enum bp_status status;
 
     if (!p) return BP_ERR_MEMORY;
-    p->n_in = site->n_in;
-    p->n_out = site->n_out;
-    fill_types(p, site);
-    for (uint32_t i = 0; i < p->n_out; i++)
-        out[i] = site->want >> i & 1 ? &p->type[p->n_in + i].view : NULL;
-    status = bp_select(site, out, &choice);
+    status = find_steps(p, site);
+    if (status == BP_OK) status = bind_constants(p, site);
     if (status) {
-        free(p->type);
-        free(p);
+        bp_prepared_release(p);
         return status;
     }
-    p->magic = BP_MAGIC_PREPARED;
-    p->pending.release = give_back;
-    p->device = site->device;
-    bp_device_retain(p->device);
-    p->row = site->row;
-    p->kernel = choice.kernel;
-    p->plan = choice.plan;
     p->attrs = site->attrs;
     site->attrs = NULL;
-    memcpy(p->in_at, site->in_at, sizeof p->in_at);
-    memcpy(p->out_at, site->out_at, sizeof p->out_at);
     *out_prepared = p;
     return BP_OK;
+}
+
+enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared **out_prepared)
+{
+    struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
+    enum bp_status status;
+
+    if (!dense) return bp_build_no_memory(site);
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        const struct bp_view *v = site->in[i];
+        struct bp_type type = {.dtype = v ? v->dtype : 0, .rank = v ? v->rank : 0};
+        if (!v) continue;
+        memcpy(type.shape, v->shape, v->rank * sizeof *v->shape);
+        bp_typed_view_dense(&dense[i], &type);
+        dense[i].view.device = (uint16_t)site->device->index;
+        site->in[i] = &dense[i].view;
+        site->constant[i] = (struct bp_constant){0};
+    }
+    status = bp_prepared_make(site, out_prepared);
+    free(dense);
+    return status;
 }
 
 /* The device of a call is that of its first tensor, for a call without tensors the given one. */
@@ -99,38 +143,68 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
     op = call && call->op ? bp_opinfo_find(call->op) : NULL;
-    TRY(bp_site_init(&site, device, call, NULL, op ? op->n_out : 0));
+    TRY(bp_site_init(&site, device, NULL, call, NULL, op ? op->n_out : 0));
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
-    return status;
+    if (status) return status;
+    (*out_prepared)->keeps_device = true;
+    bp_device_retain(device);
+    return BP_OK;
 }
 
-static void give_back(struct bp_pending *pending)
+void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
 {
-    struct bp_prepared *p = (struct bp_prepared *)pending;
     struct bp_plugin_entry *entry = p->device->entry;
 
-    if (p->plan.plan && p->kernel->plan_destroy)
-        p->kernel->plan_destroy(entry->self, bp_kernel_own(entry, p->kernel), p->plan.plan);
+    if (step->plan.plan && step->kernel->plan_destroy)
+        step->kernel->plan_destroy(entry->self, bp_kernel_own(entry, step->kernel),
+                                   step->plan.plan);
+    if (step->elsewhere) bp_prepared_release(step->elsewhere);
+    free(step->attrs);
+    free(step->in);
+}
+
+void bp_prepared_free(struct bp_prepared *p)
+{
+    for (uint32_t i = 0; i < p->n_step; i++) bp_step_finish(p, &p->step[i]);
+    for (uint32_t i = 0; i < p->n_temp; i++) free(p->temp[i]);
+    free(p->step);
+    free(p->temp);
+    free(p->constant);
     free(p->attrs);
     free(p->type);
     free(p);
 }
 
-void bp_prepared_destroy(struct bp_prepared *p)
+void bp_prepared_release(struct bp_prepared *p)
 {
-    struct bp_device *device;
+    struct bp_device *device = p->device;
+    bool keeps_device = p->keeps_device;
 
-    if (!prepared_is(p)) return;
-    device = p->device;
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     p->magic = 0;
     bp_pending_release(device, &p->pending);
-    bp_device_release(device);
+    if (keeps_device) bp_device_release(device);
 }
 
+void bp_prepared_destroy(struct bp_prepared *p)
+{
+    if (bp_prepared_is(p)) bp_prepared_release(p);
+}
+
+/* The kernel of the call itself, or of its last step. */
 const char *bp_prepared_kernel(struct bp_prepared *prepared)
 {
-    return prepared_is(prepared) ? prepared->kernel->name : "";
+    const struct bp_step *step;
+
+    if (!bp_prepared_is(prepared) || !prepared->n_step) return "";
+    step = &prepared->step[prepared->n_step - 1];
+    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->elsewhere);
+}
+
+uint32_t bp_prepared_steps(struct bp_prepared *prepared)
+{
+    return bp_prepared_is(prepared) ? prepared->n_step : 0;
 }
 
 enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
@@ -139,7 +213,7 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
     struct bp_tensor_info info = {.size = sizeof info};
     const struct bp_view *v;
 
-    if (!prepared_is(prepared)) return bp_not_a("prepared call");
+    if (!bp_prepared_is(prepared)) return bp_not_a("prepared call");
     if (index >= prepared->n_out)
         return bp_error(BP_ERR_INVALID, "%s: there is no output %u", prepared->row->info.name,
                         index);
@@ -155,48 +229,38 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
     return bp_answer(out, &info, sizeof info);
 }
 
-static bool same_extents(uint32_t rank, const int64_t *a, const int64_t *b)
+static enum bp_status wrong_type(const struct bp_prepared *p, const char *what, size_t i,
+                                 const struct bp_tensor *t, const struct bp_view *expected)
 {
-    for (uint32_t i = 0; i < rank; i++)
-        if (a[i] != b[i]) return false;
-    return true;
+    char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
+
+    return bp_error(
+        BP_ERR_INVALID, "%s: %s %zu is %s%s, prepared for %s%s", p->row->info.name, what, i,
+        bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+        t->view.flags & BP_VIEW_STRIDED ? " strided" : "",
+        bp_type_text(expected->dtype, expected->rank, expected->shape, want, sizeof want),
+        expected->flags & BP_VIEW_STRIDED ? " strided" : "");
 }
 
-static bool same_type(const struct bp_view *a, const struct bp_view *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank && a->flags == b->flags &&
-           a->layout == b->layout && same_extents(a->rank, a->shape, b->shape) &&
-           (!(a->flags & BP_VIEW_STRIDED) || same_extents(a->rank, a->stride, b->stride));
-}
-
-/* Tensors against the prepared types; their views. */
-static enum bp_status take(const struct bp_prepared *p, const char *what,
-                           const struct bp_typed_view *type, struct bp_tensor *const *tensor,
-                           size_t n, const struct bp_view **out_view)
+/* Tensors against the prepared types. */
+static enum bp_status check_types(const struct bp_prepared *p, const char *what,
+                                  const struct bp_typed_view *type, struct bp_tensor *const *tensor,
+                                  size_t n)
 {
     const char *op = p->row->info.name;
 
     for (size_t i = 0; i < n; i++) {
         const struct bp_view *expected = &type[i].view;
         struct bp_tensor *t = tensor[i];
-        out_view[i] = NULL;
-        if (!t && expected->rank == ABSENT) continue;
-        if (!bp_tensor_is(t) || expected->rank == ABSENT)
+        if (!t && expected->rank == BP_ABSENT) continue;
+        if (!bp_tensor_is(t) || expected->rank == BP_ABSENT)
             return bp_error(BP_ERR_INVALID, "%s: %s %zu: expected %s", op, what, i,
-                            expected->rank == ABSENT ? "NULL, as it was prepared" : "a tensor");
+                            expected->rank == BP_ABSENT ? "NULL, as it was prepared"
+                                                        : "a tensor");
         if (t->device != p->device)
             return bp_error(BP_ERR_INVALID, "%s: %s %zu is on %s, prepared for %s", op, what, i,
-                            t->device->name, p->device->name);
-        if (!same_type(&t->view, expected)) {
-            char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
-            return bp_error(
-                BP_ERR_INVALID, "%s: %s %zu is %s%s, prepared for %s%s", op, what, i,
-                bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
-                t->view.flags & BP_VIEW_STRIDED ? " strided" : "",
-                bp_type_text(expected->dtype, expected->rank, expected->shape, want, sizeof want),
-                expected->flags & BP_VIEW_STRIDED ? " strided" : "");
-        }
-        out_view[i] = &t->view;
+                            t->device ? t->device->name : "no device", p->device->name);
+        if (!bp_same_type(&t->view, expected)) return wrong_type(p, what, i, t, expected);
     }
     return BP_OK;
 }
@@ -207,27 +271,47 @@ static bool overlap(const struct bp_tensor *a, const struct bp_tensor *b)
            a->offset < b->offset + bp_tensor_span(b) && b->offset < a->offset + bp_tensor_span(a);
 }
 
-/* An output may be, exactly, the input that the row lets it share; else memory of outputs is their
- * own. */
-static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
-                                   struct bp_tensor *const *out, uint32_t o)
+static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
+{
+    return a->storage == b->storage && a->offset == b->offset && bp_same_type(&a->view, &b->view);
+}
+
+/* An output may be, exactly, the input that the row lets it share, if every step that runs says
+ * so; else memory of outputs is their own. */
+static bool may_share(const struct bp_prepared *p, const struct bp_tensor *in,
+                      const struct bp_tensor *out, uint32_t i, uint32_t o)
+{
+    const struct bp_port *port = &p->row->info.out[o];
+
+    if (port->share < 0 || i != p->in_at[port->share] || !same_place(in, out)) return false;
+    return port->kind == BP_PORT_UPDATE ||
+           (p->simple && p->step[0].kernel->flags & BP_KERNEL_IN_PLACE) ||
+           (!p->simple && p->in_place);
+}
+
+enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
+                                        struct bp_tensor *const *out, uint32_t o)
 {
     const struct bp_opinfo *op = &p->row->info;
-    int share = op->out[o].share;
 
+    if (op->out[o].kind == BP_PORT_UPDATE &&
+        (!in[p->in_at[op->out[o].share]] || !same_place(in[p->in_at[op->out[o].share]], out[o])))
+        return bp_error(BP_ERR_INVALID, "%s: output %s must be input %s itself, which it updates",
+                        op->name, op->out[o].name, op->in[op->out[o].share].name);
+    if (atomic_load_explicit(&out[o]->storage->frozen, memory_order_relaxed))
+        return bp_error(BP_ERR_INVALID, "%s: output %s is in memory that was frozen", op->name,
+                        op->out[o].name);
     if (out[o]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&out[o]->view))
         return bp_error(BP_ERR_INVALID,
                         "%s: output %s may overlap itself: its strides repeat or interleave",
                         op->name, op->out[o].name);
     for (uint32_t i = 0; i < p->n_in; i++) {
-        if (!in[i] || !overlap(in[i], out[o])) continue;
-        if (share >= 0 && i == p->in_at[share] && in[i]->offset == out[o]->offset &&
-            same_type(&in[i]->view, &out[o]->view) && p->kernel->flags & BP_KERNEL_IN_PLACE)
-            continue;
+        if (!in[i] || !overlap(in[i], out[o]) || may_share(p, in[i], out[o], i, o)) continue;
         return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name,
                         op->out[o].name, i,
-                        share >= 0 ? "; it may only be the same view as the input that it may share"
-                                   : "");
+                        op->out[o].share >= 0
+                            ? "; it may only be the same view as the input that it may share"
+                            : "");
     }
     for (uint32_t i = 0; i < o; i++)
         if (out[i] && overlap(out[i], out[o]))
@@ -236,76 +320,21 @@ static enum bp_status check_output(const struct bp_prepared *p, struct bp_tensor
     return BP_OK;
 }
 
-/* What a launch used is used until it has ended: tensors, workspace, the plan itself. */
-static void note(struct bp_prepared *p, struct bp_stream *stream, uint64_t number,
-                 struct bp_tensor *const *in, struct bp_tensor *const *out)
+static enum bp_status check_constants(const struct bp_prepared *p, struct bp_tensor *const *in)
 {
-    struct bp_timeline *timeline = stream->timeline;
-    bool noted;
-
-    if (timeline->now) return;
-    for (uint32_t i = 0; i < p->n_in; i++)
-        if (in[i]) bp_storage_use(in[i]->storage, timeline, number);
-    for (uint32_t i = 0; i < p->n_out; i++)
-        if (out[i]) bp_storage_use(out[i]->storage, timeline, number);
-    pthread_mutex_lock(&p->device->lock);
-    noted = bp_users_add(&p->pending.users, timeline, number);
-    pthread_mutex_unlock(&p->device->lock);
-    if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
-}
-
-/* Plans that want more than the device's alignment get it by a larger block (not on handles). */
-static uint64_t workspace_bytes(const struct bp_prepared *p)
-{
-    uint64_t alignment = p->plan.workspace_alignment;
-
-    return p->plan.workspace + (alignment > p->device->alignment ? alignment : 0);
-}
-
-static void *workspace_data(const struct bp_prepared *p, const struct bp_storage *workspace)
-{
-    uintptr_t alignment = p->plan.workspace_alignment, data = (uintptr_t)workspace->memory.data;
-
-    return (void *)(alignment > 1 ? (data + alignment - 1) & ~(alignment - 1) : data);
-}
-
-/* The launch of a call; on a stream with a queue it is copied into that. */
-static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stream, uint64_t number,
-                             const struct bp_view *const *in, const struct bp_view *const *out,
-                             const void *attrs, struct bp_storage *workspace)
-{
-    struct bp_plugin_entry *entry = p->device->entry;
-    struct bp_launch l = {
-        .self = entry->self,
-        .kernel = bp_kernel_own(entry, p->kernel),
-        .plan = p->plan.plan,
-        .in = in,
-        .out = out,
-        .in_at = p->in_at,
-        .out_at = p->out_at,
-        .n_in = p->n_in,
-        .n_out = p->n_out,
-        .attrs = attrs,
-        .workspace = workspace ? workspace_data(p, workspace) : NULL,
-        .workspace_memory = workspace ? workspace->memory.handle : NULL,
-        .workspace_size = p->plan.workspace,
-        .stream = stream->timeline->stream,
-        .device = p->device->index,
-        .width = p->device->core->width,
-        .tag = number,
-    };
-
-    if (stream->timeline->queue)
-        return bp_launch_queue(stream->timeline, &l, p->kernel, p->row, entry->plugin.name);
-    bp_error_enter();
-    return bp_error_leave(p->kernel->launch(&l), entry->plugin.name, p->kernel->name);
+    for (uint32_t i = 0; p->bound && i < p->n_in; i++)
+        if (in[i] && !bp_constant_same(p->constant[i], bp_tensor_constant(in[i])))
+            return bp_error(BP_ERR_INVALID,
+                            "%s: input %u is another constant than the one it was prepared with",
+                            p->row->info.name, i);
+    return BP_OK;
 }
 
 static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
                                 struct bp_tensor *const *in, size_t n_in,
                                 struct bp_tensor *const *out, size_t n_out)
 {
-    if (!prepared_is(p)) return bp_not_a_for("bp_prepared_run", "prepared call");
+    if (!bp_prepared_is(p)) return bp_not_a_for("bp_prepared_run", "prepared call");
     if (!bp_stream_is(stream)) return bp_not_a_for("bp_prepared_run", "stream");
     if (stream->device != p->device)
         return bp_error(BP_ERR_INVALID, "%s: prepared for %s, the stream is of %s",
@@ -313,45 +342,37 @@ static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
     if (n_in != p->n_in || n_out != p->n_out || (n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "%s: %zu inputs and %zu outputs given, %u and %u prepared",
                         p->row->info.name, n_in, n_out, p->n_in, p->n_out);
-    return bp_stream_check(stream);
+    return bp_stream_failed(stream) ? bp_stream_check(stream) : BP_OK;
+}
+
+/* With attributes of this run: their own copy, in full length. */
+static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
+                               struct bp_tensor *const *in, struct bp_tensor *const *out,
+                               const void *attrs)
+{
+    struct bp_run run = {.attrs = p->attrs};
+    void *current = NULL;
+    enum bp_status status = BP_OK;
+
+    if (attrs) {
+        TRY(bp_attrs_copy(&p->row->info, attrs, &current));
+        status = bp_attrs_check_run(&p->row->info, p->attrs, current);
+        run.attrs = current;
+    }
+    if (status == BP_OK) status = bp_run_call(p, stream, in, out, &run);
+    free(current);
+    return status;
 }
 
 enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                                struct bp_tensor *const *in, size_t n_in,
                                struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
-    const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_PORT_MAX];
-    struct bp_storage *workspace = NULL;
-    void *current = NULL;
-    enum bp_status status;
-    uint64_t number;
-
     TRY(check_run(p, stream, in, n_in, out, n_out));
-    TRY(take(p, "input", p->type, in, n_in, in_view));
-    TRY(take(p, "output", p->type + n_in, out, n_out, out_view));
+    TRY(check_types(p, "input", p->type, in, n_in));
+    TRY(check_types(p, "output", p->type + n_in, out, n_out));
     for (uint32_t i = 0; i < n_out; i++)
-        if (out[i]) TRY(check_output(p, in, out, i));
-    if (attrs) {
-        TRY(bp_attrs_copy(&p->row->info, attrs, &current));
-        status = bp_attrs_check_run(&p->row->info, p->attrs, current);
-        if (status) goto free_attrs;
-    }
-    status = p->plan.workspace
-                 ? bp_storage_create(p->device, stream->timeline, BP_SPACE_DEVICE,
-                                     workspace_bytes(p), &workspace)
-                 : BP_OK;
-    if (status) goto free_attrs;
-    number = bp_work_begin(stream->timeline, p->row->info.name);
-    status = launch(p, stream, number, in_view, out_view, attrs ? current : p->attrs, workspace);
-    if (status && stream->timeline->queue) {
-        bp_work_drop(stream->timeline, number);
-    } else {
-        note(p, stream, number, in, out);
-        bp_work_end(stream->timeline, number);
-        if (status == BP_OK && stream->synchronous) status = bp_stream_drain(stream);
-    }
-    if (workspace) bp_storage_release(workspace);
-free_attrs:
-    free(current);
-    return status;
+        if (out[i]) TRY(bp_prepared_check_output(p, in, out, i));
+    TRY(check_constants(p, in));
+    return run_with(p, stream, in, out, attrs);
 }

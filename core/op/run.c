@@ -1,127 +1,391 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: eager calls: prepare, make outputs, run. */
-#include "op.h"
+/* run.c: eager calls. What was called before with the same signature is found in the stream's
+ * table and run; all else is checked and prepared first. */
+#include "../graph/graph.h"
+#include "../random/generator.h"
+#include "cache.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream)
-{
-    if (!scope || scope->magic != BP_MAGIC_STREAM)
-        return bp_error(BP_ERR_INVALID,
-                        "expected a scope (bp_stream_scope), got NULL or something else");
-    *out_stream = (struct bp_stream *)scope;
-    return BP_OK;
-}
+enum { CALLS_STREAM = 4096, CALLS_DEVICE = 16384 };      /* entries */
+static const uint64_t plans_max = UINT64_C(1) << 30;     /* bytes, by stream and by device */
 
-/* An output that the caller gives is of the inferred type; its strides are its own. */
-static enum bp_status check_given(struct bp_site *site, struct bp_tensor *const *out)
+/* The arguments in a row with their signature. false: something about them is for the checked way
+ * to say. */
+static bool flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &e->row->info;
+    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        const struct bp_type *type = &site->out[i];
-        const struct bp_tensor *t = out[i];
-        char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
-        int share = op->out[i].share;
-        if (!t) continue;
-        if (!bp_tensor_is(t))
-            return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
-                            op->out[i].name);
-        if (t->device != site->device)
-            return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name,
-                            op->out[i].name, t->device->name, site->device->name);
-        if (t->view.dtype != type->dtype || t->view.rank != type->rank ||
-            memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
-            return bp_error(
-                BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, op->out[i].name,
-                bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
-                bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
-        site->given[i] = &t->view;
-        if (share >= 0 && bp_site_in(site, (uint32_t)share) && t->view.count &&
-            bp_site_in(site, (uint32_t)share)->data == t->view.data &&
-            bp_site_in(site, (uint32_t)share)->memory == t->view.memory)
-            site->in_place = true;
-    }
-    return BP_OK;
-}
-
-static void destroy_made(struct bp_tensor **result, struct bp_tensor *const *given, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!given[i]) bp_tensor_destroy(result[i]);
-}
-
-/* Fills result with the given tensors, and new ones for the others that are wanted. */
-static enum bp_status make_outputs(const struct bp_site *site, struct bp_timeline *home,
-                                   struct bp_tensor *const *given, struct bp_tensor **result)
-{
-    for (uint32_t i = 0; i < site->n_out; i++) {
-        enum bp_status status = BP_OK;
-        result[i] = given[i];
-        if (!given[i] && site->want >> i & 1)
-            status = bp_tensor_make(site->device, home, &site->out[i], &result[i]);
-        if (status) {
-            destroy_made(result, given, i);
-            return status;
+    for (uint32_t port = 0; port < op->n_in; port++) {
+        size_t given = port < n_in ? in[port].n : 0;
+        uint8_t kind = op->in[port].kind;
+        e->in_at[port] = (uint16_t)n;
+        if (kind == BP_PORT_VAR ? given > BP_FLAT_MAX - n : given > 1) return false;
+        if (n + 1 >= BP_FLAT_MAX || (given && !in[port].at)) return false;
+        if (kind == BP_PORT_HOST || (!given && kind == BP_PORT_OPT)) {
+            e->in[n++] = NULL; /* its value is in the attributes */
+            continue;
+        }
+        for (size_t i = 0; i < given; i++) {
+            struct bp_tensor *t = in[port].at[i];
+            if (t && (!bp_tensor_is(t) || t->device != e->device)) return false;
+            if (!t && kind != BP_PORT_OPT) return false;
+            e->in[n++] = t;
         }
     }
+    e->in_at[op->n_in] = (uint16_t)n;
+    e->n_in = n;
+    return n_in <= op->n_in;
+}
+
+/* Outputs that the caller gives, of which some may be an input. */
+static bool take_given(struct bp_eager *e, struct bp_tensor *const *given)
+{
+    const struct bp_opinfo *op = &e->row->info;
+
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        struct bp_tensor *t = given[i];
+        int share = op->out[i].share;
+        e->out[i] = t;
+        if (!t) continue;
+        if (!bp_tensor_is(t) || t->device != e->device) return false;
+        e->given |= 1u << i;
+        if (share < 0 || e->in_at[share] == e->in_at[share + 1]) continue;
+        if (e->in[e->in_at[share]] && e->in[e->in_at[share]]->storage == t->storage &&
+            e->in[e->in_at[share]]->offset == t->offset && t->view.count)
+            e->in_place = true;
+    }
+    return true;
+}
+
+/* The attributes in full length; a copy, to be freed, only where the app's struct has another. */
+static enum bp_status take_attrs(struct bp_eager *e, const void *given, void **out_own)
+{
+    const struct bp_opinfo *op = &e->row->info;
+    size_t size = 0;
+
+    *out_own = NULL;
+    e->attrs = op->defaults;
+    if (!given) return BP_OK;
+    memcpy(&size, given, sizeof size);
+    e->attrs = given;
+    if (size == op->attrs_size && op->attrs_size && !e->row->has_run) return BP_OK;
+    TRY(bp_attrs_copy(op, given, out_own));
+    e->attrs = *out_own;
     return BP_OK;
 }
 
-static enum bp_status run_site(struct bp_site *site, struct bp_stream *stream,
-                               const struct bp_call *call, struct bp_tensor *const *given,
-                               struct bp_tensor **result)
+/* The table of the device is made with the first stream's. */
+static enum bp_status open_tables(struct bp_stream *stream)
 {
-    struct bp_tensor *flat[BP_FLAT_MAX];
-    struct bp_prepared *prepared;
+    struct bp_device *device = stream->device;
+    struct bp_cache *calls = NULL;
+
+    TRY(bp_cache_create(CALLS_STREAM, plans_max, &stream->cache));
+    if (atomic_load(&device->calls)) return BP_OK;
+    TRY(bp_cache_create(CALLS_DEVICE, plans_max, &calls));
+    {
+        struct bp_cache *none = NULL;
+        if (!atomic_compare_exchange_strong(&device->calls, &none, calls)) bp_cache_destroy(calls);
+    }
+    return BP_OK;
+}
+
+/* Checks and prepares a call that is not in the tables. */
+static enum bp_status prepare(struct bp_stream *stream, const struct bp_eager *e,
+                              const struct bp_call *call, const uint8_t *want, size_t n_want,
+                              struct bp_tensor *const *given, struct bp_prepared **out_prepared)
+{
+    struct bp_site site;
     enum bp_status status;
 
-    TRY(check_given(site, given));
-    TRY(bp_prepared_make(site, &prepared));
-    status = make_outputs(site, stream->timeline, given, result);
-    if (status == BP_OK) {
-        bp_site_flatten(site, call, flat);
-        status = bp_prepared_run(prepared, stream, flat, site->n_in, result, site->n_out, NULL);
-        if (status) destroy_made(result, given, site->n_out);
-    }
-    bp_prepared_destroy(prepared);
+    TRY(bp_site_init(&site, stream->device, NULL, call, want, n_want));
+    status = given ? bp_site_give(&site, given) : BP_OK;
+    if (status == BP_OK) status = bp_prepared_make(&site, out_prepared);
+    bp_site_finish(&site);
+    if (status == BP_OK) (*out_prepared)->hash = e->hash;
     return status;
+}
+
+/* In the table of the device, or made; then in both tables. */
+static enum bp_status find_or_prepare(struct bp_stream *stream, struct bp_eager *e,
+                                      const struct bp_call *call, const uint8_t *want,
+                                      size_t n_want, struct bp_tensor *const *given,
+                                      struct bp_prepared **out_prepared)
+{
+    struct bp_cache *shared;
+    struct bp_prepared *p;
+    enum bp_status status;
+
+    if (!stream->cache) TRY(open_tables(stream));
+    shared = atomic_load(&stream->device->calls);
+    p = bp_cache_find(shared, e, true);
+    if (!p) {
+        TRY(prepare(stream, e, call, want, n_want, given, &p));
+        bp_prepared_retain(p);
+        if (bp_cache_add(shared, p)) bp_prepared_release(p);
+    }
+    status = bp_cache_add(stream->cache, p);
+    if (status) bp_prepared_release(p);
+    else *out_prepared = p;
+    return status;
+}
+
+/* New tensors where none are given. */
+static enum bp_status make_outputs(const struct bp_prepared *p, struct bp_timeline *home,
+                                   struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    const struct bp_typed_view *type = p->type + p->n_in;
+
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        enum bp_status status = BP_OK;
+        result[i] = given ? given[i] : NULL;
+        if (!result[i] && p->want >> i & 1)
+            status = bp_tensor_make_like(p->device, home, &type[i].view, &result[i]);
+        if (!status) continue;
+        while (i-- > 0)
+            if (!given || !given[i]) bp_tensor_destroy(result[i]);
+        return status;
+    }
+    return BP_OK;
+}
+
+static enum bp_status run_made(struct bp_prepared *p, struct bp_stream *stream, struct bp_eager *e,
+                               struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    struct bp_run run = {.attrs = e->attrs};
+    enum bp_status status;
+
+    TRY(make_outputs(p, stream->timeline, given, result));
+    for (uint32_t i = 0; e->given >> i; i++) {
+        status = e->given >> i & 1 ? bp_prepared_check_output(p, e->in, result, i) : BP_OK;
+        if (status) goto failed;
+    }
+    status = p->row->plain ? bp_prepared_go(p, stream, e->in, result, &run)
+                           : bp_run_call(p, stream, e->in, result, &run);
+    if (status == BP_OK) return BP_OK;
+failed:
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (!given || !given[i]) bp_tensor_destroy(result[i]);
+    return status;
+}
+
+/* A call whose row or arguments ask for no more than kernels: by signature. */
+static enum bp_status run_eager(struct bp_stream *stream, const struct bp_op_row *row,
+                                const struct bp_call *call, const uint8_t *want, size_t n_want,
+                                struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    struct bp_eager e;
+    struct bp_prepared *p = NULL;
+    enum bp_status status;
+    void *own;
+
+    if (__builtin_expect(bp_stream_failed(stream), 0)) return bp_stream_check(stream);
+    e.row = row;
+    e.device = stream->device;
+    e.n_out = row->info.n_out;
+    e.want = e.given = 0;
+    e.in_place = false;
+    for (size_t i = 0; i < n_want && i < BP_PORT_MAX; i++)
+        e.want |= (uint32_t)(!want || want[i]) << i;
+    if (n_want > row->info.n_out || !flatten(&e, call->in, call->n_in) ||
+        (given && !take_given(&e, given))) {
+        /* the checked way says what is wrong */
+        TRY(prepare(stream, &e, call, want, n_want, given, &p));
+        bp_prepared_release(p);
+        return bp_error(BP_ERR_INTERNAL, "%s: the arguments are odd, and nothing says why",
+                        row->info.name);
+    }
+    TRY(take_attrs(&e, call->attrs, &own));
+    e.hash = bp_eager_hash(&e);
+    if (__builtin_expect(stream->cache != NULL, 1)) p = bp_cache_find(stream->cache, &e, false);
+    status = p ? BP_OK : find_or_prepare(stream, &e, call, want, n_want, given, &p);
+    if (status == BP_OK) status = run_made(p, stream, &e, given, result);
+    if (__builtin_expect(own != NULL, 0)) free(own);
+    return status;
+}
+
+/* Only one row of kernels will do: prepared for this call alone. */
+static enum bp_status run_named(struct bp_stream *stream, const struct bp_op_row *row,
+                                const struct bp_call *call, const uint8_t *want, size_t n_want,
+                                struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    struct bp_eager e = {.row = row, .device = stream->device, .n_out = row->info.n_out};
+    struct bp_prepared *p;
+    enum bp_status status;
+    void *own;
+
+    TRY(bp_stream_check(stream));
+    TRY(prepare(stream, &e, call, want, n_want, given, &p));
+    if (!flatten(&e, call->in, call->n_in) || (given && !take_given(&e, given)))
+        status = bp_error(BP_ERR_INTERNAL, "%s: odd arguments", row->info.name);
+    else status = take_attrs(&e, call->attrs, &own);
+    if (status == BP_OK) {
+        status = run_made(p, stream, &e, given, result);
+        free(own);
+    }
+    bp_prepared_release(p);
+    return status;
+}
+
+/* Outputs that update an input are that input: the caller gets a new reference to it. */
+static enum bp_status run_update(struct bp_stream *stream, const struct bp_op_row *row,
+                                 const struct bp_call *call, const uint8_t *want, size_t n_want,
+                                 struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    struct bp_tensor *place[BP_PORT_MAX];
+    const struct bp_opinfo *op = &row->info;
+    uint8_t all[BP_PORT_MAX];
+    enum bp_status status;
+
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        int share = op->out[i].share;
+        place[i] = given ? given[i] : NULL;
+        all[i] = i < n_want && (!want || want[i]);
+        if (op->out[i].kind != BP_PORT_UPDATE || (size_t)share >= call->n_in ||
+            call->in[share].n != 1 || !call->in[share].at || !bp_tensor_is(call->in[share].at[0]))
+            continue; /* the checked way says what is wrong */
+        if (!place[i]) place[i] = call->in[share].at[0];
+        all[i] = 1;
+    }
+    status = (call->kernel ? run_named : run_eager)(stream, row, call, all, op->n_out, place,
+                                                    result);
+    if (status) return status;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        if (op->out[i].kind != BP_PORT_UPDATE || (given && given[i])) continue;
+        if (i < n_want && (!want || want[i]))
+            atomic_fetch_add_explicit(&result[i]->refs, 1, memory_order_relaxed);
+        else result[i] = NULL;
+    }
+    return BP_OK;
+}
+
+static enum bp_status run_kernels(struct bp_stream *stream, const struct bp_op_row *row,
+                                  const struct bp_call *call, const uint8_t *want, size_t n_want,
+                                  struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    if (row->updates) return run_update(stream, row, call, want, n_want, given, result);
+    if (call->kernel) return run_named(stream, row, call, want, n_want, given, result);
+    return run_eager(stream, row, call, want, n_want, given, result);
+}
+
+/* Values that are given as tensors become attributes first. */
+static enum bp_status run(struct bp_stream *stream, const struct bp_op_row *row,
+                          const struct bp_call *call, const uint8_t *want, size_t n_want,
+                          struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    struct bp_call filled = *call;
+    void *attrs = NULL;
+    enum bp_status status = BP_OK;
+
+    if (row->plain) return run_kernels(stream, row, call, want, n_want, given, result);
+    if (row->has_host) {
+        TRY(bp_stream_check(stream));
+        TRY(bp_host_values(stream, row, call->in, call->n_in, call->attrs, &attrs));
+        if (attrs) filled.attrs = attrs;
+    }
+    if (row->is_view && !(given && given[0]))
+        status = bp_run_view(stream, row, &filled, want, n_want, result);
+    else status = run_kernels(stream, row, &filled, want, n_want, given, result);
+    free(attrs);
+    return status;
+}
+
+enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
+                           struct bp_tensor *const *in, struct bp_tensor *const *out,
+                           struct bp_run *run)
+{
+    int64_t result[BP_PORT_MAX];
+    enum bp_status status;
+
+    if (p->row->random) {
+        uint64_t count = 0;
+        for (uint32_t i = 0; i < p->n_out; i++)
+            if (out[i] && (uint64_t)out[i]->view.count > count)
+                count = (uint64_t)out[i]->view.count;
+        bp_generator_draw(stream->generator ? stream->generator : p->device->core->generator,
+                          (count + 3) / 4, &run->seed, &run->offset);
+    }
+    if (!p->row->bound) return bp_prepared_go(p, stream, in, out, run);
+    if (!stream->timeline->now) TRY(bp_block(stream->device, BP_BLOCK_EXTENTS));
+    run->result = result;
+    for (uint32_t i = 0; i < p->n_out; i++) result[i] = -1;
+    TRY(bp_prepared_go(p, stream, in, out, run));
+    status = bp_stream_drain(stream);
+    for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
+        if (out[i]) status = bp_tensor_narrow(out[i], p->row->info.bound_axis, result[i]);
+    return status;
+}
+
+static enum bp_status find_row(const struct bp_call *call, const struct bp_op_row **out_row)
+{
+    TRY(bp_call_check(call));
+    *out_row = bp_row_find(call->op);
+    if (*out_row) return BP_OK;
+    return bp_error(BP_ERR_NOT_FOUND,
+                    "operator '%.64s': there is none of this name (`bp ops` lists them)", call->op);
+}
+
+static enum bp_status no_scope(void)
+{
+    return bp_error(BP_ERR_INVALID,
+                    "expected a scope (bp_stream_scope, bp_graph_scope), got NULL or something "
+                    "else");
 }
 
 enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
                            struct bp_tensor **out, size_t n_out, const uint8_t *want)
 {
     struct bp_tensor *given[BP_PORT_MAX] = {NULL}, *result[BP_PORT_MAX] = {NULL};
-    struct bp_stream *stream;
-    struct bp_site site;
-    enum bp_status status;
+    const struct bp_op_row *row;
+    bool any = false;
 
-    TRY(bp_scope_stream(scope, &stream));
+    if (!scope || (scope->magic != BP_MAGIC_STREAM && scope->magic != BP_MAGIC_GRAPH))
+        return no_scope();
     if (n_out && !out) return bp_error(BP_ERR_INVALID, "bp_call_run: out is NULL");
-    TRY(bp_site_init(&site, stream->device, call, want, n_out));
-    for (size_t i = 0; i < n_out; i++) given[i] = site.want >> i & 1 ? out[i] : NULL;
-    status = run_site(&site, stream, call, given, result);
-    bp_site_finish(&site);
-    if (status) return status;
-    for (size_t i = 0; i < n_out; i++)
+    TRY(find_row(call, &row));
+    for (size_t i = 0; i < n_out && i < row->info.n_out; i++) {
+        if (want && !want[i]) continue;
+        given[i] = out[i];
+        any |= out[i] != NULL;
+    }
+    if (scope->magic == BP_MAGIC_STREAM) {
+        struct bp_call named = *call;
+        if (!BP_HAS(call, kernel)) named.kernel = NULL;
+        TRY(run((struct bp_stream *)scope, row, &named, want, n_out, any ? given : NULL, result));
+    } else {
+        if (any)
+            return bp_error(BP_ERR_INVALID, "%s: a recorded call makes its outputs: give NULL",
+                            row->info.name);
+        TRY(bp_graph_record((struct bp_graph *)scope, call, result, n_out, want));
+    }
+    for (size_t i = 0; i < n_out && i < row->info.n_out; i++)
         if (result[i]) out[i] = result[i];
     return BP_OK;
 }
 
-enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
+enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
                              const struct bp_arg *in, size_t n_in, const void *attrs,
                              struct bp_tensor **const *out, size_t n_out)
 {
-    struct bp_call call = {.size = sizeof call,
-                           .op = bp_op_row[row].info.name,
-                           .in = in,
-                           .n_in = n_in,
+    const struct bp_op_row *row = &bp_op_row[number];
+    struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
-    struct bp_tensor *result[BP_PORT_MAX] = {NULL};
-    uint8_t want[BP_PORT_MAX] = {0};
+    struct bp_tensor *result[BP_PORT_MAX];
+    uint8_t want[BP_PORT_MAX];
 
-    for (size_t i = 0; i < n_out; i++) want[i] = out[i] != NULL;
-    TRY(bp_call_run(scope, &call, result, n_out, want));
+    if (!scope) return no_scope();
+    for (size_t i = 0; i < n_out; i++) {
+        want[i] = out[i] != NULL;
+        result[i] = NULL;
+    }
+    if (scope->magic == BP_MAGIC_STREAM)
+        TRY(run((struct bp_stream *)scope, row, &call, want, n_out, NULL, result));
+    else if (scope->magic == BP_MAGIC_GRAPH)
+        TRY(bp_graph_record((struct bp_graph *)scope, &call, result, n_out, want));
+    else return no_scope();
     for (size_t i = 0; i < n_out; i++)
         if (out[i]) *out[i] = result[i];
     return BP_OK;

@@ -2,6 +2,8 @@
 /* tensor.c: making tensors and views of them. */
 #include "tensor.h"
 
+#include "../graph/graph.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +27,10 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, uint32_t rank, int64_
         .dtype = (uint8_t)dtype,
         .rank = (uint8_t)rank,
         .flags = contiguous ? 0 : BP_VIEW_STRIDED,
-        .space = BP_SPACE_DEVICE,
+        .space = (uint8_t)t->storage->space,
         .device = (uint16_t)t->device->index,
     };
+    t->sig = bp_view_sign(&t->view);
 }
 
 static struct bp_tensor *make(struct bp_storage *storage, const int64_t *shape, uint32_t rank)
@@ -67,6 +70,61 @@ enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home
     bp_type_strides(type->rank, t->shape, t->stride);
     fill_view(t, type->dtype, type->rank, count);
     *out_tensor = t;
+    return BP_OK;
+}
+
+enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
+                                   const struct bp_view *like, struct bp_tensor **out_tensor)
+{
+    uint64_t bytes = (uint64_t)like->count * (bp_dtype_bits(like->dtype) / 8);
+    struct bp_storage *storage;
+    struct bp_tensor *t;
+
+    TRY(bp_storage_create(device, home, BP_SPACE_DEVICE, bytes, &storage));
+    t = make(storage, like->shape, like->rank);
+    if (!t) {
+        bp_storage_release(storage);
+        return BP_ERR_MEMORY;
+    }
+    bp_type_strides(like->rank, t->shape, t->stride);
+    fill_view(t, like->dtype, like->rank, like->count);
+    *out_tensor = t;
+    return BP_OK;
+}
+
+enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
+                                struct bp_tensor **out_tensor)
+{
+    struct bp_tensor *t = calloc(1, sizeof *t);
+
+    if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
+    t->view = *type;
+    t->view.shape = t->shape;
+    t->view.stride = t->stride;
+    memcpy(t->shape, type->shape, type->rank * sizeof *t->shape);
+    memcpy(t->stride, type->stride, type->rank * sizeof *t->stride);
+    t->magic = BP_MAGIC_TENSOR;
+    atomic_init(&t->refs, 1);
+    t->graph = graph;
+    t->value = value;
+    bp_graph_retain(graph);
+    *out_tensor = t;
+    return BP_OK;
+}
+
+enum bp_status bp_tensor_narrow(struct bp_tensor *t, uint32_t axis, int64_t extent)
+{
+    uint32_t dtype = t->view.dtype, rank = t->view.rank;
+    int64_t count = 1;
+
+    if (axis >= rank || extent < 0 || extent > t->shape[axis])
+        return bp_error(BP_ERR_PLUGIN,
+                        "a kernel answered that axis %u has %" PRId64 " elements: expected 0 to "
+                        "%" PRId64,
+                        axis, extent, axis < rank ? t->shape[axis] : 0);
+    t->shape[axis] = extent;
+    for (uint32_t i = 0; i < rank; i++) count *= t->shape[i];
+    fill_view(t, dtype, rank, count);
     return BP_OK;
 }
 
@@ -161,8 +219,11 @@ enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t r
 void bp_tensor_destroy(struct bp_tensor *tensor)
 {
     if (!bp_tensor_is(tensor)) return;
-    if (atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1) return;
-    bp_storage_release(tensor->storage);
+    if (atomic_load_explicit(&tensor->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1)
+        return; /* a sole owner needs no read-modify-write */
+    if (tensor->graph) bp_graph_release(tensor->graph);
+    else bp_storage_release(tensor->storage);
     tensor->magic = 0;
     free(tensor);
 }

@@ -8,12 +8,14 @@
 /* A tensor: what kernels read stands in the first cache line. */
 struct bp_tensor {
     struct bp_view view;
-    uint64_t spare; /* for the hash of its type */
+    uint64_t sig; /* hash of its type: dtype, layout, shape, strides if not row-major */
     uint32_t magic;
     _Atomic uint32_t refs;
     struct bp_storage *storage; /* a reference */
     struct bp_device *device;   /* of the storage */
     uint64_t offset;            /* bytes from the storage's first byte */
+    struct bp_graph *graph;     /* of a symbolic tensor, a reference: it has no storage, no device */
+    uint32_t value;             /* in the graph */
     int64_t shape[BP_RANK_MAX];
     int64_t stride[BP_RANK_MAX];
 };
@@ -22,6 +24,25 @@ static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
     return tensor && tensor->magic == BP_MAGIC_TENSOR;
 }
+
+/* What a constant is, for plans that have read it; id 0: it is none. */
+struct bp_constant {
+    uint64_t id, offset;
+};
+static inline struct bp_constant bp_tensor_constant(const struct bp_tensor *t)
+{
+    return t->view.flags & BP_VIEW_CONSTANT && t->storage
+               ? (struct bp_constant){t->storage->id, t->offset}
+               : (struct bp_constant){0, 0};
+}
+static inline bool bp_constant_same(struct bp_constant a, struct bp_constant b)
+{
+    return a.id == b.id && a.offset == b.offset;
+}
+
+/* The signature of a view's type. Its seed is of this process. */
+extern uint64_t bp_sign_seed;
+uint64_t bp_view_sign(const struct bp_view *view);
 
 /* A type: all of a tensor but its data. */
 struct bp_type {
@@ -45,6 +66,17 @@ enum { BP_TYPE_TEXT = 224 };
 /* A new tensor of a checked type, its memory at home on a timeline (NULL: the host's). */
 enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
                               const struct bp_type *type, struct bp_tensor **out_tensor);
+
+/* A new tensor of the type of a view, which has been checked. */
+enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
+                                   const struct bp_view *like, struct bp_tensor **out_tensor);
+
+/* A symbolic tensor: a value of a graph. Takes a reference to the graph. */
+enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
+                                struct bp_tensor **out_tensor);
+
+/* Makes an axis shorter, for extents that were found later: the handle views less. */
+enum bp_status bp_tensor_narrow(struct bp_tensor *tensor, uint32_t axis, int64_t extent);
 
 /* Bytes from the first to one past the last element; 0 if there is none. */
 uint64_t bp_tensor_span(const struct bp_tensor *tensor);

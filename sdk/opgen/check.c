@@ -8,17 +8,19 @@
 #define OPA(op, ins, outs, attrs, facts) _Static_assert(1 ins outs attrs facts, "row " #op);
 #include <backplane/ops/ops.def>
 
-/* Every row says once how it infers, whether it has a gradient, what its cases, tolerance and doc
+/* Every row says once how it infers, how it is differentiated, what its cases, tolerance and doc
  * are. */
+#define COMPLETE(sum) ((sum) == 11111 || (sum) == 111111 || (sum) == 111101)
 #define OP(op, ins, outs, facts) \
-    _Static_assert(0 facts == 11111, \
-                   "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
+    _Static_assert(COMPLETE(0 facts), \
+                   "row " #op " needs INFER, GRAD, NODIFF or EXPAND, CASES, TOL and DOC, once each");
 #define OPA(op, ins, outs, attrs, facts) \
-    _Static_assert(0 facts == 11111, \
-                   "row " #op " needs INFER, GRAD or NODIFF, CASES, TOL and DOC, once each");
+    _Static_assert(COMPLETE(0 facts), \
+                   "row " #op " needs INFER, GRAD, NODIFF or EXPAND, CASES, TOL and DOC, once each");
 #define INFER(rule) +1
 #define GRAD(rule) +10
 #define NODIFF(why) +10
+#define EXPAND(rule) +100000
 #define CASES(family) +100
 #define TOL(ulp, terms) +1000
 #define DOC(text) +10000

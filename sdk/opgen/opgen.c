@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kind { IN_ONE, IN_OPT, IN_VAR, OUT_ONE, OUT_OPT };
+enum kind { IN_ONE, IN_OPT, IN_VAR, IN_HOST, OUT_ONE, OUT_OPT };
 enum attr_kind { ATTR_I64, ATTR_F64, ATTR_FLAG, ATTR_DTYPE, ATTR_INTS, ATTR_DIMS };
 
 struct port {
@@ -35,9 +35,12 @@ static const struct row rows[] = {
 #define IN(n, t, d) {#n, d, IN_ONE},
 #define OPT(n, t, d) {#n, d, IN_OPT},
 #define VAR(n, t, d) {#n, d, IN_VAR},
+#define HOST(n, t, d) {#n, d, IN_HOST},
 #define OUT(n, t, d) {#n, d, OUT_ONE},
 #define OPTOUT(n, t, d) {#n, d, OUT_OPT},
 #define MAY_SHARE(n, t, i, d) {#n, d, OUT_ONE},
+#define UPDATE(n, t, i, d) {#n, d, OUT_ONE},
+#define VIEW(n, t, i, d) {#n, d, OUT_ONE},
 #define I64(n, v, w, d) {#n, #v, #w, d, ATTR_I64, 1},
 #define F64(n, v, w, d) {#n, #v, #w, d, ATTR_F64, 1},
 #define FLAG(n, v, w, d) {#n, #v, #w, d, ATTR_FLAG, 1},
@@ -105,7 +108,10 @@ static void print_ports(const struct port *ports, const char *title)
 {
     for (const struct port *p = ports; p->name; p++)
         printf(" *   %s%s  %s%s\n", title, p->name, p->doc,
-               p->kind == IN_OPT ? " (or NULL)" : p->kind == OUT_OPT ? " (NULL: not wanted)" : "");
+               p->kind == IN_OPT    ? " (or NULL)"
+               : p->kind == IN_HOST ? " (or NULL: attrs say it)"
+               : p->kind == OUT_OPT ? " (NULL: not wanted)"
+                                    : "");
 }
 
 /* The text of a row, wrapped. */
@@ -134,7 +140,8 @@ static void print_prototype(const struct row *r)
     for (const struct port *p = r->in; p->name; p++)
         if (p->kind == IN_VAR)
             printf(", struct bp_tensor *const *%s, size_t n_%s", p->name, p->name);
-        else printf(", struct bp_tensor *%s", p->name);
+        else
+            printf(", struct bp_tensor *%s%s", p->name, p->kind == IN_HOST ? "_value" : "");
     if (r->attr[0].name) printf(",\n    const struct bp_%s_attrs *attrs", r->name);
     for (const struct port *p = r->out; p->name; p++)
         printf(", struct bp_tensor **out_%s", p->name);
@@ -179,7 +186,7 @@ static void print_body(const struct row *r)
     printf("\n{\n    const struct bp_arg in[] = {");
     for (const struct port *p = r->in; p->name; p++)
         if (p->kind == IN_VAR) printf("{%s, n_%s}, ", p->name, p->name);
-        else printf("{&%s, 1}, ", p->name);
+        else printf("{&%s%s, 1}, ", p->name, p->kind == IN_HOST ? "_value" : "");
     printf("};\n    struct bp_tensor **const out[] = {");
     for (const struct port *p = r->out; p->name; p++) printf("out_%s, ", p->name);
     printf("};\n\n    return bp_call_typed(scope, BP_ROW_%s, in, %d, %s, out, %d);\n}\n", r->name,

@@ -127,6 +127,7 @@ static void ports_json(cJSON *json, const char *key, const struct bp_port *port,
     static const char *const kinds[16] = {
         [BP_PORT_IN] = "one", [BP_PORT_OPT] = "optional", [BP_PORT_VAR] = "any",
         [BP_PORT_OUT] = "one", [BP_PORT_OPTOUT] = "optional",
+        [BP_PORT_HOST] = "host", [BP_PORT_VIEW] = "view", [BP_PORT_UPDATE] = "update",
     };
     cJSON *list = cJSON_AddArrayToObject(json, key);
 

@@ -23,5 +23,7 @@
 #include <backplane/tensor.h>
 #include <backplane/call.h>
 #include <backplane/ops.h>
+#include <backplane/graph.h>
+#include <backplane/random.h>
 
 #endif

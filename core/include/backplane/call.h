@@ -59,6 +59,36 @@ BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_c
                                        size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
                                        size_t n_dx);
 
+/* How a call runs for which the device has no kernel, in the order in which ways are tried. Each is
+ * a step that is counted, with its bytes and its time. X(NAME, number, word, text). */
+#define BP_FALLBACKS(X) \
+    X(LAYOUT, 1, layout, "strided tensors are copied, for a kernel that takes dense ones") \
+    X(EXPAND, 2, expand, "the operator runs as those that it is defined in") \
+    X(DTYPE, 3, dtype, "half types are converted to f32 and back") \
+    X(DEVICE, 4, device, "another device runs it, by way of copies")
+
+enum bp_fallback_kind {
+    BP_FALLBACK_NONE = 0,
+#define X(NAME, number, word, text) BP_FALLBACK_##NAME = number,
+    BP_FALLBACKS(X)
+#undef X
+    BP_FALLBACK_COUNT,
+};
+
+/* What ran so on a device since it was opened, by operator and kind. BP_FALLBACK=allow|warn|deny:
+ * warn, as without it, logs the first time that an operator changes its dtype or device; deny makes
+ * these two errors (BP_ERR_UNSUPPORTED, with the reason of each kernel row). */
+struct bp_fallback_info { /* answer: set size before the call */
+    size_t size;
+    const char *op;
+    uint64_t calls, bytes, nanoseconds; /* bytes: written by these steps. Time: of the host */
+    uint32_t kind;                      /* enum bp_fallback_kind */
+    uint32_t zero;                      /* 0 */
+};
+BP_API uint32_t bp_device_fallbacks(struct bp_device *device);
+BP_API enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
+                                         struct bp_fallback_info *out);
+
 /* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. */
 struct bp_prepared;
 
@@ -67,8 +97,11 @@ BP_API enum bp_status bp_prepared_create(struct bp_device *device, const struct 
                                          struct bp_prepared **out_prepared);
 BP_API void bp_prepared_destroy(struct bp_prepared *prepared);
 
-/* The kernel row that it runs. */
+/* The kernel row that it runs; of several steps the last one's. */
 BP_API const char *bp_prepared_kernel(struct bp_prepared *prepared);
+
+/* How many steps it has: 1 unless it falls back. */
+BP_API uint32_t bp_prepared_steps(struct bp_prepared *prepared);
 
 /* What output index is to be: dtype, rank, shape (info of a tensor without data). */
 BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,

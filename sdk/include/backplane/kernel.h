@@ -58,6 +58,11 @@ struct bp_launch { /* hot */
     uint32_t width;                 /* threads that this launch may use; 1: the calling one only */
     uint32_t *fault; /* device-visible word, or NULL: write a code that is not 0 for bad data */
     uint64_t tag;                   /* the stream's number for this launch */
+    int64_t *result; /* of BP_OP_BOUND: the host's or device-visible, one for each output, which the
+                        kernel sets to the true extent of the bound axis; else NULL */
+    uint64_t seed, offset; /* of BP_OP_RANDOM: Philox4x32-10 with this key; element i takes word i % 4 of
+                              block offset + i / 4 */
+    const uint64_t *rng; /* NULL; or where seed and a base that is added to offset lie, on the device */
 };
 
 /* One configuration, before any launch. Views have no data unless BP_VIEW_CONSTANT is set. */
@@ -79,6 +84,7 @@ struct bp_plan { /* answer */
     void *plan;
     uint64_t workspace;           /* bytes of device memory that each launch needs */
     uint64_t workspace_alignment; /* a power of two; 0: the device's */
+    uint64_t bytes; /* of memory that the plan keeps, as far as known: what a cache counts */
 };
 
 enum bp_kernel_flags {

@@ -24,8 +24,11 @@ enum bp_port_kind {
     BP_PORT_IN = 0,     /* one tensor */
     BP_PORT_OPT = 1,    /* one tensor or none */
     BP_PORT_VAR = 2,    /* any number of tensors */
+    BP_PORT_HOST = 3,   /* one tensor of integers or none: gives the attribute of the port's name */
     BP_PORT_OUT = 8,    /* one tensor */
     BP_PORT_OPTOUT = 9, /* one tensor if it is wanted */
+    BP_PORT_VIEW = 10,  /* one tensor that views the memory of input share: no kernel runs */
+    BP_PORT_UPDATE = 11, /* one tensor, which is input share, written over */
 };
 
 /* Ports of one variable have one dtype. */
@@ -41,7 +44,7 @@ struct bp_port {
     const char *name;
     uint8_t kind;  /* enum bp_port_kind */
     uint8_t var;   /* enum bp_type_var */
-    int8_t share;  /* an output: the input whose memory it may take, or -1 */
+    int8_t share;  /* an output: the input whose memory it may take, views or updates; or -1 */
     uint8_t zero;  /* 0 */
     const char *doc;
 };
@@ -77,6 +80,14 @@ struct bp_attr {
     const char *doc;
 };
 
+/* What more there is to know of an operator. */
+enum bp_op_flags {
+    BP_OP_BOUND = 1,  /* extents of the outputs depend on data: known when it has run */
+    BP_OP_RANDOM = 2, /* draws random numbers */
+    BP_OP_EXPAND = 4, /* is defined in other operators, and runs as those where there is no kernel */
+    BP_OP_VIEW = 8,   /* makes a view: no kernel */
+};
+
 /* One operator. Kept as constant data; a later version may append fields. */
 struct bp_opinfo {
     const char *name;
@@ -88,6 +99,8 @@ struct bp_opinfo {
     uint16_t n_in, n_out, n_attr;
     uint16_t attrs_size;            /* of that struct; 0 if there are no attributes */
     uint64_t types[BP_VAR_COUNT];   /* dtypes that the operator is defined for, by variable */
+    uint32_t flags;                 /* enum bp_op_flags */
+    uint32_t bound_axis;            /* with BP_OP_BOUND: the axis whose extent is a bound */
 };
 
 #ifdef __cplusplus

@@ -13,6 +13,9 @@
 #ifndef VAR
 #define VAR(name, var, doc)
 #endif
+#ifndef HOST
+#define HOST(name, var, doc)
+#endif
 #ifndef OUT
 #define OUT(name, var, doc)
 #endif
@@ -21,6 +24,12 @@
 #endif
 #ifndef MAY_SHARE
 #define MAY_SHARE(name, var, input, doc)
+#endif
+#ifndef UPDATE
+#define UPDATE(name, var, input, doc)
+#endif
+#ifndef VIEW
+#define VIEW(name, var, input, doc)
 #endif
 #ifndef I64
 #define I64(name, value, when, doc)
@@ -51,6 +60,15 @@
 #endif
 #ifndef NODIFF
 #define NODIFF(why)
+#endif
+#ifndef EXPAND
+#define EXPAND(rule)
+#endif
+#ifndef BOUND
+#define BOUND(axis)
+#endif
+#ifndef RANDOM
+#define RANDOM(what)
 #endif
 #ifndef CASES
 #define CASES(family)

@@ -6,9 +6,12 @@
 #undef IN
 #undef OPT
 #undef VAR
+#undef HOST
 #undef OUT
 #undef OPTOUT
 #undef MAY_SHARE
+#undef UPDATE
+#undef VIEW
 #undef I64
 #undef F64
 #undef FLAG
@@ -19,6 +22,9 @@
 #undef INFER
 #undef GRAD
 #undef NODIFF
+#undef EXPAND
+#undef BOUND
+#undef RANDOM
 #undef CASES
 #undef TOL
 #undef ALIAS

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph.c: a graph's life, and questions about it. */
+#include "graph.h"
+
+#include <stdlib.h>
+
+enum bp_status bp_graph_make(struct bp_graph **out_graph)
+{
+    struct bp_graph *graph = calloc(1, sizeof *graph);
+
+    if (!graph) return bp_error(BP_ERR_MEMORY, "no memory for a graph");
+    graph->scope.magic = BP_MAGIC_GRAPH;
+    atomic_init(&graph->refs, 1);
+    *out_graph = graph;
+    return BP_OK;
+}
+
+enum bp_status bp_graph_create(struct bp_core *core, struct bp_graph **out_graph)
+{
+    struct bp_graph *graph;
+
+    if (!bp_core_is(core)) return bp_not_a("core");
+    if (!out_graph) return bp_error(BP_ERR_INVALID, "bp_graph_create: out_graph is NULL");
+    TRY(bp_graph_make(&graph));
+    graph->core = core;
+    bp_core_retain(core);
+    *out_graph = graph;
+    return BP_OK;
+}
+
+void bp_graph_retain(struct bp_graph *graph)
+{
+    atomic_fetch_add_explicit(&graph->refs, 1, memory_order_relaxed);
+}
+
+void bp_graph_release(struct bp_graph *graph)
+{
+    if (atomic_fetch_sub_explicit(&graph->refs, 1, memory_order_acq_rel) != 1) return;
+    for (uint32_t i = 0; i < graph->n_value; i++) {
+        bp_tensor_destroy(graph->value[i].constant);
+        free(graph->value[i].type);
+        free(graph->value[i].name);
+    }
+    for (uint32_t i = 0; i < graph->n_node; i++) {
+        free(graph->node[i].attrs);
+        free(graph->node[i].name);
+        free(graph->node[i].in);
+    }
+    free(graph->value);
+    free(graph->node);
+    free(graph->input);
+    free(graph->output);
+    graph->scope.magic = 0;
+    if (graph->core) bp_core_destroy(graph->core);
+    free(graph);
+}
+
+void bp_graph_destroy(struct bp_graph *graph)
+{
+    if (bp_graph_is(graph)) bp_graph_release(graph);
+}
+
+struct bp_scope *bp_graph_scope(struct bp_graph *graph)
+{
+    return bp_graph_is(graph) ? &graph->scope : NULL;
+}
+
+enum bp_status bp_graph_info(struct bp_graph *graph, struct bp_graph_info *out)
+{
+    struct bp_graph_info info = {.size = sizeof info};
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    info.values = graph->n_value;
+    info.nodes = graph->n_node;
+    info.inputs = graph->n_input;
+    info.outputs = graph->n_output;
+    return bp_answer(out, &info, sizeof info);
+}
+
+enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index, struct bp_value_info *out)
+{
+    struct bp_value_info info = {.size = sizeof info};
+    const struct bp_value *v;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (index >= graph->n_value)
+        return bp_error(BP_ERR_INVALID, "bp_graph_value: there is no value %u, only %u", index,
+                        graph->n_value);
+    v = &graph->value[index];
+    info.name = v->name;
+    info.kind = v->kind;
+    info.dtype = v->type->view.dtype;
+    info.rank = v->type->view.rank;
+    info.shape = v->type->shape;
+    info.node = v->kind == BP_VALUE_RESULT ? v->node : BP_NO_VALUE;
+    return bp_answer(out, &info, sizeof info);
+}
+
+enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index, struct bp_node_info *out)
+{
+    struct bp_node_info info = {.size = sizeof info};
+    const struct bp_node *n;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (index >= graph->n_node)
+        return bp_error(BP_ERR_INVALID, "bp_graph_node: there is no node %u, only %u", index,
+                        graph->n_node);
+    n = &graph->node[index];
+    info.name = n->name;
+    info.op = n->row->info.name;
+    info.attrs = n->attrs;
+    info.in = n->in;
+    info.out = n->out;
+    info.n_in = n->n_in;
+    info.n_out = n->n_out;
+    return bp_answer(out, &info, sizeof info);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph.h: recorded calls inside the core: values and nodes. */
+#ifndef BP_GRAPH_PRIVATE_H
+#define BP_GRAPH_PRIVATE_H
+
+#include "../op/op.h"
+
+enum { BP_NO_VALUE = UINT32_MAX };
+
+enum bp_value_kind { BP_VALUE_INPUT = 0, BP_VALUE_CONSTANT = 1, BP_VALUE_RESULT = 2 };
+
+struct bp_value {
+    struct bp_typed_view *type; /* dense; one block, so that symbolic tensors may point to it */
+    char *name;                 /* own, unique in the graph */
+    uint32_t kind;              /* enum bp_value_kind */
+    uint32_t node, output;      /* of a result: who makes it */
+    struct bp_tensor *constant; /* a reference */
+};
+
+struct bp_node {
+    const struct bp_op_row *row;
+    void *attrs;                  /* own, or NULL */
+    char *name;                   /* own, unique in the graph */
+    uint32_t *in, *out;           /* values; BP_NO_VALUE: absent */
+    uint32_t n_in, n_out, want;
+    uint32_t dtype[BP_VAR_COUNT], bound; /* as in bp_site */
+    uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
+};
+
+struct bp_graph {
+    struct bp_scope scope; /* first: a graph is found by its scope */
+    _Atomic uint32_t refs; /* the app's, and one for each symbolic tensor */
+    struct bp_core *core;  /* a reference; NULL: a short-lived graph of the core's own */
+    struct bp_value *value;
+    struct bp_node *node;
+    uint32_t *input, *output; /* values, in the order of their making */
+    uint32_t n_value, n_node, n_input, n_output;
+    uint32_t room_value, room_node, room_input, room_output;
+};
+
+static inline bool bp_graph_is(const struct bp_graph *graph)
+{
+    return graph && graph->scope.magic == BP_MAGIC_GRAPH;
+}
+
+/* A graph without a core: for expansions. */
+enum bp_status bp_graph_make(struct bp_graph **out_graph);
+void bp_graph_retain(struct bp_graph *graph);
+void bp_graph_release(struct bp_graph *graph);
+
+/* record.c: a new value with a symbolic tensor for it. */
+enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
+                                  const struct bp_type *type, struct bp_tensor **out_tensor);
+
+/* A call becomes a node: results are symbolic tensors, NULL where not wanted. */
+enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *call,
+                               struct bp_tensor **out, size_t n_out, const uint8_t *want);
+
+/* The value that a tensor stands for; a real tensor becomes a constant. */
+enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
+                                 uint32_t *out_value);
+
+/* Fills a site for a node on a device; in: n_in views. Its attributes stay the node's. */
+void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
+                  struct bp_device *device, const struct bp_view *const *in, struct bp_site *site);
+
+#endif

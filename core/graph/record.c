@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.c: values and nodes are added to a graph. */
+#include "graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum bp_status no_memory(void)
+{
+    return bp_error(BP_ERR_MEMORY, "no memory for a graph");
+}
+
+/* Room for one more in a list that grows by doubling. */
+static enum bp_status make_room(void *list, uint32_t n, uint32_t *room, size_t size)
+{
+    uint32_t more = *room ? 2 * *room : 16;
+    void *grown;
+
+    if (n < *room) return BP_OK;
+    grown = realloc(*(void **)list, more * size);
+    if (!grown) return no_memory();
+    *(void **)list = grown;
+    *room = more;
+    return BP_OK;
+}
+
+static bool is_taken(const struct bp_graph *graph, const char *name)
+{
+    for (uint32_t i = 0; i < graph->n_value; i++)
+        if (graph->value[i].name && !strcmp(graph->value[i].name, name)) return true;
+    return false;
+}
+
+static enum bp_status check_name(const struct bp_graph *graph, const char *name)
+{
+    if (!*name) return bp_error(BP_ERR_INVALID, "graph: a name is empty");
+    if (is_taken(graph, name))
+        return bp_error(BP_ERR_INVALID, "graph: the name '%.80s' is taken", name);
+    return BP_OK;
+}
+
+/* A value of a type; the last of the list. It has no name yet. */
+static enum bp_status add_value(struct bp_graph *graph, const struct bp_type *type, uint32_t kind)
+{
+    struct bp_value *v;
+
+    TRY(make_room(&graph->value, graph->n_value, &graph->room_value, sizeof *graph->value));
+    v = &graph->value[graph->n_value];
+    *v = (struct bp_value){.kind = kind, .type = calloc(1, sizeof *v->type)};
+    if (!v->type) return no_memory();
+    bp_typed_view_dense(v->type, type);
+    graph->n_value++;
+    return BP_OK;
+}
+
+static void drop_value(struct bp_graph *graph)
+{
+    struct bp_value *v = &graph->value[--graph->n_value];
+
+    bp_tensor_destroy(v->constant);
+    free(v->type);
+    free(v->name);
+}
+
+/* "conv_3": the operator and a number; another number where an app has used the name. */
+static char *own_name(const struct bp_graph *graph, const char *what, uint32_t number)
+{
+    char text[96];
+
+    do snprintf(text, sizeof text, "%.64s_%u", what, number++);
+    while (graph->core && is_taken(graph, text));
+    return strdup(text);
+}
+
+enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
+                                  const struct bp_type *type, struct bp_tensor **out_tensor)
+{
+    struct bp_value *v;
+    enum bp_status status;
+    char *own;
+
+    if (name) TRY(check_name(graph, name));
+    TRY(make_room(&graph->input, graph->n_input, &graph->room_input, sizeof *graph->input));
+    own = name ? strdup(name) : own_name(graph, "input", graph->n_input);
+    if (!own) return no_memory();
+    status = add_value(graph, type, BP_VALUE_INPUT);
+    if (status) {
+        free(own);
+        return status;
+    }
+    v = &graph->value[graph->n_value - 1];
+    v->name = own;
+    status = bp_tensor_symbol(graph, graph->n_value - 1, &v->type->view, out_tensor);
+    if (status) drop_value(graph);
+    else graph->input[graph->n_input++] = graph->n_value - 1;
+    return status;
+}
+
+enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t dtype,
+                              uint32_t rank, const int64_t *shape, struct bp_tensor **out_tensor)
+{
+    struct bp_type type = {.dtype = dtype, .rank = rank};
+    int64_t count;
+    uint64_t bytes;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!out_tensor || (rank && !shape))
+        return bp_error(BP_ERR_INVALID, "bp_graph_input: shape or out_tensor is NULL");
+    if (rank > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "bp_graph_input: rank is %u, expected at most %d", rank,
+                        BP_RANK_MAX);
+    if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
+    TRY(bp_type_check("bp_graph_input", "", &type, &count, &bytes));
+    return bp_graph_add_input(graph, name, &type, out_tensor);
+}
+
+/* A real tensor: found again if it was given before. */
+static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tensor,
+                                  uint32_t *out_value)
+{
+    struct bp_type type = {.dtype = tensor->view.dtype, .rank = tensor->view.rank};
+    char *name;
+
+    for (uint32_t i = 0; i < graph->n_value; i++)
+        if (graph->value[i].constant == tensor) {
+            *out_value = i;
+            return BP_OK;
+        }
+    memcpy(type.shape, tensor->shape, sizeof type.shape);
+    name = own_name(graph, "constant", graph->n_value);
+    if (!name) return no_memory();
+    if (add_value(graph, &type, BP_VALUE_CONSTANT)) {
+        free(name);
+        return BP_ERR_MEMORY;
+    }
+    *out_value = graph->n_value - 1;
+    graph->value[*out_value].name = name;
+    graph->value[*out_value].constant = tensor;
+    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    return BP_OK;
+}
+
+enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
+                                 uint32_t *out_value)
+{
+    if (!bp_tensor_is(tensor)) return bp_not_a_for("graph", "tensor");
+    if (!tensor->graph) return constant_of(graph, tensor, out_value);
+    if (tensor->graph != graph)
+        return bp_error(BP_ERR_INVALID, "graph: the tensor is a value of another graph");
+    *out_value = tensor->value;
+    return BP_OK;
+}
+
+static void take_site(struct bp_node *node, const struct bp_site *site)
+{
+    node->row = site->row;
+    node->n_in = site->n_in;
+    node->n_out = site->n_out;
+    node->want = site->want;
+    node->bound = site->bound;
+    memcpy(node->dtype, site->dtype, sizeof node->dtype);
+    memcpy(node->in_at, site->in_at, sizeof node->in_at);
+    memcpy(node->out_at, site->out_at, sizeof node->out_at);
+}
+
+/* The results' values and their tensors. */
+static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *site,
+                                  struct bp_node *node, struct bp_tensor **out)
+{
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        struct bp_value *v;
+        node->out[i] = BP_NO_VALUE;
+        if (!(site->want >> i & 1)) continue;
+        TRY(add_value(graph, &site->out[i], BP_VALUE_RESULT));
+        v = &graph->value[graph->n_value - 1];
+        v->node = graph->n_node;
+        v->output = i;
+        v->name = i ? own_name(graph, node->name, i) : strdup(node->name);
+        node->out[i] = graph->n_value - 1;
+        if (!v->name) return no_memory();
+        TRY(bp_tensor_symbol(graph, node->out[i], &v->type->view, &out[i]));
+    }
+    return BP_OK;
+}
+
+static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
+                               struct bp_tensor *const *in, struct bp_tensor **out)
+{
+    struct bp_node node = {0};
+    uint32_t values = graph->n_value;
+    enum bp_status status = BP_OK;
+
+    TRY(make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
+    take_site(&node, site);
+    node.name = own_name(graph, site->row->info.name, graph->n_node);
+    node.in = malloc((node.n_in + node.n_out + 1) * sizeof *node.in);
+    if (!node.name || !node.in) status = no_memory();
+    node.out = node.in ? node.in + node.n_in : NULL;
+    for (uint32_t i = 0; i < node.n_in && status == BP_OK; i++) {
+        node.in[i] = BP_NO_VALUE;
+        if (in[i]) status = bp_graph_value_of(graph, in[i], &node.in[i]);
+    }
+    if (status == BP_OK) status = add_results(graph, site, &node, out);
+    if (status) {
+        for (uint32_t i = 0; i < site->n_out; i++) bp_tensor_destroy(out[i]), out[i] = NULL;
+        while (graph->n_value > values) drop_value(graph);
+        free(node.name);
+        free(node.in);
+        return status;
+    }
+    node.attrs = site->attrs;
+    site->attrs = NULL;
+    graph->node[graph->n_node++] = node;
+    return BP_OK;
+}
+
+enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *call,
+                               struct bp_tensor **out, size_t n_out, const uint8_t *want)
+{
+    struct bp_tensor *flat[BP_FLAT_MAX];
+    struct bp_site site;
+    enum bp_status status;
+
+    TRY(bp_site_init(&site, NULL, graph, call, want, n_out));
+    bp_site_flatten(&site, call, flat);
+    status = add_node(graph, &site, flat, out);
+    bp_site_finish(&site);
+    return status;
+}
+
+enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)
+{
+    uint32_t value;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (tensor->graph != graph)
+        return bp_error(BP_ERR_INVALID, "bp_graph_output: the tensor is no value of this graph");
+    TRY(bp_graph_value_of(graph, tensor, &value));
+    if (name && strcmp(graph->value[value].name, name)) TRY(bp_graph_name(graph, tensor, name));
+    TRY(make_room(&graph->output, graph->n_output, &graph->room_output, sizeof *graph->output));
+    graph->output[graph->n_output++] = value;
+    return BP_OK;
+}
+
+static enum bp_status rename(char **name, const char *to)
+{
+    char *own = strdup(to);
+
+    if (!own) return no_memory();
+    free(*name);
+    *name = own;
+    return BP_OK;
+}
+
+enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)
+{
+    struct bp_value *v;
+    uint32_t value;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!name) return bp_error(BP_ERR_INVALID, "bp_graph_name: name is NULL");
+    if (tensor->graph != graph)
+        return bp_error(BP_ERR_INVALID, "bp_graph_name: the tensor is no value of this graph");
+    TRY(bp_graph_value_of(graph, tensor, &value));
+    TRY(check_name(graph, name));
+    v = &graph->value[value];
+    TRY(rename(&v->name, name));
+    return v->kind == BP_VALUE_RESULT ? rename(&graph->node[v->node].name, name) : BP_OK;
+}
+
+void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
+                  struct bp_device *device, const struct bp_view *const *in, struct bp_site *site)
+{
+    memset(site, 0, sizeof *site);
+    site->row = node->row;
+    site->device = device;
+    site->attrs = node->attrs;
+    site->n_in = node->n_in;
+    site->n_out = node->n_out;
+    site->want = node->want;
+    site->bound = node->bound;
+    memcpy(site->dtype, node->dtype, sizeof site->dtype);
+    memcpy(site->in_at, node->in_at, sizeof site->in_at);
+    memcpy(site->out_at, node->out_at, sizeof site->out_at);
+    if (node->n_in) memcpy(site->in, in, node->n_in * sizeof *in);
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        const struct bp_typed_view *type;
+        if (node->out[i] == BP_NO_VALUE) continue;
+        type = graph->value[node->out[i]].type;
+        site->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
+        memcpy(site->out[i].shape, type->shape, sizeof site->out[i].shape);
+    }
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph.h: a graph records operator calls instead of running them: the same calls, with the graph's
+ * scope in place of a stream's. Their tensors are symbolic: they have a dtype and a shape, and no
+ * memory. A graph belongs to no device; it runs on any. */
+#ifndef BP_GRAPH_H
+#define BP_GRAPH_H
+
+#include <backplane/api.h>
+#include <backplane/call.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bp_graph;
+
+/* One thread records at a time; a graph that is complete may run on several at once. A symbolic
+ * tensor keeps its graph alive. */
+BP_API enum bp_status bp_graph_create(struct bp_core *core, struct bp_graph **out_graph);
+BP_API void bp_graph_destroy(struct bp_graph *graph);
+
+/* The graph as a place for operator calls: they are recorded. NULL for no graph. */
+BP_API struct bp_scope *bp_graph_scope(struct bp_graph *graph);
+
+/* A new input, which each run is given. name: unique in the graph, or NULL: one is made. A real
+ * tensor that is given to a recorded call becomes a constant; the graph then keeps it alive. */
+BP_API enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t dtype,
+                                     uint32_t rank, const int64_t *shape,
+                                     struct bp_tensor **out_tensor);
+
+/* A value of the graph is the next output of it, under a name (NULL: it keeps the one it has). */
+BP_API enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
+                                      const char *name);
+
+/* Names a value, and the node that makes it. Without it a node is called by its operator and its
+ * number, "conv_3", and its first result as the node. BP_ERR_INVALID: the name is taken. */
+BP_API enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor,
+                                    const char *name);
+
+/* Runs the graph on stream, node by node in the order of recording. in: one tensor for each input,
+ * of its dtype and shape. out: one entry for each output: NULL, and a new tensor is made, or a
+ * tensor that is written. A failure names the node. Constants lie on the stream's device. */
+BP_API enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
+                                   struct bp_tensor *const *in, size_t n_in,
+                                   struct bp_tensor **out, size_t n_out);
+
+struct bp_graph_info { /* answer: set size before the call */
+    size_t size;
+    uint32_t values, nodes, inputs, outputs;
+};
+BP_API enum bp_status bp_graph_info(struct bp_graph *graph, struct bp_graph_info *out);
+
+/* Value and node number index. What is pointed to lives as long as the graph, and until the next
+ * call is recorded. */
+struct bp_value_info { /* answer: set size before the call */
+    size_t size;
+    const char *name;
+    const int64_t *shape;
+    uint32_t dtype, rank;
+    uint32_t kind; /* 0: an input, 1: a constant, 2: the result of a node */
+    uint32_t node; /* that makes it, or UINT32_MAX */
+};
+BP_API enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index,
+                                     struct bp_value_info *out);
+
+struct bp_node_info { /* answer: set size before the call */
+    size_t size;
+    const char *name, *op;
+    const void *attrs;        /* the operator's attribute struct; NULL if it has none */
+    const uint32_t *in, *out; /* values, flat in declared order; UINT32_MAX where absent */
+    uint32_t n_in, n_out;
+};
+BP_API enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index,
+                                    struct bp_node_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

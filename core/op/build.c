@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build.c: finds the steps of a call: a kernel of the device; else the same kernel between copies
+ * that make tensors dense; else other operators; else another dtype; else another device. */
+#include "build.h"
+
+#include "fallback.h"
+
+#include <backplane/attrs.h>
+#include <backplane/ops.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum bp_status bp_build_no_memory(const struct bp_site *site)
+{
+    return bp_error(BP_ERR_MEMORY, "%s: no memory to prepare it", site->row->info.name);
+}
+
+const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_operand o)
+{
+    switch (o.kind) {
+    case BP_OPERAND_IN: return &p->type[o.index].view;
+    case BP_OPERAND_OUT: return &p->type[p->n_in + o.index].view;
+    case BP_OPERAND_TEMP: return &p->temp[o.index]->type.view;
+    default: return NULL;
+    }
+}
+
+/* A place between steps. */
+enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,
+                             const struct bp_typed_view *type, struct bp_operand *out_operand)
+{
+    struct bp_prepared *p = b->p;
+    struct bp_temp **list = realloc(p->temp, (p->n_temp + 1) * sizeof *list);
+    struct bp_temp *temp = calloc(1, sizeof *temp);
+
+    if (list) p->temp = list;
+    if (!list || !temp) {
+        free(temp);
+        return bp_build_no_memory(site);
+    }
+    bp_typed_view_init(&temp->type, &type->view);
+    temp->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
+    list[p->n_temp] = temp;
+    *out_operand = (struct bp_operand){BP_OPERAND_TEMP, (uint16_t)p->n_temp++};
+    return BP_OK;
+}
+
+/* A dense place of a shape and dtype. */
+enum bp_status bp_build_dense(struct bp_builder *b, const struct bp_site *site,
+                                const struct bp_view *like, uint32_t dtype,
+                                struct bp_operand *out_operand)
+{
+    struct bp_typed_view dense;
+    struct bp_type type = {.dtype = dtype, .rank = like->rank};
+
+    memcpy(type.shape, like->shape, like->rank * sizeof *like->shape);
+    bp_typed_view_dense(&dense, &type);
+    dense.view.device = like->device;
+    return bp_build_temp(b, site, &dense, out_operand);
+}
+
+void bp_build_launch(struct bp_step *step, const struct bp_site *site)
+{
+    struct bp_plugin_entry *entry = site->device->entry;
+
+    step->launch = (struct bp_launch){
+        .self = entry->self,
+        .kernel = step->kernel ? bp_kernel_own(entry, step->kernel) : NULL,
+        .plan = step->plan.plan,
+        .n_in = site->n_in,
+        .n_out = site->n_out,
+        .attrs = step->attrs,
+        .workspace_size = step->plan.workspace,
+        .device = site->device->index,
+        .width = site->device->core->width,
+    };
+}
+
+enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
+                               const struct bp_operand *in, const struct bp_operand *out,
+                               struct bp_step **out_step)
+{
+    struct bp_prepared *p = b->p;
+    struct bp_step *step = realloc(p->step, (p->n_step + 1) * sizeof *step);
+    size_t n_in = site->n_in, n_out = site->n_out;
+
+    if (!step) return bp_build_no_memory(site);
+    p->step = step;
+    step += p->n_step;
+    memset(step, 0, sizeof *step);
+    step->in = malloc((n_in + n_out + 1) * sizeof *step->in);
+    if (!step->in) return bp_build_no_memory(site);
+    p->n_step++;
+    step->out = step->in + n_in;
+    if (n_in) memcpy(step->in, in, n_in * sizeof *in);
+    memcpy(step->out, out, n_out * sizeof *out);
+    step->kind = b->kind;
+    step->row = site->row;
+    memcpy(step->in_at, site->in_at, sizeof step->in_at);
+    memcpy(step->out_at, site->out_at, sizeof step->out_at);
+    *out_step = step;
+    return BP_OK;
+}
+
+/* The attributes of a step other than the call itself. */
+static enum bp_status own_attrs(const struct bp_builder *b, const struct bp_site *site,
+                                struct bp_step *step)
+{
+    if (b->kind == BP_FALLBACK_NONE || !site->attrs) return BP_OK;
+    return bp_attrs_copy(&site->row->info, site->attrs, &step->attrs);
+}
+
+static enum bp_status add_launch(struct bp_builder *b, const struct bp_site *site,
+                                 const struct bp_operand *in, const struct bp_operand *out,
+                                 const struct bp_choice *choice)
+{
+    struct bp_plugin_entry *entry = site->device->entry;
+    const struct bp_kernel *k = choice->kernel;
+    struct bp_step *step = NULL;
+    enum bp_status status = bp_build_step(b, site, in, out, &step);
+
+    if (status) {
+        if (choice->plan.plan && k->plan_destroy)
+            k->plan_destroy(entry->self, bp_kernel_own(entry, k), choice->plan.plan);
+        return status;
+    }
+    step->kernel = k;
+    step->plan = choice->plan;
+    b->p->plan_bytes += choice->plan.bytes;
+    TRY(own_attrs(b, site, step));
+    bp_build_launch(step, site);
+    return BP_OK;
+}
+
+/* A step of one input and one output: assign, or cast to the output's dtype. */
+enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of, struct bp_operand from,
+                              struct bp_operand to, uint32_t kind)
+{
+    const struct bp_view *x = bp_build_view_of(b->p, from), *y = bp_build_view_of(b->p, to);
+    struct bp_cast_attrs cast = bp_cast_defaults();
+    struct bp_site *site = calloc(1, sizeof *site);
+    uint32_t before = b->kind;
+    enum bp_status status;
+    bool same = x->dtype == y->dtype;
+
+    if (!site) return bp_build_no_memory(of);
+    cast.to = y->dtype;
+    site->row = &bp_op_row[same ? BP_ROW_assign : BP_ROW_cast];
+    site->device = of->device;
+    site->attrs = same ? NULL : &cast;
+    site->in[0] = x;
+    site->in_at[1] = site->out_at[1] = 1;
+    site->n_in = site->n_out = site->want = 1;
+    site->dtype[BP_VAR_T] = x->dtype;
+    site->dtype[BP_VAR_U] = y->dtype;
+    site->bound = same ? 1 << BP_VAR_T : 1 << BP_VAR_T | 1 << BP_VAR_U;
+    b->kind = kind;
+    status = bp_build(b, site, &from, &to);
+    b->kind = before;
+    free(site);
+    return status;
+}
+
+/* Ways that keep the meaning but not the dtype or the device are for the policy to allow. */
+static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site *site,
+                                      const struct bp_operand *in, const struct bp_operand *out,
+                                      const struct bp_view *const *out_view)
+{
+    enum bp_status status = BP_ERR_UNSUPPORTED;
+
+    if (bp_build_changes(site, out_view, false)) status = bp_build_between(b, site, in, out, false);
+    if (status == BP_ERR_UNSUPPORTED && site->row->expand) status = bp_build_expand(b, site, in, out);
+    if (status != BP_ERR_UNSUPPORTED || b->p->device->core->fallback == BP_POLICY_DENY)
+        return status;
+    if (bp_build_changes(site, out_view, true) && !bp_build_names_dtype(&site->row->info))
+        status = bp_build_between(b, site, in, out, true);
+    if (status == BP_ERR_UNSUPPORTED && b->kind == BP_FALLBACK_NONE)
+        status = bp_build_elsewhere(b, site, in, out);
+    return status;
+}
+
+enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
+                            const struct bp_operand *in, const struct bp_operand *out)
+{
+    const struct bp_view *out_view[BP_PORT_MAX];
+    struct bp_choice choice;
+    enum bp_status status;
+    char *why;
+
+    if (site->row->is_view) return bp_build_view(b, site, in, out);
+    for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
+    status = bp_select(site, out_view, &choice);
+    if (status == BP_OK) return add_launch(b, site, in, out, &choice);
+    if (status != BP_ERR_UNSUPPORTED || site->kernel) return status;
+    why = strdup(bp_error_message());
+    status = build_otherwise(b, site, in, out, out_view);
+    if (status == BP_ERR_UNSUPPORTED && why) bp_error_write("%s", why); /* of the call itself */
+    free(why);
+    return status;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build.h: what finds the steps of a call. */
+#ifndef BP_BUILD_H
+#define BP_BUILD_H
+
+#include "prepared.h"
+
+struct bp_builder {
+    struct bp_prepared *p; /* steps and temps are added to it */
+    uint32_t depth;        /* of expansions */
+    uint32_t kind;         /* enum bp_fallback_kind: why the next step is there */
+};
+
+/* Adds the steps of a site whose tensors are at in and out. BP_ERR_UNSUPPORTED: there is no way. */
+enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
+                        const struct bp_operand *in, const struct bp_operand *out);
+
+/* The type of an operand; NULL for none. Stays where it is. */
+const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_operand o);
+
+/* A place between steps, of a type; a dense one of the shape of like. */
+enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,
+                             const struct bp_typed_view *type, struct bp_operand *out_operand);
+enum bp_status bp_build_dense(struct bp_builder *b, const struct bp_site *site,
+                              const struct bp_view *like, uint32_t dtype,
+                              struct bp_operand *out_operand);
+
+/* A step without its kernel. */
+enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
+                             const struct bp_operand *in, const struct bp_operand *out,
+                             struct bp_step **out_step);
+void bp_build_launch(struct bp_step *step, const struct bp_site *site);
+
+/* Copies one operand to another, of another dtype or layout maybe. */
+enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
+                                struct bp_operand from, struct bp_operand to, uint32_t kind);
+enum bp_status bp_build_no_memory(const struct bp_site *site);
+
+/* build_other.c: the ways, each of which leaves nothing behind where it does not lead. narrow: half
+ * types become f32; else strided tensors become dense, and outputs apart from inputs. */
+bool bp_build_changes(const struct bp_site *site, const struct bp_view *const *out, bool narrow);
+enum bp_status bp_build_between(struct bp_builder *b, const struct bp_site *site,
+                                const struct bp_operand *in, const struct bp_operand *out,
+                                bool narrow);
+enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
+                               const struct bp_operand *in, const struct bp_operand *out);
+enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *site,
+                                  const struct bp_operand *in, const struct bp_operand *out);
+/* Whether an attribute says a dtype: then it cannot be another. */
+bool bp_build_names_dtype(const struct bp_opinfo *op);
+
+/* build_view.c: the output becomes a view of the input's place, or a copy of that. */
+enum bp_status bp_build_view(struct bp_builder *b, const struct bp_site *site,
+                             const struct bp_operand *in, const struct bp_operand *out);
+
+#endif

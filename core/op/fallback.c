@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fallback.c: calls that run otherwise than by a kernel of their own: counted, reported, and handed
+ * to the device that runs everything. */
+#include "fallback.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct bp_fallback {
+    struct bp_fallback *next;
+    struct bp_fallback_info info;
+};
+
+static const char *const word[BP_FALLBACK_COUNT] = {
+#define X(NAME, number, word, text) [number] = text,
+    BP_FALLBACKS(X)
+#undef X
+};
+
+/* Under device->lock: the entry of an operator and kind, made if there is none. */
+static struct bp_fallback *entry(struct bp_device *device, const char *op, uint32_t kind,
+                                 bool *out_new)
+{
+    struct bp_fallback **at = &device->fallback;
+
+    for (; *at; at = &(*at)->next)
+        if ((*at)->info.op == op && (*at)->info.kind == kind) return *at;
+    *at = calloc(1, sizeof **at);
+    if (!*at) return NULL;
+    (*at)->info.size = sizeof (*at)->info;
+    (*at)->info.op = op;
+    (*at)->info.kind = kind;
+    *out_new = true;
+    return *at;
+}
+
+void bp_fallback_count(struct bp_device *device, const struct bp_op_row *row, uint32_t kind,
+                       uint64_t bytes, uint64_t nanoseconds)
+{
+    struct bp_fallback *f;
+    bool first = false;
+
+    pthread_mutex_lock(&device->lock);
+    f = entry(device, row->info.name, kind, &first);
+    if (f) {
+        f->info.calls++;
+        f->info.bytes += bytes;
+        f->info.nanoseconds += nanoseconds;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (first && device->core->fallback == BP_POLICY_WARN && kind >= BP_FALLBACK_DTYPE)
+        bp_core_log(device->core, BP_LOG_WARN,
+                    "%s: %s has no kernel for it: %s (%" PRIu64 " bytes, %" PRIu64
+                    " us this time; said once; BP_FALLBACK=deny makes it an error)",
+                    row->info.name, device->name, word[kind], bytes, nanoseconds / 1000);
+}
+
+void bp_fallback_finish(struct bp_device *device)
+{
+    struct bp_fallback *next;
+
+    for (struct bp_fallback *f = device->fallback; f; f = next) {
+        next = f->next;
+        free(f);
+    }
+    device->fallback = NULL;
+}
+
+uint32_t bp_device_fallbacks(struct bp_device *device)
+{
+    uint32_t n = 0;
+
+    if (!bp_device_is(device)) return 0;
+    pthread_mutex_lock(&device->lock);
+    for (struct bp_fallback *f = device->fallback; f; f = f->next) n++;
+    pthread_mutex_unlock(&device->lock);
+    return n;
+}
+
+enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
+                                  struct bp_fallback_info *out)
+{
+    struct bp_fallback_info info = {0};
+    struct bp_fallback *f;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    pthread_mutex_lock(&device->lock);
+    for (f = device->fallback; f && index; f = f->next) index--;
+    if (f) info = f->info;
+    pthread_mutex_unlock(&device->lock);
+    if (!f)
+        return bp_error(BP_ERR_INVALID, "bp_device_fallback: there are only %u entries",
+                        bp_device_fallbacks(device));
+    return bp_answer(out, &info, sizeof info);
+}
+
+/* Inline, and in the host's reach: of the plugins that have such a device the best. */
+static enum bp_status open_host(struct bp_core *core, struct bp_device **out_device)
+{
+    for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
+        struct bp_device *device;
+        if (bp_device_create_at(core, i, 0, &device)) continue;
+        if (device->is_inline && device->host_visible) {
+            *out_device = device;
+            return BP_OK;
+        }
+        bp_device_release(device);
+    }
+    return BP_ERR_UNSUPPORTED;
+}
+
+enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **out_host)
+{
+    struct bp_device *host;
+
+    if (device->is_inline && device->host_visible) return BP_ERR_UNSUPPORTED;
+    if (open_host(device->core, &host))
+        return bp_error(BP_ERR_UNSUPPORTED, "no other device could run it");
+    *out_host = host;
+    return BP_OK;
+}
+
+/* A step's tensors there: copies of the inputs, room for the outputs. */
+struct there {
+    struct bp_stream *stream;
+    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_PORT_MAX];
+};
+
+static enum bp_status bring(const struct bp_prepared *p, struct there *t,
+                            struct bp_tensor *const *in)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        if (!in[i]) continue;
+        TRY(bp_tensor_make_like(p->device, NULL, &p->type[i].view, &t->in[i]));
+        TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
+    }
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (p->want >> i & 1)
+            TRY(bp_tensor_make_like(p->device, NULL, &p->type[p->n_in + i].view, &t->out[i]));
+    return BP_OK;
+}
+
+static void end(const struct bp_prepared *p, struct there *t)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) bp_tensor_destroy(t->in[i]);
+    for (uint32_t i = 0; i < p->n_out; i++) bp_tensor_destroy(t->out[i]);
+    bp_stream_destroy(t->stream);
+    free(t);
+}
+
+enum bp_status bp_fallback_run(const struct bp_step *step, struct bp_stream *stream,
+                               struct bp_tensor *const *in, struct bp_tensor *const *out,
+                               const void *attrs)
+{
+    struct bp_prepared *p = step->elsewhere;
+    struct there *t = calloc(1, sizeof *t);
+    struct bp_run run = {.attrs = attrs};
+    enum bp_status status;
+
+    if (!t) return bp_error(BP_ERR_MEMORY, "%s: no memory to run it elsewhere", p->row->info.name);
+    status = bp_stream_create_with(p->device, BP_STREAM_INLINE, &t->stream);
+    if (status == BP_OK) status = bring(p, t, in);
+    if (status == BP_OK) status = bp_prepared_go(p, t->stream, t->in, t->out, &run);
+    for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
+        if (out[i]) status = bp_tensor_copy(stream, out[i], t->out[i]);
+    end(p, t);
+    return status;
+}

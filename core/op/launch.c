@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch.c: runs a prepared call: takes workspace and places between steps, launches step by step,
+ * notes what is used until when. */
+#include "fallback.h"
+#include "prepared.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* Plans that want more than the device's alignment get it by a larger block (not on handles). */
+static uint64_t workspace_bytes(const struct bp_step *step, const struct bp_device *device)
+{
+    uint64_t alignment = step->plan.workspace_alignment;
+
+    return step->plan.workspace + (alignment > device->alignment ? alignment : 0);
+}
+
+static void *align(void *data, uint64_t alignment)
+{
+    return (void *)(alignment > 1 ? ((uintptr_t)data + alignment - 1) & ~(uintptr_t)(alignment - 1)
+                                  : (uintptr_t)data);
+}
+
+/* What a launch used is used until it has ended. Memory that was taken for this run is at home
+ * here: later work of the stream may have it. */
+static void note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t number,
+                 struct bp_tensor *const *in, struct bp_tensor *const *out)
+{
+    bool noted;
+
+    for (uint32_t i = 0; i < p->n_in; i++)
+        if (in[i]) bp_storage_use(in[i]->storage, timeline, number);
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (out[i]) bp_storage_use(out[i]->storage, timeline, number);
+    pthread_mutex_lock(&p->device->lock);
+    noted = bp_users_add(&p->pending.users, timeline, number);
+    pthread_mutex_unlock(&p->device->lock);
+    if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
+}
+
+/* Hands one launch to the kernel, or its copy to the stream's queue. */
+static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_step *step,
+                                struct bp_timeline *timeline, struct bp_launch *l)
+{
+    struct bp_plugin_entry *entry = p->device->entry;
+    enum bp_status status;
+
+    l->stream = timeline->stream;
+    l->in_at = step->in_at;
+    l->out_at = step->out_at;
+    if (__builtin_expect(timeline->queue != NULL, 0))
+        return bp_launch_queue(timeline, l, step->kernel, step->row, entry->plugin.name);
+    status = step->kernel->launch(l);
+    return __builtin_expect(status != BP_OK, 0)
+               ? bp_error_leave(status, entry->plugin.name, step->kernel->name)
+               : BP_OK;
+}
+
+/* One launch with what it needs for this run. */
+static enum bp_status launch(const struct bp_prepared *p, const struct bp_step *step,
+                             struct bp_stream *stream, const struct bp_view *const *in,
+                             const struct bp_view *const *out, const struct bp_run *run,
+                             uint64_t *out_number)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    struct bp_storage *workspace = NULL;
+    struct bp_launch l = step->launch;
+    enum bp_status status;
+    uint64_t number;
+
+    l.in = in;
+    l.out = out;
+    if (!step->attrs) l.attrs = run->attrs;
+    l.result = run->result;
+    l.seed = run->seed;
+    l.offset = run->offset;
+    if (__builtin_expect(step->plan.workspace != 0, 0)) {
+        TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE,
+                              workspace_bytes(step, p->device), &workspace));
+        l.workspace = align(workspace->memory.data, step->plan.workspace_alignment);
+        l.workspace_memory = workspace->memory.handle;
+    }
+    number = l.tag = bp_work_begin(timeline, step->row->info.name);
+    status = hand_over(p, step, timeline, &l);
+    if (__builtin_expect(status != BP_OK && timeline->queue, 0)) {
+        bp_work_drop(timeline, number);
+    } else {
+        bp_work_end(timeline, number);
+        *out_number = number;
+    }
+    if (workspace) bp_storage_release(workspace);
+    return status;
+}
+
+static enum bp_status go_simple(struct bp_prepared *p, struct bp_stream *stream,
+                                struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                const struct bp_run *run)
+{
+    const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_PORT_MAX];
+    enum bp_status status;
+    uint64_t number = 0;
+
+    for (uint32_t i = 0; i < p->n_in; i++) in_view[i] = in[i] ? &in[i]->view : NULL;
+    for (uint32_t i = 0; i < p->n_out; i++) out_view[i] = out[i] ? &out[i]->view : NULL;
+    status = launch(p, p->step, stream, in_view, out_view, run, &number);
+    if (!stream->timeline->now && number) note(p, stream->timeline, number, in, out);
+    return status;
+}
+
+/* A run of several steps: views of the places between them, and their memory. */
+struct places {
+    struct bp_view *view;
+    struct bp_storage **storage;
+    struct bp_tensor *const *in, *const *out;
+};
+
+static const struct bp_view *resolve(const struct places *at, struct bp_operand o)
+{
+    switch (o.kind) {
+    case BP_OPERAND_IN: return &at->in[o.index]->view;
+    case BP_OPERAND_OUT: return &at->out[o.index]->view;
+    case BP_OPERAND_TEMP: return &at->view[o.index];
+    default: return NULL;
+    }
+}
+
+static enum bp_status take_places(const struct bp_prepared *p, struct bp_timeline *home,
+                                  struct places *at)
+{
+    for (uint32_t i = 0; i < p->n_temp; i++) {
+        at->view[i] = p->temp[i]->type.view;
+        if (!p->temp[i]->bytes) continue;
+        TRY(bp_storage_create(p->device, home, BP_SPACE_DEVICE, p->temp[i]->bytes,
+                              &at->storage[i]));
+        at->view[i].data = at->storage[i]->memory.data;
+        at->view[i].memory = at->storage[i]->memory.handle;
+    }
+    for (uint32_t i = 0; i < p->n_temp; i++) {
+        const struct bp_view *of = resolve(at, p->temp[i]->of);
+        if (!of) continue;
+        at->view[i].memory = of->memory;
+        at->view[i].space = of->space;
+        at->view[i].data = (void *)((uintptr_t)of->data + p->temp[i]->offset);
+    }
+    return BP_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Counts steps of another kind than the call's own: bytes are those that they write. */
+static void count(const struct bp_prepared *p, const struct bp_step *step,
+                  const struct places *at, uint64_t began)
+{
+    uint64_t bytes = 0;
+
+    if (step->kind == BP_FALLBACK_NONE) return;
+    for (uint32_t i = 0; i < step->out_at[step->row->info.n_out]; i++) {
+        const struct bp_view *v = resolve(at, step->out[i]);
+        if (v) bytes += (uint64_t)v->count * (bp_dtype_bits(v->dtype) / 8);
+    }
+    bp_fallback_count(p->device, p->row, step->kind, bytes, now_ns() - began);
+}
+
+static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
+                              struct bp_stream *stream, const struct places *at,
+                              const struct bp_run *run)
+{
+    const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_PORT_MAX];
+    uint64_t number = 0, began = now_ns();
+    enum bp_status status;
+
+    if (step->elsewhere) {
+        status = bp_fallback_run(step, stream, at->in, at->out, run->attrs);
+    } else {
+        for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = resolve(at, step->in[i]);
+        for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = resolve(at, step->out[i]);
+        status = launch(p, step, stream, in_view, out_view, run, &number);
+        if (!stream->timeline->now && number) note(p, stream->timeline, number, at->in, at->out);
+    }
+    if (status == BP_OK) count(p, step, at, began);
+    return status;
+}
+
+static enum bp_status go_steps(struct bp_prepared *p, struct bp_stream *stream,
+                               struct bp_tensor *const *in, struct bp_tensor *const *out,
+                               const struct bp_run *run)
+{
+    struct places at = {calloc(p->n_temp + 1, sizeof *at.view),
+                        calloc(p->n_temp + 1, sizeof *at.storage), in, out};
+    enum bp_status status = BP_OK;
+
+    if (!at.view || !at.storage)
+        status = bp_error(BP_ERR_MEMORY, "%s: no host memory to run it", p->row->info.name);
+    if (status == BP_OK) status = take_places(p, stream->timeline, &at);
+    for (uint32_t i = 0; i < p->n_step && status == BP_OK; i++)
+        status = go_step(p, &p->step[i], stream, &at, run);
+    for (uint32_t i = 0; at.storage && i < p->n_temp; i++)
+        if (at.storage[i]) bp_storage_release(at.storage[i]);
+    free(at.view);
+    free(at.storage);
+    return status;
+}
+
+enum bp_status bp_prepared_go(struct bp_prepared *p, struct bp_stream *stream,
+                              struct bp_tensor *const *in, struct bp_tensor *const *out,
+                              const struct bp_run *run)
+{
+    enum bp_status status = p->simple ? go_simple(p, stream, in, out, run)
+                                      : go_steps(p, stream, in, out, run);
+
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (out[i]) bp_storage_wrote(out[i]->storage);
+    if (__builtin_expect(stream->synchronous && status == BP_OK, 0)) return bp_stream_drain(stream);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prepared.h: a call made ready: steps that run without looking anything up. Most have one step, a
+ * launch of a kernel on the call's own tensors. */
+#ifndef BP_PREPARED_H
+#define BP_PREPARED_H
+
+#include "op.h"
+
+/* Which tensor of the call a step reads or writes. */
+enum bp_operand_kind { BP_OPERAND_NONE, BP_OPERAND_IN, BP_OPERAND_OUT, BP_OPERAND_TEMP };
+struct bp_operand {
+    uint16_t kind, index;
+};
+
+/* Memory between steps, taken for each run; or a view of an operand that comes before. */
+struct bp_temp {
+    struct bp_typed_view type;
+    struct bp_operand of; /* NONE: memory of its own */
+    uint64_t bytes;       /* of own memory */
+    uint64_t offset;      /* of a view, in bytes from the first element of what it views */
+};
+
+struct bp_step {
+    uint32_t kind; /* enum bp_fallback_kind: why the step is there; NONE: it is the call itself */
+    const struct bp_op_row *row;
+    const struct bp_kernel *kernel;
+    struct bp_plan plan;
+    void *attrs;                 /* own; NULL: those of the call, or none */
+    struct bp_operand *in, *out; /* n_in, n_out of launch */
+    uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
+    struct bp_launch launch;     /* all that is the same for each run */
+    struct bp_prepared *elsewhere; /* another device runs the step; kernel is NULL then */
+};
+
+struct bp_prepared {
+    struct bp_pending pending; /* first: a plan goes when its launches have ended */
+    uint32_t magic;
+    _Atomic uint32_t refs;     /* the app's, and one for each cache that holds it */
+    uint64_t hash;             /* signature of an eager call */
+    struct bp_device *device;  /* a reference */
+    const struct bp_op_row *row;
+    void *attrs;               /* own */
+    uint32_t n_in, n_out, n_step, n_temp, want;
+    bool simple;               /* one step, on the call's own tensors in their order */
+    bool bound;                /* to the storages of constant inputs: constant[i] of input i */
+    bool keeps_device;         /* has a reference to it: one that the app made, or another device */
+    _Atomic bool used;         /* since the cache last looked */
+    bool in_place;
+    uint32_t given;            /* bit of each output whose type was given */
+    struct bp_step *step;
+    struct bp_temp **temp;
+    struct bp_constant *constant;
+    uint64_t plan_bytes;
+    uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
+    struct bp_typed_view *type; /* n_in inputs, then n_out outputs; rank ABSENT: left out */
+};
+enum { BP_ABSENT = 255 };
+
+static inline bool bp_prepared_is(const struct bp_prepared *p)
+{
+    return p && p->magic == BP_MAGIC_PREPARED;
+}
+
+static inline bool bp_same_extents(uint32_t rank, const int64_t *a, const int64_t *b)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
+/* dtype, rank, flags, space, layout, device of a view as one word. */
+static inline uint64_t bp_view_meta(const struct bp_view *view)
+{
+    uint64_t meta;
+
+    _Static_assert(sizeof *view - offsetof(struct bp_view, dtype) == sizeof meta, "one word");
+    memcpy(&meta, &view->dtype, sizeof meta);
+    return meta;
+}
+
+static inline bool bp_same_type(const struct bp_view *a, const struct bp_view *b)
+{
+    return bp_view_meta(a) == bp_view_meta(b) && bp_same_extents(a->rank, a->shape, b->shape) &&
+           (!(a->flags & BP_VIEW_STRIDED) || bp_same_extents(a->rank, a->stride, b->stride));
+}
+
+/* build.c: finds the steps of a site. Takes the site's attributes on success. */
+enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
+
+/* The same for dense tensors of the shapes that the site has. */
+enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared **out_prepared);
+/* Ends what a step owns. */
+void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
+
+/* prepared.c: one reference less; the last waits for the launches, without blocking. */
+void bp_prepared_release(struct bp_prepared *prepared);
+static inline void bp_prepared_retain(struct bp_prepared *p)
+{
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+}
+/* Ends one that no launch uses. */
+void bp_prepared_free(struct bp_prepared *prepared);
+
+/* What is of one run only. */
+struct bp_run {
+    const void *attrs; /* full length, with the RUN attributes of this call; or NULL */
+    int64_t *result;   /* of BP_OP_BOUND: room for one extent an output */
+    uint64_t seed, offset;
+};
+
+/* Refuses an output that overlaps what it must not. */
+enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
+                                        struct bp_tensor *const *out, uint32_t o);
+
+/* run.c: bp_prepared_go with random numbers drawn, and outputs narrowed to the extents found. */
+enum bp_status bp_run_call(struct bp_prepared *prepared, struct bp_stream *stream,
+                           struct bp_tensor *const *in, struct bp_tensor *const *out,
+                           struct bp_run *run);
+
+/* launch.c: runs it. in, out: n_in, n_out tensors that were checked against its types, NULL where
+ * absent. */
+enum bp_status bp_prepared_go(struct bp_prepared *prepared, struct bp_stream *stream,
+                              struct bp_tensor *const *in, struct bp_tensor *const *out,
+                              const struct bp_run *run);
+
+#endif
