@@ -35,7 +35,7 @@ static enum bp_status allocate(struct bp_device *device, struct bp_storage *stor
     struct bp_plugin_entry *entry = device->entry;
 
     bp_error_enter();
-    TRY(bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index, BP_SPACE_DEVICE,
+    TRY(bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index, storage->space,
                                                       storage->taken, &storage->memory),
                        entry->plugin.name, "memory_allocate"));
     return check_memory(device, &storage->memory);
@@ -79,7 +79,7 @@ static void give_back(struct bp_pending *pending)
     struct bp_plugin_entry *entry = device->entry;
 
     if (storage->taken) {
-        entry->runtime.memory_free(entry->self, device->index, BP_SPACE_DEVICE, &storage->memory);
+        entry->runtime.memory_free(entry->self, device->index, storage->space, &storage->memory);
         pthread_mutex_lock(&device->memory_lock);
         device->allocated -= storage->taken;
         pthread_mutex_unlock(&device->memory_lock);
@@ -87,7 +87,7 @@ static void give_back(struct bp_pending *pending)
     free(storage);
 }
 
-enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
+enum bp_status bp_storage_create(struct bp_device *device, uint64_t size, uint32_t space,
                                  struct bp_storage **out_storage)
 {
     struct bp_storage *storage;
@@ -103,6 +103,8 @@ enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
     storage->size = size;
     storage->taken = (size + device->alignment - 1) & ~(device->alignment - 1);
     storage->device = device;
+    storage->space = space;
+    storage->id = bp_storage_new_id();
     if (storage->taken) status = take(device, storage);
     if (status) {
         free(storage);

@@ -5,6 +5,13 @@
 
 #include "../device/device.h"
 
+/* What may still be done to a storage. */
+enum bp_access {
+    BP_ACCESS_WRITE = 0,
+    BP_ACCESS_READ = 1,   /* imported for reading only; its owner may change it */
+    BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: nobody changes it */
+};
+
 /* One allocation. */
 struct bp_storage {
     struct bp_pending pending; /* first */
@@ -13,12 +20,31 @@ struct bp_storage {
     struct bp_memory memory;  /* the plugin's; {NULL, NULL} for 0 bytes */
     uint64_t size;            /* bytes asked for */
     uint64_t taken;           /* bytes allocated: size rounded up to the alignment */
+    uint64_t id;              /* unique in the process, from 1 */
+    _Atomic uint64_t version; /* rises with each write that the core knows of */
+    _Atomic uint32_t access;  /* enum bp_access; it only rises */
+    uint32_t space;           /* enum bp_space */
 };
 
-/* size bytes of the device's own memory; 0 bytes is an allocation without memory. On exhaustion the
- * device is synchronised and what was pending is given back, once. */
-enum bp_status bp_storage_create(struct bp_device *device, uint64_t size,
+/* size bytes in space (enum bp_space); 0 bytes is an allocation without memory. On exhaustion the
+ * device is synchronised and what was pending is given back, once. BP_ERR_UNSUPPORTED: the device
+ * has no such space. */
+enum bp_status bp_storage_create(struct bp_device *device, uint64_t size, uint32_t space,
                                  struct bp_storage **out_storage);
+
+/* A storage over size bytes of memory that somebody else owns, which the device reaches as memory
+ * of space. It is neither counted nor cached. release(ctx) is called once, without locks, on a
+ * thread that entered the core, when no tensor shares the storage and the work that uses it has
+ * ended; never if this call fails. */
+enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memory *memory,
+                                 uint64_t size, uint32_t space, void (*release)(void *ctx),
+                                 void *ctx, struct bp_storage **out_storage);
+
+/* Ends an imported storage that nobody uses yet: its release is not called. */
+void bp_storage_disown(struct bp_storage *storage);
+
+/* A number that no storage has had. */
+uint64_t bp_storage_new_id(void);
 
 /* Gives a reference back. The memory goes back to the plugin when the work that uses it has ended:
  * at once on an inline device, else when the device is next known to have got that far. Never

@@ -329,7 +329,8 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
         status = bp_attrs_check_run(&p->row->info, p->attrs, current);
         if (status) goto free_attrs;
     }
-    status = p->plan.workspace ? bp_storage_create(p->device, workspace_bytes(p), &workspace)
+    status = p->plan.workspace ? bp_storage_create(p->device, workspace_bytes(p), BP_SPACE_DEVICE,
+                                                      &workspace)
                                : BP_OK;
     if (status) goto free_attrs;
     status = launch(p, stream, in_view, out_view, attrs ? current : p->attrs, workspace);
