@@ -19,6 +19,7 @@ enum bp_magic {
     BP_MAGIC_EVENT = 0x42504304,
     BP_MAGIC_TENSOR = 0x42504305,
     BP_MAGIC_PREPARED = 0x42504306,
+    BP_MAGIC_SYMBOL = 0x42504309, /* a symbolic tensor: refused wherever one with memory is meant */
     BP_MAGIC_GRAPH = 0x42504307,
     BP_MAGIC_GENERATOR = 0x42504308,
 };

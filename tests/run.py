@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEV = os.path.join(ROOT, "dev")
 
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
-NORMAL = ["unit", "template", "tools", "thread", "style", "headers", "install", "docs", "fuzz",
+NORMAL = ["unit", "dlpack", "template", "tools", "thread", "style", "headers", "install", "docs", "fuzz",
           "conform"]
 ASAN = ["unit", "template", "tools", "thread", "fuzz"]
 TSAN = ["thread"]
@@ -129,8 +129,8 @@ def count_test(count, suite, test):
 class Run:
     """What the steps share. A step is a line: its title, what it added to the count, how long it took."""
 
-    def __init__(self, build, count):
-        self.build, self.count = build, count
+    def __init__(self, build, count, full=False):
+        self.build, self.count, self.full = build, count, full
 
     def directory(self, kind):
         return self.build if kind == "normal" else f"{self.build}-{kind}"
@@ -139,6 +139,8 @@ class Run:
         """The environment of a step, without the settings of the caller that change what is tested."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
         env["BUILD"] = self.build
+        if self.full and kind == "normal":
+            env["LARGE_TESTS"] = "1"  # tests that take gigabytes, where these are free
         if kind != "normal":
             reports = os.path.join(self.directory(kind), "meson-logs", "sanitizer")
             env.update({name: f"{options}:log_path={reports}" for name, options in SANITIZERS.items()})
@@ -322,8 +324,9 @@ def main():
         parser.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode, default="default")
     options = parser.parse_args()
 
-    run = Run(os.path.abspath(options.build), Count(read_allowed(os.path.join(ROOT, "tests", "allowed-skips.txt"))))
     mode = options.mode
+    run = Run(os.path.abspath(options.build), Count(read_allowed(os.path.join(ROOT, "tests", "allowed-skips.txt"))),
+              full=mode == "full")
     if mode in ("quick", "default", "full"):
         normal_steps(run, mode == "quick")
     if mode in ("only-asan", "default", "full"):

@@ -46,7 +46,7 @@ static enum bp_status check_input(const struct bp_graph *g, uint32_t i, const st
     const struct bp_value *v = &g->value[g->input[i]];
     char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
 
-    if (!bp_tensor_is(t) || t->graph)
+    if (!bp_tensor_is(t))
         return bp_error(BP_ERR_INVALID, "bp_graph_run: input %s: expected a tensor", v->name);
     if (t->view.dtype == v->type->view.dtype && t->view.rank == v->type->view.rank &&
         !memcmp(t->shape, v->type->shape, t->view.rank * sizeof *t->shape))
@@ -162,7 +162,7 @@ static enum bp_status check_run(const struct bp_graph *graph, const struct bp_st
     if ((n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "bp_graph_run: in or out is NULL");
     for (size_t i = 0; i < n_out; i++)
-        if (out[i] && (!bp_tensor_is(out[i]) || out[i]->graph))
+        if (out[i] && !bp_tensor_is(out[i]))
             return bp_error(BP_ERR_INVALID, "bp_graph_run: output %zu: expected NULL or a tensor",
                             i);
     return BP_OK;

@@ -144,8 +144,8 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
 enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
                                  uint32_t *out_value)
 {
-    if (!bp_tensor_is(tensor)) return bp_not_a_for("graph", "tensor");
-    if (!tensor->graph) return constant_of(graph, tensor, out_value);
+    if (bp_tensor_is(tensor)) return constant_of(graph, tensor, out_value);
+    if (!bp_symbol_is(tensor)) return bp_not_a_for("graph", "tensor");
     if (tensor->graph != graph)
         return bp_error(BP_ERR_INVALID, "graph: the tensor is a value of another graph");
     *out_value = tensor->value;
@@ -234,7 +234,7 @@ enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
     uint32_t value;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
-    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!bp_symbol_is(tensor)) return bp_not_a("symbolic tensor");
     if (tensor->graph != graph)
         return bp_error(BP_ERR_INVALID, "bp_graph_output: the tensor is no value of this graph");
     TRY(bp_graph_value_of(graph, tensor, &value));
@@ -244,7 +244,7 @@ enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
     return BP_OK;
 }
 
-static enum bp_status rename(char **name, const char *to)
+static enum bp_status set_name(char **name, const char *to)
 {
     char *own = strdup(to);
 
@@ -260,15 +260,15 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
     uint32_t value;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
-    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!bp_symbol_is(tensor)) return bp_not_a("symbolic tensor");
     if (!name) return bp_error(BP_ERR_INVALID, "bp_graph_name: name is NULL");
     if (tensor->graph != graph)
         return bp_error(BP_ERR_INVALID, "bp_graph_name: the tensor is no value of this graph");
     TRY(bp_graph_value_of(graph, tensor, &value));
     TRY(check_name(graph, name));
     v = &graph->value[value];
-    TRY(rename(&v->name, name));
-    return v->kind == BP_VALUE_RESULT ? rename(&graph->node[v->node].name, name) : BP_OK;
+    TRY(set_name(&v->name, name));
+    return v->kind == BP_VALUE_RESULT ? set_name(&graph->node[v->node].name, name) : BP_OK;
 }
 
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,

@@ -96,8 +96,6 @@ static void give_back(struct bp_pending *pending)
     free(storage);
 }
 
-static _Atomic uint64_t ids;
-
 enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
                                  uint64_t size, struct bp_storage **out_storage)
 {
@@ -113,7 +111,7 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *h
     storage->pending.release = give_back;
     storage->home = home;
     storage->space = space;
-    storage->id = atomic_fetch_add(&ids, 1) + 1;
+    storage->id = bp_storage_new_id();
     storage->size = size;
     storage->taken = (size + device->alignment - 1) & ~(device->alignment - 1);
     storage->device = device;

@@ -5,6 +5,13 @@
 
 #include "../device/device.h"
 
+/* What may still be done to a storage. */
+enum bp_access {
+    BP_ACCESS_WRITE = 0,
+    BP_ACCESS_READ = 1,   /* imported for reading only; its owner may change it */
+    BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: nobody changes it */
+};
+
 /* One allocation. */
 struct bp_storage {
     struct bp_memory memory;   /* first byte: the chunk's handle, and the address or offset in it;
@@ -17,7 +24,7 @@ struct bp_storage {
     uint32_t space;            /* enum bp_space */
     uint64_t id;               /* unique in the process */
     _Atomic uint64_t version;  /* counts what was written to it */
-    _Atomic uint32_t frozen;   /* its contents will not change */
+    _Atomic uint32_t access;   /* enum bp_access; it only rises */
     struct bp_pending pending; /* users; under device->lock */
 };
 
@@ -25,6 +32,20 @@ struct bp_storage {
  * is an allocation without memory. */
 enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
                                  uint64_t size, struct bp_storage **out_storage);
+
+/* A storage over size bytes of memory that somebody else owns, which the device reaches as memory
+ * of space. It is neither counted nor cached. release(ctx) is called once, without locks, on a
+ * thread that entered the core, when no tensor shares the storage and the work that uses it has
+ * ended; never if this call fails. */
+enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memory *memory,
+                                 uint64_t size, uint32_t space, void (*release)(void *ctx),
+                                 void *ctx, struct bp_storage **out_storage);
+
+/* Ends an imported storage that nobody uses yet: its release is not called. */
+void bp_storage_disown(struct bp_storage *storage);
+
+/* A number that no storage has had. */
+uint64_t bp_storage_new_id(void);
 
 /* Gives a reference back. The memory may be used by home's later work at once, by other work when
  * all that used it has ended. Never blocks; any thread may call it. */

@@ -126,7 +126,7 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
         return BP_OK;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!bp_tensor_is(arg->at[i]))
+        if (!bp_tensor_is(arg->at[i]) && !bp_symbol_is(arg->at[i]))
             return bp_error(BP_ERR_INVALID,
                             "%s: input %s: expected a tensor, got NULL or something else", op->name,
                             port->name);
@@ -252,7 +252,7 @@ static enum bp_status check_given(const struct bp_site *site, const struct bp_te
     const struct bp_type *type = &site->out[i];
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
-    if (!bp_tensor_is(t) || t->graph)
+    if (!bp_tensor_is(t))
         return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
                         op->out[i].name);
     if (t->device != site->device)

@@ -28,7 +28,7 @@ static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_po
                                   const struct bp_attr *a, const struct bp_stream *stream,
                                   const struct bp_tensor *t)
 {
-    if (!bp_tensor_is(t) || t->graph)
+    if (!bp_tensor_is(t))
         return bp_error(BP_ERR_INVALID, "%s: input %s: expected a tensor, got something else",
                         op->name, port->name);
     if (t->device != stream->device)

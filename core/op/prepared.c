@@ -298,9 +298,7 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
         (!in[p->in_at[op->out[o].share]] || !same_place(in[p->in_at[op->out[o].share]], out[o])))
         return bp_error(BP_ERR_INVALID, "%s: output %s must be input %s itself, which it updates",
                         op->name, op->out[o].name, op->in[op->out[o].share].name);
-    if (atomic_load_explicit(&out[o]->storage->frozen, memory_order_relaxed))
-        return bp_error(BP_ERR_INVALID, "%s: output %s is in memory that was frozen", op->name,
-                        op->out[o].name);
+    TRY(bp_tensor_check_write(op->name, op->out[o].name, out[o]));
     if (out[o]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&out[o]->view))
         return bp_error(BP_ERR_INVALID,
                         "%s: output %s may overlap itself: its strides repeat or interleave",

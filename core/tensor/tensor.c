@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor.c: making tensors and views of them. */
+/* tensor.c: making tensors, what they are, and who may change them; views are in view.c. */
 #include "tensor.h"
 
 #include "../graph/graph.h"
@@ -14,9 +14,25 @@ static void *address(const struct bp_storage *storage, uint64_t offset)
     return (void *)((uintptr_t)storage->memory.data + offset);
 }
 
-static void fill_view(struct bp_tensor *t, uint32_t dtype, uint32_t rank, int64_t count)
+static int64_t count_of(const struct bp_extents *extents)
 {
-    bool contiguous = bp_is_contiguous(rank, t->shape, t->stride);
+    int64_t count = 1;
+
+    for (uint32_t i = 0; i < extents->rank; i++)
+        if (extents->shape[i] == 0) return 0;
+    for (uint32_t i = 0; i < extents->rank; i++) count *= extents->shape[i];
+    return count;
+}
+
+static bool is_frozen(const struct bp_storage *storage)
+{
+    return atomic_load_explicit(&storage->access, memory_order_acquire) == BP_ACCESS_FROZEN;
+}
+
+static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_extents *extents)
+{
+    bool contiguous = bp_is_contiguous(extents->rank, t->shape, t->stride);
+    int64_t count = count_of(extents);
 
     t->view = (struct bp_view){
         .data = count ? address(t->storage, t->offset) : NULL,
@@ -25,71 +41,73 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, uint32_t rank, int64_
         .stride = t->stride,
         .count = count,
         .dtype = (uint8_t)dtype,
-        .rank = (uint8_t)rank,
-        .flags = contiguous ? 0 : BP_VIEW_STRIDED,
+        .rank = (uint8_t)extents->rank,
+        .flags = (uint8_t)((contiguous ? 0 : BP_VIEW_STRIDED) |
+                           (is_frozen(t->storage) ? BP_VIEW_CONSTANT : 0)),
         .space = (uint8_t)t->storage->space,
         .device = (uint16_t)t->device->index,
     };
     t->sig = bp_view_sign(&t->view);
 }
 
-static struct bp_tensor *make(struct bp_storage *storage, const int64_t *shape, uint32_t rank)
+enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
+                                   const struct bp_extents *extents, uint64_t offset,
+                                   struct bp_tensor **out_tensor)
 {
     struct bp_tensor *t = calloc(1, sizeof *t);
 
-    if (!t) {
-        bp_error_write("no host memory for a tensor");
-        return NULL;
-    }
+    if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
     t->magic = BP_MAGIC_TENSOR;
     atomic_init(&t->refs, 1);
     t->storage = storage;
     t->device = storage->device;
-    if (rank) memcpy(t->shape, shape, rank * sizeof *shape);
-    return t;
+    t->offset = offset;
+    memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
+    memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
+    fill_view(t, dtype, extents);
+    *out_tensor = t;
+    return BP_OK;
+}
+
+/* A tensor that is alone in bytes of memory of its own. */
+static enum bp_status make_alone(struct bp_device *device, struct bp_timeline *home, uint32_t dtype,
+                                 const struct bp_extents *extents, uint64_t bytes, uint32_t space,
+                                 struct bp_tensor **out_tensor)
+{
+    struct bp_storage *storage;
+    enum bp_status status;
+
+    if (!(device->properties.dtypes >> dtype & 1))
+        return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
+                        bp_dtype_name(dtype));
+    TRY(bp_storage_create(device, home ? home : device->host, space, bytes, &storage));
+    status = bp_tensor_make_over(storage, dtype, extents, 0, out_tensor);
+    if (status) bp_storage_release(storage);
+    return status;
 }
 
 enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
                               const struct bp_type *type, struct bp_tensor **out_tensor)
 {
-    struct bp_storage *storage;
-    struct bp_tensor *t;
+    struct bp_extents extents = {.rank = type->rank};
     int64_t count;
     uint64_t bytes;
 
     TRY(bp_type_check("tensor", "", type, &count, &bytes));
-    if (!(device->properties.dtypes >> type->dtype & 1))
-        return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
-                        bp_dtype_name(type->dtype));
-    TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, bytes, &storage));
-    t = make(storage, type->shape, type->rank);
-    if (!t) {
-        bp_storage_release(storage);
-        return BP_ERR_MEMORY;
-    }
-    bp_type_strides(type->rank, t->shape, t->stride);
-    fill_view(t, type->dtype, type->rank, count);
-    *out_tensor = t;
-    return BP_OK;
+    memcpy(extents.shape, type->shape, type->rank * sizeof *type->shape);
+    bp_type_strides(type->rank, extents.shape, extents.stride);
+    return make_alone(device, home, type->dtype, &extents, bytes, BP_SPACE_DEVICE, out_tensor);
 }
 
 enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
                                    const struct bp_view *like, struct bp_tensor **out_tensor)
 {
     uint64_t bytes = (uint64_t)like->count * (bp_dtype_bits(like->dtype) / 8);
-    struct bp_storage *storage;
-    struct bp_tensor *t;
+    struct bp_extents extents = {.rank = like->rank};
 
-    TRY(bp_storage_create(device, home, BP_SPACE_DEVICE, bytes, &storage));
-    t = make(storage, like->shape, like->rank);
-    if (!t) {
-        bp_storage_release(storage);
-        return BP_ERR_MEMORY;
-    }
-    bp_type_strides(like->rank, t->shape, t->stride);
-    fill_view(t, like->dtype, like->rank, like->count);
-    *out_tensor = t;
-    return BP_OK;
+    memcpy(extents.shape, like->shape, like->rank * sizeof *like->shape);
+    bp_type_strides(like->rank, extents.shape, extents.stride);
+    return make_alone(device, home, like->dtype, &extents, bytes, BP_SPACE_DEVICE, out_tensor);
 }
 
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
@@ -103,7 +121,7 @@ enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const st
     t->view.stride = t->stride;
     memcpy(t->shape, type->shape, type->rank * sizeof *t->shape);
     memcpy(t->stride, type->stride, type->rank * sizeof *t->stride);
-    t->magic = BP_MAGIC_TENSOR;
+    t->magic = BP_MAGIC_SYMBOL;
     atomic_init(&t->refs, 1);
     t->graph = graph;
     t->value = value;
@@ -114,17 +132,17 @@ enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const st
 
 enum bp_status bp_tensor_narrow(struct bp_tensor *t, uint32_t axis, int64_t extent)
 {
-    uint32_t dtype = t->view.dtype, rank = t->view.rank;
-    int64_t count = 1;
+    uint32_t dtype = t->view.dtype;
+    struct bp_extents extents = {.rank = t->view.rank};
 
-    if (axis >= rank || extent < 0 || extent > t->shape[axis])
+    if (axis >= extents.rank || extent < 0 || extent > t->shape[axis])
         return bp_error(BP_ERR_PLUGIN,
                         "a kernel answered that axis %u has %" PRId64 " elements: expected 0 to "
                         "%" PRId64,
-                        axis, extent, axis < rank ? t->shape[axis] : 0);
+                        axis, extent, axis < extents.rank ? t->shape[axis] : 0);
     t->shape[axis] = extent;
-    for (uint32_t i = 0; i < rank; i++) count *= t->shape[i];
-    fill_view(t, dtype, rank, count);
+    memcpy(extents.shape, t->shape, sizeof extents.shape);
+    fill_view(t, dtype, &extents);
     return BP_OK;
 }
 
@@ -143,82 +161,143 @@ enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32
     return bp_tensor_make(device, NULL, &type, out_tensor);
 }
 
-/* The index of a view's last element, in elements after its first; checked. */
-static enum bp_status last_element(uint32_t rank, const int64_t *shape, const int64_t *stride,
-                                   int64_t *out_last)
+enum bp_status bp_last_element(const char *call, uint32_t rank, const int64_t *shape,
+                               const int64_t *stride, int64_t *out_last)
 {
     int64_t last = 0, step;
 
     for (uint32_t i = 0; i < rank; i++) {
         if (stride[i] < 0)
-            return bp_error(BP_ERR_INVALID,
-                            "bp_tensor_view: stride %u is %" PRId64 ", expected 0 or more", i,
-                            stride[i]);
+            return bp_error(BP_ERR_INVALID, "%s: stride %u is %" PRId64 ", expected 0 or more",
+                            call, i, stride[i]);
         if (shape[i] > 0 && (__builtin_mul_overflow(shape[i] - 1, stride[i], &step) ||
                              __builtin_add_overflow(last, step, &last)))
-            return bp_error(BP_ERR_INVALID, "bp_tensor_view: shape and strides reach past 63 bits");
+            return bp_error(BP_ERR_INVALID, "%s: shape and strides reach past 63 bits", call);
     }
     *out_last = last;
     return BP_OK;
 }
 
-/* offset counts from the base's first element, which is itself inside the allocation. */
-static enum bp_status check_inside(const struct bp_tensor *base, int64_t count, int64_t offset,
-                                   int64_t last, uint64_t *out_offset)
+/* Strides of the caller's own: every element has a place of its own; the bytes that all span. */
+static enum bp_status check_strides(const struct bp_type *type, const struct bp_extents *e,
+                                    int64_t count, uint64_t *out_bytes)
 {
-    int64_t width = bp_dtype_bits(base->view.dtype) / 8;
-    int64_t have = (int64_t)(base->storage->size - base->offset) / width;
+    struct bp_view view = {
+        .shape = e->shape, .stride = e->stride, .rank = (uint8_t)e->rank, .count = count};
+    int64_t last, width = bp_dtype_bits(type->dtype) / 8, bytes;
 
-    if (offset < 0)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_view: offset is %" PRId64 ", expected 0 or more",
-                        offset);
-    if (count == 0) {
-        *out_offset = base->offset;
-        return BP_OK;
-    }
-    if (offset >= have || last >= have - offset)
+    TRY(bp_last_element("bp_tensor_create_with", e->rank, e->shape, e->stride, &last));
+    if (last == INT64_MAX || __builtin_mul_overflow(last + 1, width, &bytes))
         return bp_error(BP_ERR_INVALID,
-                        "bp_tensor_view: the last element is number %" PRId64 " + %" PRId64
-                        ", but the base's memory ends after %" PRId64 " elements",
-                        offset, last, have);
-    *out_offset = base->offset + (uint64_t)offset * (uint64_t)width;
+                        "bp_tensor_create_with: shape and strides reach past 63 bits");
+    if (bp_view_overlaps_itself(&view))
+        return bp_error(BP_ERR_INVALID,
+                        "bp_tensor_create_with: the strides may give one place to two elements: "
+                        "expected those of a dense tensor, its axes in any order");
+    *out_bytes = count ? (uint64_t)bytes : 0;
     return BP_OK;
 }
 
-enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t rank,
-                              const int64_t *shape, const int64_t *stride,
-                              struct bp_tensor **out_tensor)
+static enum bp_status check_options(struct bp_device *device, const struct bp_tensor_options *o,
+                                    struct bp_tensor *const *out_tensor)
 {
-    struct bp_type type = {.rank = rank};
-    struct bp_tensor *t;
-    int64_t count, last;
-    uint64_t bytes, first;
+    static const char call[] = "bp_tensor_create_with";
 
-    if (!bp_tensor_is(base)) return bp_not_a("tensor");
-    if (!out_tensor || (rank && (!shape || !stride)))
-        return bp_error(BP_ERR_INVALID, "bp_tensor_view: shape, stride or out_tensor is NULL");
-    if (rank > BP_RANK_MAX)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_view: rank is %u, expected at most %d", rank,
+    if (!bp_device_is(device)) return bp_not_a_for(call, "device");
+    if (!o || !out_tensor)
+        return bp_error(BP_ERR_INVALID, "%s: options or out_tensor is NULL", call);
+    if (o->size < offsetof(struct bp_tensor_options, stride) || o->size > 4096)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: options->size is %zu: set it to sizeof(struct bp_tensor_options)",
+                        call, o->size);
+    if (o->rank > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected at most %d", call, o->rank,
                         BP_RANK_MAX);
-    type.dtype = base->view.dtype;
-    if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
-    TRY(bp_type_check("bp_tensor_view", "", &type, &count, &bytes));
-    TRY(last_element(rank, shape, stride, &last));
-    TRY(check_inside(base, count, offset, last, &first));
+    if (o->rank && !o->shape) return bp_error(BP_ERR_INVALID, "%s: shape is NULL", call);
+    if (BP_HAS(o, space) && o->space > BP_SPACE_MANAGED)
+        return bp_error(BP_ERR_INVALID, "%s: %u is no memory space (enum bp_space)", call,
+                        o->space);
+    if (!BP_HAS(o, stream) || !o->stream) return BP_OK;
+    if (!bp_stream_is(o->stream)) return bp_not_a_for(call, "stream");
+    if (o->stream->device != device)
+        return bp_error(BP_ERR_INVALID, "%s: the stream is of %s, the device is %s", call,
+                        o->stream->device->name, device->name);
+    return BP_OK;
+}
 
-    t = make(base->storage, shape, rank);
-    if (!t) return BP_ERR_MEMORY;
-    bp_storage_retain(base->storage);
-    if (rank) memcpy(t->stride, stride, rank * sizeof *stride);
-    t->offset = first;
-    fill_view(t, type.dtype, rank, count);
-    *out_tensor = t;
+enum bp_status bp_tensor_create_with(struct bp_device *device,
+                                     const struct bp_tensor_options *options,
+                                     struct bp_tensor **out_tensor)
+{
+    struct bp_extents e = {.rank = 0};
+    struct bp_type type = {.rank = 0};
+    struct bp_timeline *home = NULL;
+    int64_t count;
+    uint64_t bytes;
+
+    TRY(check_options(device, options, out_tensor));
+    type.dtype = options->dtype;
+    type.rank = e.rank = options->rank;
+    if (e.rank) memcpy(type.shape, options->shape, e.rank * sizeof *e.shape);
+    memcpy(e.shape, type.shape, sizeof e.shape);
+    TRY(bp_type_check("bp_tensor_create_with", "", &type, &count, &bytes));
+    if (e.rank && BP_HAS(options, stride) && options->stride) {
+        memcpy(e.stride, options->stride, e.rank * sizeof *e.stride);
+        TRY(check_strides(&type, &e, count, &bytes));
+    } else {
+        bp_type_strides(e.rank, e.shape, e.stride);
+    }
+    if (BP_HAS(options, stream) && options->stream) home = options->stream->timeline;
+    return make_alone(device, home, type.dtype, &e, bytes,
+                      BP_HAS(options, space) ? options->space : BP_SPACE_DEVICE, out_tensor);
+}
+
+enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
+{
+    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    atomic_store_explicit(&tensor->storage->access, BP_ACCESS_FROZEN, memory_order_release);
+    tensor->view.flags |= BP_VIEW_CONSTANT;
+    tensor->sig = bp_view_sign(&tensor->view);
+    return BP_OK;
+}
+
+enum bp_status bp_tensor_check_write(const char *call, const char *output,
+                                     const struct bp_tensor *tensor)
+{
+    uint32_t access = atomic_load_explicit(&tensor->storage->access, memory_order_acquire);
+    const char *what = *output ? ": output " : "";
+
+    if (access == BP_ACCESS_WRITE) return BP_OK;
+    if (access == BP_ACCESS_FROZEN)
+        return bp_error(BP_ERR_INVALID,
+                        "%s%s%s: the tensor's memory is frozen (bp_tensor_freeze): its contents do "
+                        "not change; write to another tensor",
+                        call, what, output);
+    return bp_error(BP_ERR_INVALID,
+                    "%s%s%s: the tensor's memory was imported for reading only; copy it to a "
+                    "tensor of its own first (bp_tensor_copy)",
+                    call, what, output);
+}
+
+/* What the host does through the address is seen by nobody: it counts as a write now. */
+enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
+{
+    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!out_data) return bp_error(BP_ERR_INVALID, "bp_tensor_map: out_data is NULL");
+    if (!bp_tensor_host_visible(tensor))
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "bp_tensor_map: the host cannot touch this memory of %s; bp_tensor_read "
+                        "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
+                        tensor->device->name);
+    TRY(bp_device_synchronize(tensor->device));
+    if (atomic_load(&tensor->storage->access) == BP_ACCESS_WRITE) bp_tensor_note_write(tensor);
+    *out_data = tensor->view.data;
     return BP_OK;
 }
 
 void bp_tensor_destroy(struct bp_tensor *tensor)
 {
-    if (!bp_tensor_is(tensor)) return;
+    if (!bp_tensor_is(tensor) && !bp_symbol_is(tensor)) return;
     if (atomic_load_explicit(&tensor->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1)
         return; /* a sole owner needs no read-modify-write */
@@ -241,15 +320,21 @@ enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_info *o
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!bp_tensor_is(tensor) && !bp_symbol_is(tensor)) return bp_not_a("tensor");
     info.device = tensor->device;
     info.shape = tensor->shape;
     info.stride = tensor->stride;
     info.count = tensor->view.count;
     info.bytes = (uint64_t)info.count * (bp_dtype_bits(tensor->view.dtype) / 8);
-    info.data = tensor->device->host_visible ? tensor->view.data : NULL;
     info.dtype = tensor->view.dtype;
     info.rank = tensor->view.rank;
     info.contiguous = !(tensor->view.flags & BP_VIEW_STRIDED);
+    if (tensor->graph) return bp_answer(out, &info, sizeof info);
+    info.data = bp_tensor_host_visible(tensor) ? tensor->view.data : NULL;
+    info.space = tensor->storage->space;
+    info.offset = tensor->offset;
+    info.storage = tensor->storage->id;
+    info.version = atomic_load(&tensor->storage->version);
+    info.frozen = is_frozen(tensor->storage);
     return bp_answer(out, &info, sizeof info);
 }

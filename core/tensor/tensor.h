@@ -24,6 +24,10 @@ static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
     return tensor && tensor->magic == BP_MAGIC_TENSOR;
 }
+static inline bool bp_symbol_is(const struct bp_tensor *tensor)
+{
+    return tensor && tensor->magic == BP_MAGIC_SYMBOL;
+}
 
 /* What a constant is, for plans that have read it; id 0: it is none. */
 struct bp_constant {
@@ -44,6 +48,32 @@ static inline bool bp_constant_same(struct bp_constant a, struct bp_constant b)
 extern uint64_t bp_sign_seed;
 uint64_t bp_view_sign(const struct bp_view *view);
 
+/* Where the elements of a tensor lie: element (i0, i1, ...) is offset + i0 * stride[0] + ...
+ * elements after a point that the context names. */
+struct bp_extents {
+    uint32_t rank;
+    int64_t offset;
+    int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
+};
+
+/* stride.c. The views of tensor.h, on extents alone: from those of a tensor (offset 0, extents and
+ * strides that a tensor can have) to those of the view, whose offset counts from the tensor's first
+ * element. Nothing is known of bytes: who makes a tensor of the result asks bp_type_check. call
+ * begins the message. out may be from. */
+enum bp_status bp_extents_reshape(const char *call, const struct bp_extents *from, uint32_t rank,
+                                  const int64_t *shape, struct bp_extents *out);
+enum bp_status bp_extents_slice(const char *call, const struct bp_extents *from, int64_t axis,
+                                int64_t start, int64_t stop, int64_t step, struct bp_extents *out);
+enum bp_status bp_extents_transpose(const char *call, const struct bp_extents *from,
+                                    const int64_t *perm, struct bp_extents *out);
+enum bp_status bp_extents_expand(const char *call, const struct bp_extents *from, uint32_t rank,
+                                 const int64_t *shape, struct bp_extents *out);
+
+/* Whether two views, offsets from one point, have an element in common. Exact for views that a few
+ * thousand steps settle, as all do that were cut from one tensor; else true. Offsets, and what the
+ * views reach, are below 2^61, as in memory that exists. */
+bool bp_extents_meet(const struct bp_extents *a, const struct bp_extents *b);
+
 /* A type: all of a tensor but its data. */
 struct bp_type {
     uint32_t dtype, rank;
@@ -63,6 +93,10 @@ const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, ch
                          size_t size);
 enum { BP_TYPE_TEXT = 224 };
 
+/* "[2, 3]" in text. */
+const char *bp_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size);
+enum { BP_SHAPE_TEXT = 200 };
+
 /* A new tensor of a checked type, its memory at home on a timeline (NULL: the host's). */
 enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
                               const struct bp_type *type, struct bp_tensor **out_tensor);
@@ -77,6 +111,76 @@ enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const st
 
 /* Makes an axis shorter, for extents that were found later: the handle views less. */
 enum bp_status bp_tensor_narrow(struct bp_tensor *tensor, uint32_t axis, int64_t extent);
+
+/* A tensor over a storage, offset bytes from its first. Takes the reference to the storage, on
+ * success only. Shape and strides fit it: nothing is checked. */
+enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
+                                   const struct bp_extents *extents, uint64_t offset,
+                                   struct bp_tensor **out_tensor);
+
+/* Where a tensor's elements lie, counted from its first. */
+void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out);
+
+/* The index of the last element of a shape and strides, counted from the first; 0 if there is none.
+ * Refuses negative strides and more than 63 bits. */
+enum bp_status bp_last_element(const char *call, uint32_t rank, const int64_t *shape,
+                               const int64_t *stride, int64_t *out_last);
+
+/* Whether the host may touch the tensor's memory by its address, once work on it has ended. */
+static inline bool bp_tensor_host_visible(const struct bp_tensor *tensor)
+{
+    return tensor->storage->space == BP_SPACE_DEVICE
+               ? tensor->device->host_visible
+               : !(tensor->device->properties.flags & BP_DEVICE_HANDLES);
+}
+
+/* Before anything writes to a tensor: refuses one that is frozen, or whose memory was lent for
+ * reading only. call, and the name of an output or "", begin the message. */
+enum bp_status bp_tensor_check_write(const char *call, const char *output,
+                                     const struct bp_tensor *tensor);
+
+/* Something writes to the tensor's memory: a new version of it. */
+static inline void bp_tensor_note_write(struct bp_tensor *tensor)
+{
+    bp_storage_wrote(tensor->storage);
+}
+
+/* Whether two tensors have an element in common. */
+bool bp_tensors_meet(const struct bp_tensor *a, const struct bp_tensor *b);
+
+/* copy.c. size > 0 bytes between the host and a tensor's memory, or between those of two tensors of
+ * the stream's device; at: bytes after the tensor's first element. */
+enum bp_status bp_copy_in(struct bp_stream *stream, struct bp_tensor *tensor, uint64_t at,
+                          const void *host, uint64_t size);
+enum bp_status bp_copy_out(struct bp_stream *stream, struct bp_tensor *tensor, uint64_t at,
+                           void *host, uint64_t size);
+enum bp_status bp_copy_within(struct bp_stream *stream, struct bp_tensor *dst, uint64_t dst_at,
+                              struct bp_tensor *src, uint64_t src_at, uint64_t size);
+
+/* move.c. Elements that go from one layout to another of the same shape, as runs of bytes that are
+ * adjacent on both sides. Strides are in bytes; axes are in the order of dst, widest first. */
+struct bp_move {
+    uint32_t rank;  /* 0: all is one run */
+    uint64_t width; /* bytes of a run */
+    int64_t shape[BP_RANK_MAX], dst[BP_RANK_MAX], src[BP_RANK_MAX];
+};
+
+/* Strides count elements of width bytes; those of dst do not overlap. No extent is 0. */
+void bp_move_init(struct bp_move *move, uint32_t rank, const int64_t *shape,
+                  const int64_t *dst_stride, const int64_t *src_stride, uint64_t width);
+
+/* Moves all, where the host touches both sides. */
+void bp_move_run(const struct bp_move *move, void *dst, const void *src);
+
+/* How many runs there are. */
+int64_t bp_move_count(const struct bp_move *move);
+
+/* Run after run: begin with zeros. dst and src are the bytes from each side's first element. */
+struct bp_move_at {
+    int64_t index[BP_RANK_MAX];
+    int64_t dst, src;
+};
+bool bp_move_next(const struct bp_move *move, struct bp_move_at *at);
 
 /* Bytes from the first to one past the last element; 0 if there is none. */
 uint64_t bp_tensor_span(const struct bp_tensor *tensor);

@@ -42,14 +42,22 @@ enum bp_status bp_dtype_find(const char *name, uint32_t *out_dtype)
                     name);
 }
 
-const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text,
-                         size_t size)
+const char *bp_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size)
 {
-    int n = snprintf(text, size, "%s [", bp_dtype_name(dtype));
+    int n = snprintf(text, size, "[");
 
     for (uint32_t i = 0; i < rank && n > 0 && (size_t)n < size; i++)
         n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", shape[i]);
     if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, "]");
+    return text;
+}
+
+const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text,
+                         size_t size)
+{
+    int n = snprintf(text, size, "%s ", bp_dtype_name(dtype));
+
+    if (n > 0 && (size_t)n < size) bp_shape_text(rank, shape, text + n, size - (size_t)n);
     return text;
 }
 

@@ -55,5 +55,6 @@ enum bp_status cpu_device_properties(void *p, uint32_t device, struct bp_device_
     BP_SET(out, alignment, 64);
     BP_SET(out, units, device_units());
     BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, dlpack_type, 1); /* host memory */
     return BP_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: device memory is host memory, from the app's allocator. All spaces are one. */
+/* memory.c: device memory is host memory, from the app's allocator. All spaces are one: the host
+ * reaches what the device does. */
 #include "cpu.h"
 #include <inttypes.h>
 #include <unistd.h>

@@ -21,6 +21,7 @@
 #include <backplane/stream.h>
 #include <backplane/event.h>
 #include <backplane/tensor.h>
+#include <backplane/dlpack.h>
 #include <backplane/call.h>
 #include <backplane/ops.h>
 #include <backplane/graph.h>

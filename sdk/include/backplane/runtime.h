@@ -34,6 +34,8 @@ struct bp_device_properties { /* answer */
     uint64_t max_alloc;  /* bytes of one allocation; 0: no limit but memory */
     uint32_t units;      /* cores, multiprocessors, compute units; 0: unknown */
     uint32_t flags;      /* enum bp_device_flags */
+    uint32_t dlpack_type; /* DLDeviceType of BP_SPACE_DEVICE, where the addresses in bp_memory.data
+                            are what DLPack's are: 1 host memory, 2 CUDA, ...; 0: none */
 };
 
 /* An allocation: the plugin's handle, and the address by which kernels and copies name its first
@@ -66,7 +68,8 @@ struct bp_runtime { /* table */
 
     /* size > 0 bytes in space (enum bp_space), aligned as the properties say. Contents are
      * undefined. BP_ERR_UNSUPPORTED: no such space. BP_ERR_MEMORY: none left, say how much was
-     * asked. */
+     * asked. In BP_SPACE_PINNED and BP_SPACE_MANAGED data is also the host's address of the first
+     * byte (but on BP_DEVICE_HANDLES). */
     enum bp_status (*memory_allocate)(void *self, uint32_t device, uint32_t space, uint64_t size,
                                       struct bp_memory *out);
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* import.c: storages over memory that somebody else owns. */
+#include "memory.h"
+
+#include <stdlib.h>
+
+struct imported {
+    struct bp_storage storage; /* first */
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
+uint64_t bp_storage_new_id(void)
+{
+    static _Atomic uint64_t last;
+
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+/* To its owner. */
+static void give_back(struct bp_pending *pending)
+{
+    struct imported *imported =
+        (struct imported *)((char *)pending - offsetof(struct bp_storage, pending));
+
+    imported->release(imported->ctx);
+    free(imported);
+}
+
+enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memory *memory,
+                                 uint64_t size, uint32_t space, void (*release)(void *ctx),
+                                 void *ctx, struct bp_storage **out_storage)
+{
+    struct imported *imported = calloc(1, sizeof *imported);
+    struct bp_storage *storage;
+
+    if (!imported) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
+    storage = &imported->storage;
+    atomic_init(&storage->refs, 1);
+    storage->pending.release = give_back;
+    storage->device = device;
+    storage->home = device->host;
+    storage->memory = *memory;
+    storage->size = size;
+    storage->space = space;
+    storage->id = bp_storage_new_id();
+    imported->release = release;
+    imported->ctx = ctx;
+    bp_device_retain(device);
+    *out_storage = storage;
+    return BP_OK;
+}
+
+/* The release that it would have called at its end is not called. */
+static void forget(void *ctx)
+{
+    (void)ctx;
+}
+
+void bp_storage_disown(struct bp_storage *storage)
+{
+    ((struct imported *)storage)->release = forget;
+    bp_storage_release(storage);
+}

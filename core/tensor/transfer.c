@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transfer.c: elements between host memory and tensors, and between tensors of any two devices.
+ *
+ * A transfer goes run by run (move.c), a plugin's copy for each, which touches nothing but the
+ * elements. There are two shorter ways. Where the host may touch the memory, and a call's work is
+ * done when the call returns, elements move directly. Where runs are so many and so short that
+ * asking for each costs more than moving all that lies between the first and the last, that span
+ * goes through host memory. */
+#include "tensor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    FEW_RUNS = 64,          /* that many never go as a span */
+    RUN_BYTES = 16 << 10,   /* a plugin's copy costs about what that many more bytes cost */
+    CHUNK_BYTES = 16 << 20, /* of host memory between two devices */
+};
+
+static bool is_direct(const struct bp_stream *stream, const struct bp_tensor *t)
+{
+    return stream->timeline->now && bp_tensor_host_visible(t);
+}
+
+/* Elements moved by the host, as a piece of work of a stream that works at once. */
+static void move_now(struct bp_stream *stream, const struct bp_move *move, void *dst,
+                     const void *src)
+{
+    uint64_t number = bp_work_begin(stream->timeline, "copy");
+
+    bp_move_run(move, dst, src);
+    bp_work_end(stream->timeline, number);
+}
+
+static bool goes_by_runs(const struct bp_move *move, uint64_t span)
+{
+    uint64_t runs = (uint64_t)bp_move_count(move);
+
+    return runs <= FEW_RUNS || runs <= span / RUN_BYTES;
+}
+
+static uint64_t width_of(const struct bp_tensor *t)
+{
+    return bp_dtype_bits(t->view.dtype) / 8;
+}
+
+static enum bp_status take_staging(struct bp_core *core, uint64_t size, char **out_staging)
+{
+    *out_staging = bp_core_allocate(core, size, 64);
+    if (*out_staging) return BP_OK;
+    return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of staging", size);
+}
+
+static enum bp_status write_runs(struct bp_stream *stream, struct bp_tensor *t, const char *host,
+                                 const struct bp_move *move)
+{
+    struct bp_move_at at = {.dst = 0};
+
+    do TRY(bp_copy_in(stream, t, (uint64_t)at.dst, host + at.src, move->width));
+    while (bp_move_next(move, &at));
+    return BP_OK;
+}
+
+static enum bp_status read_runs(struct bp_stream *stream, struct bp_tensor *t, char *host,
+                                const struct bp_move *move)
+{
+    struct bp_move_at at = {.dst = 0};
+
+    do TRY(bp_copy_out(stream, t, (uint64_t)at.src, host + at.dst, move->width));
+    while (bp_move_next(move, &at));
+    return BP_OK;
+}
+
+/* What lies between the elements is read and written back. */
+static enum bp_status write_span(struct bp_stream *stream, struct bp_tensor *t, const void *host,
+                                 const struct bp_move *move, uint64_t span)
+{
+    enum bp_status status;
+    char *staging;
+
+    TRY(take_staging(t->device->core, span, &staging));
+    status = bp_copy_out(stream, t, 0, staging, span);
+    if (status == BP_OK) {
+        bp_move_run(move, staging, host);
+        status = bp_copy_in(stream, t, 0, staging, span);
+    }
+    bp_core_release(t->device->core, staging, span);
+    return status;
+}
+
+static enum bp_status read_span(struct bp_stream *stream, struct bp_tensor *t, void *host,
+                                const struct bp_move *move, uint64_t span)
+{
+    enum bp_status status;
+    char *staging;
+
+    TRY(take_staging(t->device->core, span, &staging));
+    status = bp_copy_out(stream, t, 0, staging, span);
+    if (status == BP_OK) bp_move_run(move, host, staging);
+    bp_core_release(t->device->core, staging, span);
+    return status;
+}
+
+/* From dense host memory to all elements of a tensor that has some. */
+static enum bp_status write_all(struct bp_stream *stream, struct bp_tensor *t, const void *host)
+{
+    int64_t dense[BP_RANK_MAX];
+    uint64_t span = bp_tensor_span(t);
+    struct bp_move move;
+
+    bp_type_strides(t->view.rank, t->shape, dense);
+    bp_move_init(&move, t->view.rank, t->shape, t->stride, dense, width_of(t));
+    bp_tensor_note_write(t);
+    if (move.rank && is_direct(stream, t)) {
+        move_now(stream, &move, t->view.data, host);
+        return BP_OK;
+    }
+    if (goes_by_runs(&move, span)) return write_runs(stream, t, host, &move);
+    return write_span(stream, t, host, &move, span);
+}
+
+static enum bp_status read_all(struct bp_stream *stream, struct bp_tensor *t, void *host)
+{
+    int64_t dense[BP_RANK_MAX];
+    uint64_t span = bp_tensor_span(t);
+    struct bp_move move;
+
+    bp_type_strides(t->view.rank, t->shape, dense);
+    bp_move_init(&move, t->view.rank, t->shape, dense, t->stride, width_of(t));
+    if (move.rank && is_direct(stream, t)) {
+        move_now(stream, &move, host, t->view.data);
+        return BP_OK;
+    }
+    if (goes_by_runs(&move, span)) return read_runs(stream, t, host, &move);
+    return read_span(stream, t, host, &move, span);
+}
+
+static enum bp_status check_host(const char *call, struct bp_stream *stream, struct bp_tensor *t,
+                                 const void *host, uint64_t size)
+{
+    uint64_t bytes;
+
+    if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
+    if (!bp_tensor_is(t)) return bp_not_a_for(call, "tensor");
+    if (stream->device != t->device)
+        return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s, the stream of %s", call,
+                        t->device->name, stream->device->name);
+    bytes = (uint64_t)t->view.count * width_of(t);
+    if (size != bytes)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: size is %" PRIu64 ", but the tensor has %" PRIu64 " bytes", call, size,
+                        bytes);
+    if (size && !host) return bp_error(BP_ERR_INVALID, "%s: host is NULL", call);
+    return bp_stream_check(stream);
+}
+
+/* What is written has a place of its own for each element, and may be written. */
+static enum bp_status check_target(const char *call, const struct bp_tensor *t)
+{
+    TRY(bp_tensor_check_write(call, "", t));
+    if (t->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&t->view))
+        return bp_error(BP_ERR_INVALID,
+                        "%s: the view may overlap itself: its strides repeat or interleave, and "
+                        "two elements may be one",
+                        call);
+    return BP_OK;
+}
+
+enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tensor, const void *host,
+                               uint64_t size)
+{
+    TRY(check_host("bp_tensor_write", stream, tensor, host, size));
+    TRY(check_target("bp_tensor_write", tensor));
+    return size ? write_all(stream, tensor, host) : BP_OK;
+}
+
+enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
+                              uint64_t size)
+{
+    TRY(check_host("bp_tensor_read", stream, tensor, host, size));
+    return size ? read_all(stream, tensor, host) : BP_OK;
+}
+
+static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst,
+                                 struct bp_tensor *src)
+{
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+
+    if (!bp_stream_is(stream)) return bp_not_a_for("bp_tensor_copy", "stream");
+    if (!bp_tensor_is(dst) || !bp_tensor_is(src)) return bp_not_a_for("bp_tensor_copy", "tensor");
+    if (stream->device != dst->device)
+        return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s, the stream of %s",
+                        dst->device->name, stream->device->name);
+    if (dst->view.dtype != src->view.dtype || dst->view.rank != src->view.rank ||
+        memcmp(dst->shape, src->shape, dst->view.rank * sizeof *dst->shape))
+        return bp_error(BP_ERR_INVALID,
+                        "bp_tensor_copy: dst is %s, src is %s: expected equal dtype and shape",
+                        bp_type_text(dst->view.dtype, dst->view.rank, dst->shape, a, sizeof a),
+                        bp_type_text(src->view.dtype, src->view.rank, src->shape, b, sizeof b));
+    TRY(check_target("bp_tensor_copy", dst));
+    return bp_stream_check(stream);
+}
+
+/* Whether each element of src is the same one of dst already. */
+static bool is_same_view(const struct bp_tensor *a, const struct bp_tensor *b)
+{
+    if (a->storage != b->storage || a->offset != b->offset) return false;
+    for (uint32_t i = 0; i < a->view.rank; i++)
+        if (a->shape[i] != 1 && a->stride[i] != b->stride[i]) return false;
+    return true;
+}
+
+/* Layouts that share no long runs: dense in host memory between reading and writing. */
+static enum bp_status copy_by_host(struct bp_stream *stream, struct bp_tensor *dst,
+                                   struct bp_stream *reader, struct bp_tensor *src)
+{
+    uint64_t size = (uint64_t)dst->view.count * width_of(dst);
+    struct bp_core *core = dst->device->core;
+    enum bp_status status;
+    char *staging;
+
+    TRY(take_staging(core, size, &staging));
+    status = read_all(reader, src, staging);
+    if (status == BP_OK) status = write_all(stream, dst, staging);
+    bp_core_release(core, staging, size);
+    return status;
+}
+
+static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *dst,
+                                  struct bp_tensor *src)
+{
+    struct bp_move_at at = {.dst = 0};
+    struct bp_move move;
+
+    if (is_same_view(dst, src)) return BP_OK;
+    if (bp_tensors_meet(dst, src))
+        return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst and src overlap in memory");
+    bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
+    if (move.rank && is_direct(stream, dst) && is_direct(stream, src)) {
+        bp_tensor_note_write(dst);
+        move_now(stream, &move, dst->view.data, src->view.data);
+        return BP_OK;
+    }
+    if (!goes_by_runs(&move, (uint64_t)dst->view.count * width_of(dst)))
+        return copy_by_host(stream, dst, stream, src);
+    bp_tensor_note_write(dst);
+    do TRY(bp_copy_within(stream, dst, (uint64_t)at.dst, src, (uint64_t)at.src, move.width));
+    while (bp_move_next(&move, &at));
+    return BP_OK;
+}
+
+/* Two contiguous tensors, with a limited piece of host memory between. */
+static enum bp_status copy_chunks(struct bp_stream *stream, struct bp_tensor *dst,
+                                  struct bp_stream *reader, struct bp_tensor *src)
+{
+    uint64_t size = (uint64_t)dst->view.count * width_of(dst);
+    uint64_t chunk = size < CHUNK_BYTES ? size : CHUNK_BYTES;
+    struct bp_core *core = dst->device->core;
+    enum bp_status status = BP_OK;
+    char *staging;
+
+    TRY(take_staging(core, chunk, &staging));
+    bp_tensor_note_write(dst);
+    for (uint64_t at = 0; at < size && status == BP_OK; at += chunk) {
+        uint64_t n = size - at < chunk ? size - at : chunk;
+        status = bp_copy_out(reader, src, at, staging, n);
+        if (status == BP_OK) status = bp_copy_in(stream, dst, at, staging, n);
+    }
+    bp_core_release(core, staging, chunk);
+    return status;
+}
+
+/* A side that the host can touch is the host memory of the other's read or write. */
+static enum bp_status copy_across(struct bp_stream *stream, struct bp_tensor *dst,
+                                  struct bp_stream *reader, struct bp_tensor *src)
+{
+    bool dst_dense = !(dst->view.flags & BP_VIEW_STRIDED);
+    bool src_dense = !(src->view.flags & BP_VIEW_STRIDED);
+
+    if (src_dense && is_direct(reader, src)) return write_all(stream, dst, src->view.data);
+    if (dst_dense && is_direct(stream, dst)) {
+        uint64_t number = bp_work_begin(stream->timeline, "copy");
+        enum bp_status status;
+        bp_tensor_note_write(dst);
+        status = read_all(reader, src, dst->view.data);
+        bp_work_end(stream->timeline, number);
+        return status;
+    }
+    if (src_dense && dst_dense) return copy_chunks(stream, dst, reader, src);
+    return copy_by_host(stream, dst, reader, src);
+}
+
+/* The source is read by a stream of its own device, after all that device's work. */
+static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *dst,
+                                   struct bp_tensor *src)
+{
+    struct bp_stream *reader;
+    enum bp_status status;
+
+    if (!src->device->is_inline) TRY(bp_block(src->device, BP_BLOCK_COPY));
+    TRY(bp_device_synchronize(src->device));
+    TRY(bp_stream_create_with(src->device, src->device->is_inline ? BP_STREAM_INLINE : 0, &reader));
+    status = copy_across(stream, dst, reader, src);
+    bp_stream_destroy(reader);
+    return status;
+}
+
+enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
+                              struct bp_tensor *src)
+{
+    TRY(check_copy(stream, dst, src));
+    if (!dst->view.count) return BP_OK;
+    if (dst->device == src->device) return copy_within(stream, dst, src);
+    return copy_between(stream, dst, src);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c: tensors that share the memory of another. */
+#include "tensor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* offset counts from the base's first element, which is itself inside the allocation. */
+static enum bp_status check_inside(const struct bp_tensor *base, int64_t count, int64_t offset,
+                                   int64_t last)
+{
+    int64_t width = bp_dtype_bits(base->view.dtype) / 8;
+    int64_t have = (int64_t)(base->storage->size - base->offset) / width;
+
+    if (offset < 0)
+        return bp_error(BP_ERR_INVALID, "bp_tensor_view: offset is %" PRId64 ", expected 0 or more",
+                        offset);
+    if (count && (offset >= have || last >= have - offset))
+        return bp_error(BP_ERR_INVALID,
+                        "bp_tensor_view: the last element is number %" PRId64 " + %" PRId64
+                        ", but the base's memory ends after %" PRId64 " elements",
+                        offset, last, have);
+    return BP_OK;
+}
+
+static enum bp_status check_type(const char *call, const struct bp_tensor *base,
+                                 const struct bp_extents *e, int64_t *out_count)
+{
+    struct bp_type type = {.dtype = base->view.dtype, .rank = e->rank};
+    uint64_t bytes;
+
+    memcpy(type.shape, e->shape, sizeof type.shape);
+    return bp_type_check(call, "", &type, out_count, &bytes);
+}
+
+/* A tensor in the base's memory. An empty one begins where the base does. */
+static enum bp_status share(struct bp_tensor *base, const struct bp_extents *e, int64_t count,
+                            struct bp_tensor **out_tensor)
+{
+    uint64_t width = bp_dtype_bits(base->view.dtype) / 8;
+    uint64_t offset = base->offset + (count ? (uint64_t)e->offset * width : 0);
+    enum bp_status status;
+
+    bp_storage_retain(base->storage);
+    status = bp_tensor_make_over(base->storage, base->view.dtype, e, offset, out_tensor);
+    if (status) bp_storage_release(base->storage);
+    return status;
+}
+
+enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t rank,
+                              const int64_t *shape, const int64_t *stride,
+                              struct bp_tensor **out_tensor)
+{
+    struct bp_extents e = {.rank = rank, .offset = offset};
+    int64_t count, last;
+
+    if (!bp_tensor_is(base)) return bp_not_a("tensor");
+    if (!out_tensor || (rank && (!shape || !stride)))
+        return bp_error(BP_ERR_INVALID, "bp_tensor_view: shape, stride or out_tensor is NULL");
+    if (rank > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "bp_tensor_view: rank is %u, expected at most %d", rank,
+                        BP_RANK_MAX);
+    if (rank) memcpy(e.shape, shape, rank * sizeof *shape);
+    if (rank) memcpy(e.stride, stride, rank * sizeof *stride);
+    TRY(check_type("bp_tensor_view", base, &e, &count));
+    TRY(bp_last_element("bp_tensor_view", rank, shape, stride, &last));
+    TRY(check_inside(base, count, offset, last));
+    return share(base, &e, count, out_tensor);
+}
+
+void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out)
+{
+    *out = (struct bp_extents){.rank = tensor->view.rank};
+    memcpy(out->shape, tensor->shape, out->rank * sizeof *out->shape);
+    memcpy(out->stride, tensor->stride, out->rank * sizeof *out->stride);
+}
+
+/* What each of the four below begins with. */
+static enum bp_status begin(const char *call, const struct bp_tensor *base, uint32_t rank,
+                            const int64_t *shape, struct bp_tensor *const *out_tensor,
+                            struct bp_extents *out)
+{
+    if (!bp_tensor_is(base)) return bp_not_a_for(call, "tensor");
+    if (!out_tensor || (rank && !shape))
+        return bp_error(BP_ERR_INVALID, "%s: %s is NULL", call,
+                        out_tensor ? "shape" : "out_tensor");
+    bp_tensor_extents(base, out);
+    return BP_OK;
+}
+
+/* And ends with. A view that these make lies inside its base; what can be too large is a shape. */
+static enum bp_status end(const char *call, struct bp_tensor *base, const struct bp_extents *e,
+                          struct bp_tensor **out_tensor)
+{
+    int64_t count;
+
+    TRY(check_type(call, base, e, &count));
+    return share(base, e, count, out_tensor);
+}
+
+enum bp_status bp_tensor_reshape(struct bp_tensor *base, uint32_t rank, const int64_t *shape,
+                                 struct bp_tensor **out_tensor)
+{
+    struct bp_extents e;
+
+    TRY(begin(__func__, base, rank, shape, out_tensor, &e));
+    TRY(bp_extents_reshape(__func__, &e, rank, shape, &e));
+    return end(__func__, base, &e, out_tensor);
+}
+
+enum bp_status bp_tensor_slice(struct bp_tensor *base, int64_t axis, int64_t start, int64_t stop,
+                               int64_t step, struct bp_tensor **out_tensor)
+{
+    struct bp_extents e;
+
+    TRY(begin(__func__, base, 0, NULL, out_tensor, &e));
+    TRY(bp_extents_slice(__func__, &e, axis, start, stop, step, &e));
+    return end(__func__, base, &e, out_tensor);
+}
+
+enum bp_status bp_tensor_transpose(struct bp_tensor *base, const int64_t *perm,
+                                   struct bp_tensor **out_tensor)
+{
+    struct bp_extents e;
+
+    TRY(begin(__func__, base, 0, NULL, out_tensor, &e));
+    TRY(bp_extents_transpose(__func__, &e, perm, &e));
+    return end(__func__, base, &e, out_tensor);
+}
+
+enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, const int64_t *shape,
+                                struct bp_tensor **out_tensor)
+{
+    struct bp_extents e;
+
+    TRY(begin(__func__, base, rank, shape, out_tensor, &e));
+    TRY(bp_extents_expand(__func__, &e, rank, shape, &e));
+    return end(__func__, base, &e, out_tensor);
+}
+
+/* Where an element is in memory that two tensors of one device may share: a byte's address, or on a
+ * device of handles its number in the allocation. */
+static bool is_apart(const struct bp_tensor *a, const struct bp_tensor *b, int64_t *out_distance)
+{
+    bool handles = a->device->properties.flags & BP_DEVICE_HANDLES;
+
+    if (!a->view.count || !b->view.count || a->device != b->device) return true;
+    if (handles && a->storage != b->storage) return true;
+    *out_distance = (int64_t)((uintptr_t)b->view.data - (uintptr_t)a->view.data);
+    return *out_distance >= (int64_t)bp_tensor_span(a) ||
+           -*out_distance >= (int64_t)bp_tensor_span(b);
+}
+
+bool bp_tensors_meet(const struct bp_tensor *a, const struct bp_tensor *b)
+{
+    int64_t width = bp_dtype_bits(a->view.dtype) / 8, distance = 0;
+    struct bp_extents x, y;
+
+    if (is_apart(a, b, &distance)) return false;
+    if (a->view.dtype != b->view.dtype || distance % width) return true;
+    bp_tensor_extents(a, &x);
+    bp_tensor_extents(b, &y);
+    y.offset = distance / width;
+    return bp_extents_meet(&x, &y);
+}

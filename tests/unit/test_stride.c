@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_stride.c: the arithmetic of views and the order of moves, without a core. What they should
+ * give is found by looking at every element. */
+#include "../../core/tensor/tensor.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char message[1024];
+
+void bp_error_write(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+}
+
+static uint64_t seed = 12345;
+
+static int64_t below(int64_t n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (int64_t)((seed >> 33) % (uint64_t)n);
+}
+
+static int64_t count_of(const struct bp_extents *e)
+{
+    int64_t n = 1;
+
+    for (uint32_t i = 0; i < e->rank; i++) n *= e->shape[i];
+    return n;
+}
+
+/* Where element number n, in row-major order, lies. */
+static int64_t place(const struct bp_extents *e, int64_t n)
+{
+    int64_t at = e->offset;
+
+    for (uint32_t i = e->rank; i-- > 0; n /= e->shape[i]) at += n % e->shape[i] * e->stride[i];
+    return at;
+}
+
+static struct bp_extents dense(uint32_t rank, const int64_t *shape)
+{
+    struct bp_extents e = {.rank = rank};
+
+    for (uint32_t i = rank, step = 1; i-- > 0; step *= (uint32_t)shape[i]) {
+        e.shape[i] = shape[i];
+        e.stride[i] = step;
+    }
+    return e;
+}
+
+/* A view of up to 4 axes, each cut, permuted or repeated by hand. */
+static struct bp_extents some_view(void)
+{
+    struct bp_extents e = {.rank = (uint32_t)below(5)}, to;
+    int64_t step = 1;
+
+    for (uint32_t i = e.rank; i-- > 0;) {
+        e.shape[i] = 1 + below(4);
+        e.stride[i] = step;
+        step *= e.shape[i] + (below(3) ? 0 : below(3));
+        if (!below(8)) e.stride[i] = 0;
+        if (e.shape[i] == 1) e.stride[i] = below(50);
+    }
+    to = e;
+    for (uint32_t i = 0; i < e.rank && below(2); i++) {
+        uint32_t a = (uint32_t)below(e.rank), b = (uint32_t)below(e.rank);
+        to.shape[a] = e.shape[b], to.stride[a] = e.stride[b];
+        to.shape[b] = e.shape[a], to.stride[b] = e.stride[a];
+        e = to;
+    }
+    return e;
+}
+
+/* Strides that would serve follow from the neighbours of element 0, if there are any that do. */
+static bool has_strides(const struct bp_extents *from, struct bp_extents *to)
+{
+    int64_t apart = count_of(from), n = apart;
+
+    for (uint32_t i = 0; i < to->rank; i++) {
+        apart /= to->shape[i];
+        to->stride[i] = to->shape[i] > 1 ? place(from, apart) - place(from, 0) : 0;
+    }
+    for (int64_t k = 0; k < n; k++)
+        if (place(to, k) != place(from, k)) return false;
+    return true;
+}
+
+/* Cuts n into extents, with ones between. */
+static uint32_t factors(int64_t n, int64_t *out_shape)
+{
+    uint32_t rank = 0;
+
+    for (int64_t f = 2; n > 1 && rank < 7;) {
+        if (!below(4)) {
+            out_shape[rank++] = 1;
+            continue;
+        }
+        while (n % f) f++;
+        out_shape[rank] = f;
+        n /= f;
+        while (n > 1 && below(2)) {
+            for (f = 2; n % f;) f++;
+            out_shape[rank] *= f;
+            n /= f;
+        }
+        rank++;
+        f = 2;
+    }
+    if (n > 1 && rank == 7) out_shape[rank++] = n;
+    return rank;
+}
+
+Test(stride, reshape_gives_a_view_where_there_is_one)
+{
+    int views = 0, refused = 0;
+
+    for (int k = 0; k < 200000; k++) {
+        struct bp_extents from = some_view(), to = {0}, got;
+        int64_t shape[BP_RANK_MAX];
+        int open;
+        to.rank = factors(count_of(&from), to.shape);
+        memcpy(shape, to.shape, sizeof shape);
+        open = to.rank && below(2) ? (int)below(to.rank) : -1;
+        if (open >= 0) shape[open] = -1;
+        if (!has_strides(&from, &to)) {
+            cr_assert_eq(bp_extents_reshape("r", &from, to.rank, shape, &got), BP_ERR_UNSUPPORTED);
+            cr_assert(strstr(message, "copy"), "%s", message);
+            refused++;
+            continue;
+        }
+        cr_assert_eq(bp_extents_reshape("r", &from, to.rank, shape, &got), BP_OK, "%s", message);
+        cr_assert_eq(got.rank, to.rank);
+        for (uint32_t i = 0; i < got.rank; i++) cr_assert_eq(got.shape[i], to.shape[i]);
+        for (int64_t n = 0; n < count_of(&from); n++) cr_assert_eq(place(&got, n), place(&from, n));
+        views++;
+    }
+    cr_assert(views > 20000 && refused > 20000, "%d views, %d refused", views, refused);
+}
+
+Test(stride, reshape_of_nothing_and_of_one)
+{
+    const int64_t empty[] = {0, 5}, other[] = {3, 0, 7}, open[] = {-1, 0}, open_one[] = {-1, 5},
+                  ones[] = {1, 1}, two[] = {2}, twice[] = {-1, -1}, minus[] = {-2}, any[] = {-1},
+                  huge[] = {INT64_MAX, INT64_MAX}, zero_huge[] = {INT64_MAX, 0, INT64_MAX};
+    struct bp_extents e = dense(2, empty), one = {.rank = 0}, got = {.rank = 77};
+
+    cr_assert_eq(bp_extents_reshape("r", &e, 2, open, &got), BP_ERR_INVALID);
+    cr_assert(strstr(message, "say which"), "%s", message);
+    cr_assert_eq(bp_extents_reshape("r", &one, 1, two, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_reshape("r", &one, 2, twice, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_reshape("r", &one, 1, minus, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_reshape("r", &one, 2, huge, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_reshape("r", &e, 0, NULL, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_reshape("r", &one, 9, huge, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_reshape("r", &e, 3, zero_huge, &got), BP_ERR_INVALID);
+    cr_assert_eq(got.rank, 77, "a failure wrote its answer");
+    cr_assert_eq(bp_extents_reshape("r", &e, 3, other, &got), BP_OK, "%s", message);
+    cr_assert(got.rank == 3 && got.shape[2] == 7 && got.stride[0] == 7 && got.stride[2] == 1);
+    cr_assert_eq(bp_extents_reshape("r", &e, 2, open_one, &got), BP_OK, "%s", message);
+    cr_assert_eq(got.shape[0], 0);
+    cr_assert_eq(bp_extents_reshape("r", &one, 2, ones, &got), BP_OK);
+    cr_assert(got.rank == 2 && got.shape[0] == 1 && got.shape[1] == 1);
+    cr_assert_eq(bp_extents_reshape("r", &one, 1, any, &got), BP_OK);
+    cr_assert(got.rank == 1 && got.shape[0] == 1);
+    cr_assert_eq(bp_extents_reshape("r", &got, 0, NULL, &got), BP_OK);
+    cr_assert_eq(got.rank, 0);
+}
+
+/* Every place is asked whether it is in the slice. */
+static int64_t expected_slice(int64_t n, int64_t start, int64_t stop, int64_t step, int64_t *out)
+{
+    int64_t found = 0, first = -1;
+
+    for (int64_t i = 0; i < n; i++) {
+        bool after = start >= 0 ? i >= start : i - n >= start;
+        bool before = stop >= 0 ? i < stop : i - n < stop;
+        if (!after || !before) continue;
+        if (first < 0) first = i;
+        if ((i - first) % step == 0) out[found++] = i;
+    }
+    return found;
+}
+
+Test(stride, slice_is_that_of_python)
+{
+    const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, -9,       -6, -5, -4, -1, 0, 1, 2, 4, 5, 6,
+                            9,         INT64_MAX - 1, INT64_MAX};
+    const int64_t steps[] = {1, 2, 3, 5, 7, INT64_MAX};
+    enum {
+        ENDS = sizeof ends / sizeof *ends
+    };
+
+    for (int64_t n = 0; n < 7; n++)
+        for (int k = 0; k < ENDS * ENDS * 6; k++) {
+            int64_t start = ends[k % ENDS], stop = ends[k / ENDS % ENDS],
+                    step = steps[k / ENDS / ENDS], want[8];
+            struct bp_extents from = dense(3, (const int64_t[]){2, n ? n : 1, 3}), got;
+            int64_t found = expected_slice(n, start, stop, step, want);
+            from.shape[1] = n;
+            cr_assert_eq(bp_extents_slice("s", &from, k % 2 ? 1 : -2, start, stop, step, &got),
+                         BP_OK);
+            cr_assert_eq(got.shape[1], found, "[%lld:%lld:%lld] of %lld", (long long)start,
+                         (long long)stop, (long long)step, (long long)n);
+            for (int64_t i = 0; i < found; i++)
+                cr_assert_eq(got.offset + i * got.stride[1], want[i] * 3);
+            cr_assert(got.shape[0] == 2 && got.shape[2] == 3 && got.stride[2] == 1);
+            cr_assert(found > 1 || got.stride[1] == 3, "a step that leads nowhere");
+        }
+}
+
+Test(stride, slice_refuses)
+{
+    struct bp_extents from = dense(2, (const int64_t[]){4, 5}), got = {.rank = 77};
+
+    cr_assert_eq(bp_extents_slice("s", &from, 0, 0, 4, 0, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_slice("s", &from, 0, 4, 0, -1, &got), BP_ERR_INVALID);
+    cr_assert(strstr(message, "flip copies"), "%s", message);
+    cr_assert_eq(bp_extents_slice("s", &from, 2, 0, 4, 1, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_slice("s", &from, -3, 0, 4, 1, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_slice("s", &from, INT64_MIN, 0, 4, 1, &got), BP_ERR_INVALID);
+    from.rank = 0;
+    cr_assert_eq(bp_extents_slice("s", &from, 0, 0, 4, 1, &got), BP_ERR_INVALID);
+    cr_assert_eq(got.rank, 77);
+}
+
+Test(stride, transpose_moves_axes)
+{
+    const int64_t shape[] = {2, 3, 4}, perm[] = {2, 0, 1};
+    struct bp_extents from = dense(3, shape), got;
+
+    cr_assert_eq(bp_extents_transpose("t", &from, perm, &got), BP_OK);
+    for (int64_t i = 0; i < 2; i++)
+        for (int64_t j = 0; j < 3; j++)
+            for (int64_t k = 0; k < 4; k++)
+                cr_assert_eq(place(&got, (k * 2 + i) * 3 + j), place(&from, (i * 3 + j) * 4 + k));
+    cr_assert_eq(bp_extents_transpose("t", &from, NULL, &got), BP_OK);
+    cr_assert(got.shape[0] == 4 && got.shape[2] == 2 && got.stride[0] == 1 && got.stride[2] == 12);
+    cr_assert_eq(bp_extents_transpose("t", &from, (const int64_t[]){0, 1, 1}, &got),
+                 BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_transpose("t", &from, (const int64_t[]){0, 1, 3}, &got),
+                 BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_transpose("t", &from, (const int64_t[]){0, 1, -1}, &got),
+                 BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_transpose("t", &from, (const int64_t[]){0, 1, INT64_MAX}, &got),
+                 BP_ERR_INVALID);
+}
+
+Test(stride, expand_repeats)
+{
+    struct bp_extents from = dense(2, (const int64_t[]){3, 1}), got = {.rank = 77};
+
+    cr_assert_eq(bp_extents_expand("e", &from, 1, (const int64_t[]){3}, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_expand("e", &from, 2, (const int64_t[]){4, 1}, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_expand("e", &from, 2, (const int64_t[]){1, 1}, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_expand("e", &from, 2, (const int64_t[]){3, -2}, &got), BP_ERR_INVALID);
+    cr_assert_eq(bp_extents_expand("e", &from, 3, (const int64_t[]){-1, 3, 1}, &got),
+                 BP_ERR_INVALID);
+    cr_assert_eq(got.rank, 77);
+    cr_assert_eq(bp_extents_expand("e", &from, 3, (const int64_t[]){2, -1, 4}, &got), BP_OK);
+    for (int64_t n = 0; n < 24; n++) cr_assert_eq(place(&got, n), n / 4 % 3);
+    cr_assert_eq(bp_extents_expand("e", &from, 2, (const int64_t[]){3, 0}, &got), BP_OK);
+    cr_assert(got.shape[0] == 3 && got.shape[1] == 0);
+}
+
+Test(stride, meeting_is_having_an_element_in_common)
+{
+    enum {
+        PLACES = 4096
+    };
+    static uint8_t mark[PLACES];
+    int meets = 0, apart = 0;
+
+    for (int k = 0; k < 100000; k++) {
+        struct bp_extents a = some_view(), b = below(2) ? some_view() : a;
+        bool expected = false;
+        a.offset = below(20), b.offset = below(20);
+        memset(mark, 0, sizeof mark);
+        for (int64_t n = 0; n < count_of(&a); n++) mark[place(&a, n)] = 1;
+        for (int64_t n = 0; n < count_of(&b); n++) expected |= mark[place(&b, n)];
+        cr_assert_eq(bp_extents_meet(&a, &b), expected, "round %d", k);
+        meets += expected, apart += !expected;
+    }
+    cr_assert(meets > 10000 && apart > 10000, "%d meet, %d do not", meets, apart);
+}
+
+/* Two halves of a matrix, odd and even rows: at sizes that nobody could look through. */
+Test(stride, meeting_is_settled_for_large_views)
+{
+    const int64_t n = INT64_C(1) << 28;
+    struct bp_extents left = {2, 0, {n, n / 2}, {n, 1}}, right = {2, n / 2, {n, n / 2}, {n, 1}};
+    struct bp_extents even = {2, 0, {n / 2, n}, {2 * n, 1}}, odd = {2, n, {n / 2, n}, {2 * n, 1}};
+
+    cr_assert(!bp_extents_meet(&left, &right) && !bp_extents_meet(&even, &odd));
+    cr_assert(bp_extents_meet(&left, &even) && bp_extents_meet(&right, &odd));
+    right.offset--;
+    cr_assert(bp_extents_meet(&left, &right));
+    left.shape[1] = 0;
+    cr_assert(!bp_extents_meet(&left, &right));
+}
+
+/* A layout of shape in which no two elements share a place. */
+static struct bp_extents some_layout(uint32_t rank, const int64_t *shape)
+{
+    struct bp_extents e = {.rank = rank};
+    uint32_t order[BP_RANK_MAX];
+    int64_t step = 1 + (below(3) == 0);
+
+    memcpy(e.shape, shape, rank * sizeof *shape);
+    for (uint32_t i = 0; i < rank; i++) {
+        uint32_t at = (uint32_t)below(i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    if (below(2))
+        for (uint32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
+    for (uint32_t i = 0; i < rank; i++) {
+        e.stride[order[i]] = step;
+        step *= shape[order[i]] + (below(3) == 0);
+    }
+    return e;
+}
+
+enum {
+    ROOM = 1 << 20
+};
+
+static void check_move(const struct bp_extents *to, const struct bp_extents *from, int64_t width)
+{
+    static unsigned char src[ROOM], dst[ROOM], want[ROOM];
+    struct bp_move move;
+
+    for (int i = 0; i < ROOM; i++) src[i] = (unsigned char)(i * 7 + i / 251);
+    memset(dst, 0xa5, ROOM);
+    memset(want, 0xa5, ROOM);
+    for (int64_t n = 0; n < count_of(to); n++) {
+        cr_assert((place(to, n) + 1) * width <= ROOM && (place(from, n) + 1) * width <= ROOM);
+        memcpy(want + place(to, n) * width, src + place(from, n) * width, (size_t)width);
+    }
+    bp_move_init(&move, to->rank, to->shape, to->stride, from->stride, (uint64_t)width);
+    cr_assert_eq(bp_move_count(&move) * (int64_t)move.width, count_of(to) * width);
+    bp_move_run(&move, dst, src);
+    cr_assert(!memcmp(dst, want, ROOM), "rank %u, width %lld", to->rank, (long long)width);
+    memset(dst, 0xa5, ROOM);
+    struct bp_move_at at = {.dst = 0};
+    do memcpy(dst + at.dst, src + at.src, move.width);
+    while (bp_move_next(&move, &at));
+    cr_assert(!memcmp(dst, want, ROOM), "by runs: rank %u, width %lld", to->rank, (long long)width);
+}
+
+Test(move, moves_what_it_should_and_no_byte_more)
+{
+    for (int k = 0; k < 300; k++) {
+        const int64_t widths[] = {1, 2, 4, 8, 16};
+        struct bp_extents to, from;
+        int64_t shape[BP_RANK_MAX];
+        uint32_t rank = (uint32_t)below(6);
+        for (uint32_t i = 0; i < rank; i++) shape[i] = 1 + below(5);
+        to = some_layout(rank, shape);
+        from = some_layout(rank, shape);
+        if (rank && !below(4)) from.stride[below(rank)] = 0;
+        check_move(&to, &from, widths[k % 5]);
+    }
+}
+
+/* Planes that are moved by tiles, with parts of tiles at their ends. */
+Test(move, transposes_planes)
+{
+    const int64_t sides[][2] = {{64, 64}, {65, 130}, {16, 17}, {15, 200}, {128, 9}};
+
+    for (int k = 0; k < 5; k++)
+        for (int64_t width = 1; width <= 16; width *= 2) {
+            struct bp_extents to = dense(3, (const int64_t[]){2, sides[k][0], sides[k][1]});
+            struct bp_extents from = to;
+            from.stride[1] = 1;
+            from.stride[2] = sides[k][0];
+            check_move(&to, &from, width);
+        }
+}
+
+Test(move, adjacent_elements_are_one_run)
+{
+    const int64_t shape[] = {4, 1, 5, 6};
+    struct bp_extents e = dense(4, shape);
+    struct bp_move move;
+
+    bp_move_init(&move, 4, shape, e.stride, e.stride, 4);
+    cr_assert(move.rank == 0 && move.width == 480);
+    bp_move_init(&move, 4, shape, (const int64_t[]){60, 0, 12, 1}, e.stride, 4);
+    cr_assert(move.rank == 1 && move.width == 24 && bp_move_count(&move) == 20);
+    bp_move_init(&move, 2, (const int64_t[]){3, 5}, (const int64_t[]){1, 3},
+                 (const int64_t[]){1, 3}, 2); /* both column-major */
+    cr_assert(move.rank == 0 && move.width == 30);
+}
