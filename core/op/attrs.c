@@ -57,7 +57,7 @@ static enum bp_status check_size(const struct bp_opinfo *op, const void *given)
     return BP_OK;
 }
 
-static enum bp_status check_values(const struct bp_opinfo *op, const void *attrs)
+enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs)
 {
     for (uint32_t i = 0; i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
@@ -124,7 +124,7 @@ enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void
     if (given) memcpy(full, given, size < op->attrs_size ? size : op->attrs_size);
     size = op->attrs_size;
     memcpy(full, &size, sizeof size);
-    TRY(check_values(op, full));
+    TRY(bp_attrs_check(op, full));
     copy = malloc(op->attrs_size + lists_size(op, full));
     if (!copy) return bp_error(BP_ERR_MEMORY, "%s: no memory for the attributes", op->name);
     memcpy(copy, full, op->attrs_size);

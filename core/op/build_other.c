@@ -236,9 +236,9 @@ enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *si
     if (status == BP_OK) status = bp_prepared_make_dense(copy, &there);
     if (copy) free(copy->attrs);
     free(copy);
-    bp_device_release(host);
+    if (status) bp_device_release(host);
     TRY(status);
-    b->kind = b->kind == BP_FALLBACK_NONE ? BP_FALLBACK_DEVICE : b->kind;
+    there->keeps_device = true; /* takes the reference */
     status = bp_build_step(b, site, in, out, &step);
     if (status) bp_prepared_release(there);
     else {

@@ -89,6 +89,9 @@ static inline const struct bp_view *bp_site_in(const struct bp_site *site, uint3
 /* attrs.c: an own copy of attributes in full length, lists included, in one block for free(). */
 enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs);
 
+/* Whether the values of a struct in full length can be. */
+enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs);
+
 /* Refuses a struct that differs from the prepared one in a KEY attribute. */
 enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,
                                   const void *given);

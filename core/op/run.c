@@ -18,6 +18,7 @@ static bool flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
     const struct bp_opinfo *op = &e->row->info;
     uint32_t n = 0;
 
+    if (n_in > op->n_in || (n_in && !in)) return false;
     for (uint32_t port = 0; port < op->n_in; port++) {
         size_t given = port < n_in ? in[port].n : 0;
         uint8_t kind = op->in[port].kind;
@@ -37,7 +38,7 @@ static bool flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
     }
     e->in_at[op->n_in] = (uint16_t)n;
     e->n_in = n;
-    return n_in <= op->n_in;
+    return true;
 }
 
 /* Outputs that the caller gives, of which some may be an input. */
@@ -71,7 +72,8 @@ static enum bp_status take_attrs(struct bp_eager *e, const void *given, void **o
     if (!given) return BP_OK;
     memcpy(&size, given, sizeof size);
     e->attrs = given;
-    if (size == op->attrs_size && op->attrs_size && !e->row->has_run) return BP_OK;
+    if (size == op->attrs_size && op->attrs_size && !e->row->has_run)
+        return e->row->has_lists ? bp_attrs_check(op, given) : BP_OK; /* lists are read to hash */
     TRY(bp_attrs_copy(op, given, out_own));
     e->attrs = *out_own;
     return BP_OK;
