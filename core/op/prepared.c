@@ -107,6 +107,7 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     }
     p->attrs = site->attrs;
     site->attrs = NULL;
+    bp_prepared_rate(p);
     *out_prepared = p;
     return BP_OK;
 }
@@ -362,9 +363,10 @@ static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
     return status;
 }
 
-enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
-                               struct bp_tensor *const *in, size_t n_in,
-                               struct bp_tensor *const *out, size_t n_out, const void *attrs)
+enum bp_status bp_prepared_run_checked(struct bp_prepared *p, struct bp_stream *stream,
+                                       struct bp_tensor *const *in, size_t n_in,
+                                       struct bp_tensor *const *out, size_t n_out,
+                                       const void *attrs)
 {
     TRY(check_run(p, stream, in, n_in, out, n_out));
     TRY(check_types(p, "input", p->type, in, n_in));

@@ -42,6 +42,7 @@ struct bp_prepared {
     void *attrs;               /* own */
     uint32_t n_in, n_out, n_step, n_temp, want;
     bool simple;               /* one step, on the call's own tensors in their order */
+    bool fast;                 /* see fast.c */
     bool bound;                /* to the storages of constant inputs: constant[i] of input i */
     bool keeps_device;         /* has a reference to it: one that the app made, or another device */
     _Atomic bool used;         /* since the cache last looked */
@@ -116,6 +117,19 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
 enum bp_status bp_run_call(struct bp_prepared *prepared, struct bp_stream *stream,
                            struct bp_tensor *const *in, struct bp_tensor *const *out,
                            struct bp_run *run);
+
+/* fast.c: whether a call can go the short way; its run on a timeline that works at once, with
+ * tensors that are known to be what it was prepared for. */
+void bp_prepared_rate(struct bp_prepared *prepared);
+enum bp_status bp_fast_run(const struct bp_prepared *prepared, struct bp_timeline *timeline,
+                           struct bp_tensor *const *in, struct bp_tensor *const *out,
+                           const void *attrs);
+
+/* prepared.c: bp_prepared_run, with everything checked and said. */
+enum bp_status bp_prepared_run_checked(struct bp_prepared *prepared, struct bp_stream *stream,
+                                       struct bp_tensor *const *in, size_t n_in,
+                                       struct bp_tensor *const *out, size_t n_out,
+                                       const void *attrs);
 
 /* launch.c: runs it. in, out: n_in, n_out tensors that were checked against its types, NULL where
  * absent. */

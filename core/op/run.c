@@ -165,8 +165,9 @@ static enum bp_status run_made(struct bp_prepared *p, struct bp_stream *stream, 
         status = e->given >> i & 1 ? bp_prepared_check_output(p, e->in, result, i) : BP_OK;
         if (status) goto failed;
     }
-    status = p->row->plain ? bp_prepared_go(p, stream, e->in, result, &run)
-                           : bp_run_call(p, stream, e->in, result, &run);
+    if (p->fast && !given && stream->timeline->now)
+        status = bp_fast_run(p, stream->timeline, e->in, result, e->attrs);
+    else status = bp_run_call(p, stream, e->in, result, &run);
     if (status == BP_OK) return BP_OK;
 failed:
     for (uint32_t i = 0; i < p->n_out; i++)

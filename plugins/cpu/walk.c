@@ -162,6 +162,11 @@ void walk_run(const struct walk *walk, const struct bp_launch *launch,
 {
     struct blocks blocks = {walk, span, ctx};
 
+    if (walk->count <= BLOCK && walk->rank == 1) { /* one span */
+        static const int64_t first[WALK_VIEWS];
+        if (walk->count) span(ctx, walk->count, first);
+        return;
+    }
     if (walk->count <= BLOCK) { /* small ones need no team */
         walk_spans(walk, 0, walk->count, span, ctx);
         return;

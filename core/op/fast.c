@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fast.c: the shortest way through a prepared call: one kernel, on an inline stream, that needs
+ * nothing but its tensors. Every other call takes launch.c's way, which does the same and more. */
+#include "prepared.h"
+
+enum { FAST_MAX = 8 }; /* inputs, and outputs */
+
+void bp_prepared_rate(struct bp_prepared *p)
+{
+    const struct bp_step *step = p->step;
+
+    p->fast = p->simple && p->n_in && p->row->plain && !step->plan.workspace && !step->attrs && !p->bound &&
+              p->n_in <= FAST_MAX && p->n_out <= FAST_MAX;
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        const struct bp_view *v = &p->type[p->n_in + i].view;
+        p->fast &= v->rank != BP_ABSENT && !(v->flags & BP_VIEW_STRIDED);
+    }
+    for (uint32_t i = 0; i < p->n_in; i++) p->fast &= p->type[i].view.rank != BP_ABSENT;
+}
+
+/* Shapes are read where they lie, not through the view: that is a load less for each. */
+static inline bool is_of(const struct bp_device *device, const struct bp_tensor *t,
+                         const struct bp_typed_view *type)
+{
+    uint32_t rank = type->view.rank;
+
+    if (!bp_tensor_is(t) || t->device != device ||
+        bp_view_meta(&t->view) != bp_view_meta(&type->view) || t->shape[0] != type->shape[0])
+        return false;
+    if (rank > 1 && !bp_same_extents(rank, t->shape, type->shape)) return false;
+    return !(type->view.flags & BP_VIEW_STRIDED) ||
+           bp_same_extents(rank, t->stride, type->stride);
+}
+
+/* Outputs lie in memory apart from all else: whether that is so is looked at no closer. */
+static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in,
+                        struct bp_tensor *const *out)
+{
+    const struct bp_typed_view *type = p->type;
+    uint32_t n_in = p->n_in, n_out = p->n_out;
+
+    for (uint32_t i = 0; i < n_in; i++)
+        if (!is_of(p->device, in[i], type++)) return false;
+    for (uint32_t o = 0; o < n_out; o++) {
+        const struct bp_storage *storage;
+        if (!is_of(p->device, out[o], type++)) return false;
+        storage = out[o]->storage;
+        if (atomic_load_explicit(&storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
+            return false;
+        for (uint32_t i = 0; i < n_in; i++)
+            if (in[i]->storage == storage) return false;
+        for (uint32_t i = 0; i < o; i++)
+            if (out[i]->storage == storage) return false;
+    }
+    return true;
+}
+
+static inline enum bp_status run(const struct bp_prepared *p, struct bp_timeline *timeline,
+                                 struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                 const void *attrs)
+{
+    const struct bp_view *in_view[FAST_MAX], *out_view[FAST_MAX];
+    const struct bp_step *step = p->step;
+    struct bp_launch l; /* every field is set below: an initialiser would clear it first, slowly */
+    enum bp_status status;
+
+    for (uint32_t i = 0; i < p->n_in; i++) in_view[i] = &in[i]->view;
+    for (uint32_t i = 0; i < p->n_out; i++) out_view[i] = &out[i]->view;
+    l.self = step->launch.self;
+    l.kernel = step->launch.kernel;
+    l.plan = step->plan.plan;
+    l.in = in_view;
+    l.out = out_view;
+    l.in_at = step->in_at;
+    l.out_at = step->out_at;
+    l.n_in = p->n_in;
+    l.n_out = p->n_out;
+    l.attrs = attrs;
+    l.workspace = l.workspace_memory = NULL;
+    l.workspace_size = 0;
+    l.stream = timeline->stream;
+    l.device = step->launch.device;
+    l.width = step->launch.width;
+    l.fault = NULL;
+    l.result = NULL;
+    l.seed = l.offset = 0;
+    l.rng = NULL;
+    l.tag = bp_work_begin(timeline, p->row->info.name);
+    status = step->kernel->launch(&l);
+    bp_work_end(timeline, l.tag);
+    for (uint32_t i = 0; i < p->n_out; i++) bp_storage_wrote(out[i]->storage);
+    if (__builtin_expect(status != BP_OK, 0))
+        return bp_error_leave(status, p->device->entry->plugin.name, step->kernel->name);
+    return BP_OK;
+}
+
+enum bp_status bp_fast_run(const struct bp_prepared *p, struct bp_timeline *timeline,
+                           struct bp_tensor *const *in, struct bp_tensor *const *out,
+                           const void *attrs)
+{
+    return run(p, timeline, in, out, attrs);
+}
+
+enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
+                               struct bp_tensor *const *in, size_t n_in,
+                               struct bp_tensor *const *out, size_t n_out, const void *attrs)
+{
+    if (__builtin_expect(bp_prepared_is(p) && p->fast && bp_stream_is(stream) &&
+                             stream->timeline->now && stream->device == p->device &&
+                             n_in == p->n_in && n_out == p->n_out && in && out && !attrs &&
+                             !bp_stream_failed(stream) && fits(p, in, out),
+                         1))
+        return run(p, stream->timeline, in, out, p->attrs);
+    return bp_prepared_run_checked(p, stream, in, n_in, out, n_out, attrs);
+}
