@@ -20,7 +20,7 @@ struct bp_cache {
     uint32_t n, max, hand;
     struct bp_prepared *pinned; /* the last that was found or added: it may be running */
     uint64_t bytes, bytes_max; /* of plans */
-    struct bp_cache_stats stats;
+    uint64_t hits, misses, evicted, added;
 };
 
 /* Multiplication of two halves to 128 bits, folded. */
@@ -146,8 +146,8 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
         else cache->pinned = found;
         break;
     }
-    if (found) cache->stats.hits++;
-    else cache->stats.misses++;
+    if (found) cache->hits++;
+    else cache->misses++;
     pthread_mutex_unlock(&cache->lock);
     return found;
 }
@@ -189,7 +189,7 @@ static struct bp_prepared *evict(struct bp_cache *cache)
         cache->hand++;
         if (!p || p == cache->pinned) continue;
         if (!atomic_exchange_explicit(&p->used, false, memory_order_relaxed)) {
-            cache->stats.evicted++;
+            cache->evicted++;
             return take_out(cache, i);
         }
     }
@@ -232,6 +232,7 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
     if (room) {
         put(cache, p->hash, p);
         cache->pinned = p;
+        cache->added++;
         cache->n++;
         cache->bytes += p->plan_bytes;
     }
@@ -294,10 +295,22 @@ void bp_cache_destroy(struct bp_cache *cache)
     free(cache);
 }
 
-void bp_cache_stats(struct bp_cache *cache, struct bp_cache_stats *out_stats)
+void bp_cache_stats(struct bp_cache *cache, struct bp_call_stats *out_stats)
 {
     pthread_mutex_lock(&cache->lock);
-    *out_stats = cache->stats;
+    out_stats->hits = cache->hits;
+    out_stats->misses = cache->misses;
     out_stats->entries = cache->n;
+    out_stats->evicted = cache->evicted;
     pthread_mutex_unlock(&cache->lock);
+}
+
+uint64_t bp_cache_added(struct bp_cache *cache)
+{
+    uint64_t added;
+
+    pthread_mutex_lock(&cache->lock);
+    added = cache->added;
+    pthread_mutex_unlock(&cache->lock);
+    return added;
 }

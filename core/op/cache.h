@@ -38,9 +38,9 @@ void bp_cache_destroy(struct bp_cache *cache);
 /* Lets go of everything: memory is short, or policy has changed. Any thread. */
 void bp_cache_clear(struct bp_cache *cache);
 
-struct bp_cache_stats {
-    uint64_t hits, misses, entries, evicted;
-};
-void bp_cache_stats(struct bp_cache *cache, struct bp_cache_stats *out_stats);
+/* hits to evicted. */
+void bp_cache_stats(struct bp_cache *cache, struct bp_call_stats *out_stats);
+/* How many were put in. */
+uint64_t bp_cache_added(struct bp_cache *cache);
 
 #endif

@@ -322,6 +322,18 @@ enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
     return status;
 }
 
+enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_stats *out)
+{
+    struct bp_call_stats s = {.size = sizeof s};
+    struct bp_cache *shared;
+
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    shared = atomic_load(&stream->device->calls);
+    if (stream->cache) bp_cache_stats(stream->cache, &s);
+    if (shared) s.prepared = bp_cache_added(shared);
+    return bp_answer(out, &s, sizeof s);
+}
+
 static enum bp_status find_row(const struct bp_call *call, const struct bp_op_row **out_row)
 {
     TRY(bp_call_check(call));

@@ -89,6 +89,17 @@ BP_API uint32_t bp_device_fallbacks(struct bp_device *device);
 BP_API enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
                                          struct bp_fallback_info *out);
 
+/* The eager calls that a stream remembers, so that one with the same operator, dtypes, shapes and KEY
+ * attributes is not prepared again. */
+struct bp_call_stats { /* answer: set size before the call */
+    size_t size;
+    uint64_t hits, misses; /* calls that were found, or had to be looked for further */
+    uint64_t entries;      /* remembered now, at most 4,096 */
+    uint64_t evicted;      /* forgotten for others: those not used for longest, about */
+    uint64_t prepared;     /* by all streams of the device: calls that were checked and prepared */
+};
+BP_API enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_stats *out);
+
 /* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. */
 struct bp_prepared;
 

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_dispatch.c: which calls are found again and which are not, and what runs where the device
+ * has no kernel. The device that can do little is tests/plugins/partial.c. */
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct bp_call_stats calls_of(struct fixture *f)
+{
+    struct bp_call_stats s = {.size = sizeof s};
+
+    OK(bp_stream_calls(f->stream, &s));
+    return s;
+}
+
+static struct fixture open_partial(const char *policy)
+{
+    struct fixture f;
+    uint32_t index;
+
+    setenv("BP_FALLBACK", policy, 1);
+    setenv("BP_LOG", "error", 1);
+    OK(bp_core_create(NULL, &f.core));
+    OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_partial.so", &index));
+    OK(bp_device_create_at(f.core, index, 0, &f.device));
+    OK(bp_stream_create(f.device, &f.stream));
+    f.scope = bp_stream_scope(f.stream);
+    return f;
+}
+
+static int *counter(const char *name)
+{
+    void *library = dlopen(HOSTILE_DIR "/bp_partial.so", RTLD_NOW | RTLD_NOLOAD);
+    int *at = library ? dlsym(library, name) : NULL;
+
+    cr_assert_not_null(at, "%s", name);
+    return at;
+}
+
+/* Steps of a kind that ran for an operator. */
+static uint64_t fallbacks(struct fixture *f, const char *op, uint32_t kind, uint64_t *bytes)
+{
+    struct bp_fallback_info info = {.size = sizeof info};
+
+    for (uint32_t i = 0; i < bp_device_fallbacks(f->device); i++) {
+        OK(bp_device_fallback(f->device, i, &info));
+        if (strcmp(info.op, op) || info.kind != kind) continue;
+        if (bytes) *bytes = info.bytes;
+        return info.calls;
+    }
+    return 0;
+}
+
+Test(dispatch, a_call_is_prepared_once_for_a_signature)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
+    struct bp_tensor *b = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(4, 5, 6)), *z;
+
+    for (int i = 0; i < 5; i++) {
+        OK(bp_op_add(f.scope, a, b, &z));
+        expect_bytes(&f, z, F32(5, 7, 9), 12);
+        bp_tensor_destroy(z);
+    }
+    cr_assert_eq(calls_of(&f).prepared, 1);
+    cr_assert_eq(calls_of(&f).hits, 4);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(b);
+    fixture_finish(&f);
+}
+
+/* One line for each thing that makes a signature another one. */
+Test(dispatch, whatever_a_plan_may_depend_on_is_in_the_signature)
+{
+    struct fixture f = fixture_init();
+    float zeros[64] = {0};
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), zeros), *y, *z = NULL;
+    struct bp_softmax_attrs soft = bp_softmax_defaults();
+    struct bp_sum_attrs sum = bp_sum_defaults();
+    uint64_t n = 0;
+
+#define NEW(call) \
+    do { \
+        z = NULL; \
+        OK(call); \
+        bp_tensor_destroy(z); \
+        cr_assert_eq(calls_of(&f).prepared, ++n, #call " was taken for another"); \
+        z = NULL; \
+        OK(call); \
+        bp_tensor_destroy(z); \
+        cr_assert_eq(calls_of(&f).prepared, n, #call " was not found again"); \
+    } while (0)
+    NEW(bp_op_add(f.scope, x, x, &z));
+    NEW(bp_op_mul(f.scope, x, x, &z));
+    y = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), zeros);
+    NEW(bp_op_add(f.scope, y, y, &z));
+    bp_tensor_destroy(y);
+    y = tensor_of(&f, BP_F32, 1, SHAPE(6), zeros);
+    NEW(bp_op_add(f.scope, y, y, &z));
+    bp_tensor_destroy(y);
+    y = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), zeros);
+    NEW(bp_op_add(f.scope, y, y, &z));
+    bp_tensor_destroy(y);
+    y = tensor_of(&f, BP_F32, 2, SHAPE(1, 3), zeros);
+    NEW(bp_op_add(f.scope, x, y, &z));
+    NEW(bp_op_add(f.scope, y, x, &z));
+    bp_tensor_destroy(y);
+    OK(bp_tensor_view(x, 0, 2, SHAPE(2, 3), SHAPE(0, 1), &y));
+    NEW(bp_op_add(f.scope, y, y, &z));
+    bp_tensor_destroy(y);
+    NEW(bp_op_softmax(f.scope, x, &soft, &z));
+    soft.axis = 0;
+    NEW(bp_op_softmax(f.scope, x, &soft, &z));
+    NEW(bp_op_sum(f.scope, x, &sum, &z));
+    sum.axes = (struct bp_dims){SHAPE(0), 1};
+    NEW(bp_op_sum(f.scope, x, &sum, &z));
+    sum.axes = (struct bp_dims){SHAPE(1), 1};
+    NEW(bp_op_sum(f.scope, x, &sum, &z));
+    sum.axes = (struct bp_dims){SHAPE(0, 1), 2};
+    NEW(bp_op_sum(f.scope, x, &sum, &z));
+    sum.keep = 1;
+    NEW(bp_op_sum(f.scope, x, &sum, &z));
+#undef NEW
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, a_run_attribute_is_not_in_the_signature)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y;
+    struct bp_scale_attrs a = bp_scale_defaults();
+
+    for (int i = 1; i <= 3; i++) {
+        a.factor = i;
+        a.bias = -i;
+        OK(bp_op_scale(f.scope, x, &a, &y));
+        expect_bytes(&f, y, F32(0, (float)i), 8);
+        bp_tensor_destroy(y);
+    }
+    cr_assert_eq(calls_of(&f).prepared, 1);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, outputs_that_are_given_and_those_in_place_are_calls_of_their_own)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2));
+    struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z = NULL, *out;
+    struct bp_tensor *w = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
+    struct bp_arg in[2] = {{&x, 1}, {&w, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+
+    OK(bp_call_run(f.scope, &call, &z, 1, NULL));
+    out = y;
+    OK(bp_call_run(f.scope, &call, &out, 1, NULL));
+    expect_bytes(&f, y, F32(11, 22), 8);
+    out = x;
+    OK(bp_call_run(f.scope, &call, &out, 1, NULL));
+    expect_bytes(&f, x, F32(11, 22), 8);
+    OK(bp_call_run(f.scope, &call, &out, 1, NULL));
+    expect_bytes(&f, x, F32(21, 42), 8);
+    cr_assert_eq(calls_of(&f).prepared, 3);
+    out = w;
+    FAILS(BP_ERR_INVALID, "overlaps input 1", bp_call_run(f.scope, &call, &out, 1, NULL));
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    fixture_finish(&f);
+}
+
+Test(dispatch, streams_of_a_device_share_what_was_prepared)
+{
+    struct fixture f = fixture_init(), g = f;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *z;
+
+    OK(bp_stream_create(f.device, &g.stream));
+    g.scope = bp_stream_scope(g.stream);
+    OK(bp_op_add(f.scope, x, x, &z));
+    bp_tensor_destroy(z);
+    OK(bp_op_add(g.scope, x, x, &z));
+    expect_bytes(&g, z, F32(2, 4), 8);
+    bp_tensor_destroy(z);
+    cr_assert_eq(calls_of(&g).prepared, 1);
+    cr_assert_eq(calls_of(&g).entries, 1);
+    bp_stream_destroy(g.stream);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, the_table_forgets_the_least_used_when_it_is_full)
+{
+    enum { N = 6000 };
+    struct fixture f = fixture_init();
+    struct bp_tensor *kept = tensor_of(&f, BP_I8, 1, SHAPE(1), "\1"), *z;
+
+    for (int64_t n = 2; n < N; n++) {
+        struct bp_tensor *x = tensor_of(&f, BP_I8, 1, &n, NULL);
+        OK(bp_op_add(f.scope, x, x, &z));
+        bp_tensor_destroy(z);
+        bp_tensor_destroy(x);
+        OK(bp_op_add(f.scope, kept, kept, &z));
+        expect_bytes(&f, z, "\2", 1);
+        bp_tensor_destroy(z);
+    }
+    cr_assert_leq(calls_of(&f).entries, 4096);
+    cr_assert_geq(calls_of(&f).evicted, N - 4100);
+    cr_assert_geq(calls_of(&f).hits, N - 10, "what is used all the time was forgotten");
+    bp_tensor_destroy(kept);
+    fixture_finish(&f);
+}
+
+Test(dispatch, plans_go_with_the_device)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z;
+    int *plans = counter("partial_plans");
+
+    OK(bp_op_matmul(f.scope, x, x, NULL, &z));
+    expect_bytes(&f, z, F32(7, 10, 15, 22), 16);
+    cr_assert_eq(*plans, 1);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(x);
+    bp_stream_destroy(f.stream);
+    bp_device_destroy(f.device);
+    bp_core_destroy(f.core);
+    cr_assert_eq(*plans, 0);
+}
+
+/* A plan that packed a constant is good for that constant only. */
+Test(dispatch, a_plan_is_bound_to_the_constants_it_read)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1)), *z;
+    struct bp_tensor *w[2] = {tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
+                              tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(5, 6, 7, 8))};
+    const float *expected[2] = {F32(1, 2, 3, 4), F32(5, 6, 7, 8)};
+    int *packed = counter("partial_packed");
+
+    for (int i = 0; i < 2; i++) OK(bp_tensor_freeze(w[i]));
+    for (int i = 0; i < 4; i++) {
+        OK(bp_op_matmul(f.scope, x, w[i % 2], NULL, &z));
+        expect_bytes(&f, z, expected[i % 2], 16);
+        bp_tensor_destroy(z);
+    }
+    cr_assert_eq(*packed, 2);
+    FAILS(BP_ERR_INVALID, "frozen", bp_tensor_write(f.stream, w[0], expected[1], 16));
+    for (int i = 0; i < 2; i++) bp_tensor_destroy(w[i]);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, a_prepared_call_refuses_another_constant)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1));
+    struct bp_tensor *z = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), NULL);
+    struct bp_tensor *w[2] = {tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
+                              tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(5, 6, 7, 8))};
+    struct bp_arg in[2] = {{&x, 1}, {&w[0], 1}};
+    struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2};
+    struct bp_prepared *p;
+
+    for (int i = 0; i < 2; i++) OK(bp_tensor_freeze(w[i]));
+    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){x, w[0]}, 2, &z, 1, NULL));
+    expect_bytes(&f, z, F32(1, 2, 3, 4), 16);
+    FAILS(BP_ERR_INVALID, "another constant",
+          bp_prepared_run(p, f.stream, (struct bp_tensor *[]){x, w[1]}, 2, &z, 1, NULL));
+    bp_prepared_destroy(p);
+    for (int i = 0; i < 2; i++) bp_tensor_destroy(w[i]);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(z);
+    fixture_finish(&f);
+}
+
+Test(dispatch, a_strided_tensor_is_copied_for_a_kernel_that_takes_dense_ones)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *t, *z;
+    uint64_t bytes = 0;
+
+    OK(bp_tensor_transpose(x, NULL, &t));
+    OK(bp_op_add(f.scope, t, x, &z));
+    expect_bytes(&f, z, F32(2, 5, 5, 8), 16);
+    cr_assert_eq(fallbacks(&f, "add", BP_FALLBACK_LAYOUT, &bytes), 1);
+    cr_assert_eq(bytes, 16);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(t);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, an_operator_runs_as_those_it_is_defined_in)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *z;
+    struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(0, 0, 3, 8));
+    struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "mse_loss", .in = in, .n_in = 2};
+    struct bp_prepared *p;
+
+    OK(bp_op_mse_loss(f.scope, x, y, &z));
+    expect_bytes(&f, z, F32(21.0f / 4), 4);
+    cr_assert_eq(fallbacks(&f, "mse_loss", BP_FALLBACK_EXPAND, NULL), 4);
+    OK(bp_prepared_create(f.device, &call, &p));
+    cr_assert_eq(bp_prepared_steps(p), 4);
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    fixture_finish(&f);
+}
+
+static const uint16_t halves[] = {8, 16}; /* 1 and 2, in partial's own f16 */
+
+Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
+{
+    struct fixture f = open_partial("allow");
+    struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *z;
+
+    OK(bp_op_add(f.scope, x, x, &z));
+    expect_bytes(&f, z, (uint16_t[]){16, 32}, 4);
+    cr_assert_eq(fallbacks(&f, "add", BP_FALLBACK_DTYPE, NULL), 3);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, another_device_runs_what_this_one_cannot)
+{
+    struct fixture f = open_partial("warn");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z;
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < 2; i++) {
+        OK(bp_op_softmax(f.scope, x, NULL, &z));
+        expect_bytes(&f, z, F32(0.5f, 0.5f), 8);
+        bp_tensor_destroy(z);
+    }
+    cr_assert_eq(fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, &bytes), 2);
+    cr_assert_eq(bytes, 16);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, denied_fallbacks_are_errors_that_say_why)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves);
+    struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z = NULL;
+
+    FAILS(BP_ERR_UNSUPPORTED, "partial_+: does not take the dtypes", bp_op_add(f.scope, x, x, &z));
+    FAILS(BP_ERR_UNSUPPORTED, "does not take this configuration",
+          bp_op_softmax(f.scope, y, NULL, &z));
+    cr_assert_null(z);
+    cr_assert_eq(bp_device_fallbacks(f.device), 0);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    fixture_finish(&f);
+}
+
+/* Where fallbacks are allowed, arguments are still not moved behind the app's back. */
+Test(dispatch, tensors_of_two_devices_are_an_error_that_names_both)
+{
+    struct fixture f = open_partial("allow");
+    struct fixture g = {.core = f.core};
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *y, *z = NULL;
+
+    OK(bp_device_create(f.core, "cpu", &g.device));
+    OK(bp_stream_create(g.device, &g.stream));
+    y = tensor_of(&g, BP_F32, 1, SHAPE(2), F32(0, 0));
+    FAILS(BP_ERR_INVALID, "input y is on cpu:0, but the call goes to partial:0",
+          bp_op_add(f.scope, x, y, &z));
+    FAILS(BP_ERR_INVALID, "input x is on partial:0, but the call goes to cpu:0",
+          bp_op_add(bp_stream_scope(g.stream), x, y, &z));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_stream_destroy(g.stream);
+    bp_device_destroy(g.device);
+    fixture_finish(&f);
+}
