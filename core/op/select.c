@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CANDIDATES = 64 };
-
 static bool any_strided(const struct bp_view *const *view, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -45,39 +43,37 @@ static const char *unfit(const struct bp_site *site, const struct bp_view *const
     return NULL;
 }
 
-/* Whether row i is one of those that the call may take, by name. */
-static bool named(const struct bp_site *site, uint32_t i)
-{
-    const struct bp_kernel *k = &site->device->entry->kernel[i];
-
-    return k->op == site->row->info.name && (!site->kernel || !strcmp(k->name, site->kernel));
-}
-
-/* Why row i is no candidate; NULL if it is one. */
-static const char *refused(const struct bp_site *site, const struct bp_view *const *out, uint32_t i)
+/* The rows of the call's operator: from the first in the entry's list on, best first. */
+static const struct bp_kernel **rows_of(const struct bp_site *site, uint32_t *out_n)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
+    uintptr_t op = (uintptr_t)site->row->info.name;
+    uint32_t low = 0, high = entry->n_kernel, end;
 
-    return entry->kernel_reason[i] ? entry->kernel_reason[i] : unfit(site, out, &entry->kernel[i]);
-}
-
-/* Rows that fit, best first; the worst are left out if there are too many. */
-static uint32_t candidates(const struct bp_site *site, const struct bp_view *const *out,
-                           const struct bp_kernel **list)
-{
-    const struct bp_plugin_entry *entry = site->device->entry;
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < entry->n_kernel; i++) {
-        const struct bp_kernel *k = &entry->kernel[i];
-        uint32_t at;
-        if (!named(site, i) || refused(site, out, i)) continue;
-        if (n == CANDIDATES && list[n - 1]->priority >= k->priority) continue;
-        at = n == CANDIDATES ? CANDIDATES - 1 : n++;
-        for (; at > 0 && list[at - 1]->priority < k->priority; at--) list[at] = list[at - 1];
-        list[at] = k;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if ((uintptr_t)entry->kernel_best[middle]->op < op) low = middle + 1;
+        else high = middle;
     }
-    return n;
+    for (end = low; end < entry->n_kernel && entry->kernel_best[end]->op == site->row->info.name;)
+        end++;
+    *out_n = end - low;
+    return entry->kernel_best ? entry->kernel_best + low : NULL;
+}
+
+static bool is_wanted(const struct bp_site *site, const struct bp_kernel *k)
+{
+    return !site->kernel || !strcmp(k->name, site->kernel);
+}
+
+/* Why a row is no candidate; NULL if it is one. */
+static const char *refused(const struct bp_site *site, const struct bp_view *const *out,
+                           const struct bp_kernel *k)
+{
+    const struct bp_plugin_entry *entry = site->device->entry;
+    const char *reason = entry->kernel_reason[k - entry->kernel];
+
+    return reason ? reason : unfit(site, out, k);
 }
 
 /* Bounds as those of a device's alignment; a plan that breaks them goes back at once. */
@@ -124,18 +120,19 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
 /* The reason of each row, now that no row was found. */
 static enum bp_status none(const struct bp_site *site, const struct bp_view *const *out)
 {
-    const struct bp_plugin_entry *entry = site->device->entry;
     const char *op = site->row->info.name, *device = site->device->name;
+    const struct bp_kernel **row;
     char text[900] = "";
     size_t used = 0;
+    uint32_t n;
 
-    for (uint32_t i = 0; i < entry->n_kernel && used < sizeof text; i++) {
+    row = rows_of(site, &n);
+    for (uint32_t i = 0; i < n && used < sizeof text; i++) {
         const char *why;
-        if (!named(site, i)) continue;
-        why = refused(site, out, i);
+        if (!is_wanted(site, row[i])) continue;
+        why = refused(site, out, row[i]);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
-                                 entry->kernel[i].name,
-                                 why ? why : "does not take this configuration");
+                                 row[i]->name, why ? why : "does not take this configuration");
     }
     if (!used && site->kernel)
         return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device,
@@ -151,13 +148,16 @@ static enum bp_status none(const struct bp_site *site, const struct bp_view *con
 enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice)
 {
-    const struct bp_kernel *list[CANDIDATES];
-    uint32_t n = candidates(site, out, list);
+    const struct bp_kernel **row;
+    uint32_t n;
 
+    row = rows_of(site, &n);
     for (uint32_t i = 0; i < n; i++) {
-        enum bp_status status = ask(site, out, list[i], &out_choice->plan);
+        enum bp_status status;
+        if (!is_wanted(site, row[i]) || refused(site, out, row[i])) continue;
+        status = ask(site, out, row[i], &out_choice->plan);
         if (status == BP_OK) {
-            out_choice->kernel = list[i];
+            out_choice->kernel = row[i];
             return BP_OK;
         }
         if (status != BP_ERR_UNSUPPORTED) return status;

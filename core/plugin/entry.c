@@ -58,9 +58,11 @@ void bp_plugin_forget(struct bp_plugin_entry *entry)
     for (uint32_t i = 0; i < entry->n_kernel; i++) free(entry->kernel_reason[i]);
     free(entry->kernel_reason);
     free(entry->kernel_row);
+    free(entry->kernel_best);
     free(entry->kernel);
     entry->kernel = NULL;
     entry->kernel_row = NULL;
+    entry->kernel_best = NULL;
     entry->kernel_reason = NULL;
     entry->n_kernel = 0;
     entry->plugin = (struct bp_plugin){0};

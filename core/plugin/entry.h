@@ -43,6 +43,7 @@ struct bp_plugin_entry {
     struct bp_runtime runtime;
     struct bp_kernel *kernel;  /* n_kernel rows, copied by the plugin's stride */
     const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_own */
+    const struct bp_kernel **kernel_best; /* the rows by their op, as an address; best first */
     char **kernel_reason;      /* why this machine cannot run a row, or NULL */
     uint32_t n_kernel;
     struct bp_host host;       /* ctx is this entry */

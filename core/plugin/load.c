@@ -217,6 +217,28 @@ static char *row_reason(const struct bp_kernel *row, bool *out_memory)
     return made < 0 ? NULL : reason;
 }
 
+static int compare_rows(const void *a, const void *b)
+{
+    const struct bp_kernel *x = *(const struct bp_kernel *const *)a;
+    const struct bp_kernel *y = *(const struct bp_kernel *const *)b;
+
+    if (x->op != y->op) return (uintptr_t)x->op < (uintptr_t)y->op ? -1 : 1;
+    if (x->priority != y->priority) return x->priority > y->priority ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* The rows by operator, and the best first. */
+static bool sort_rows(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+
+    entry->kernel_best = calloc(entry->n_kernel + 1, sizeof *entry->kernel_best);
+    if (!entry->kernel_best) return bp_broken(&load->why, library(load), "out of memory");
+    for (uint32_t i = 0; i < entry->n_kernel; i++) entry->kernel_best[i] = &entry->kernel[i];
+    qsort(entry->kernel_best, entry->n_kernel, sizeof *entry->kernel_best, compare_rows);
+    return true;
+}
+
 /* Asks the plugin which of its rows this machine can run. */
 static bool ask_rows(struct bp_load *load)
 {
@@ -239,7 +261,7 @@ static bool ask_rows(struct bp_load *load)
         if (memory) return bp_broken(&load->why, library(load), "out of memory");
         entry->kernel_reason[i] = reason;
     }
-    return true;
+    return sort_rows(load);
 }
 
 void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
