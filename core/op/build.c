@@ -82,19 +82,25 @@ enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
                                struct bp_step **out_step)
 {
     struct bp_prepared *p = b->p;
-    struct bp_step *step = realloc(p->step, (p->n_step + 1) * sizeof *step);
+    struct bp_step *step = p->n_step ? malloc((p->n_step + 1) * sizeof *step) : p->step;
     size_t n_in = site->n_in, n_out = site->n_out;
 
     if (!step) return bp_build_no_memory(site);
-    p->step = step;
-    step += p->n_step;
+    if (p->n_step) {
+        memcpy(step, p->step, p->n_step * sizeof *step);
+        if (p->step != &p->first) free(p->step);
+        p->step = step;
+        step += p->n_step;
+    }
     memset(step, 0, sizeof *step);
-    step->in = malloc((n_in + n_out + 1) * sizeof *step->in);
-    if (!step->in) return bp_build_no_memory(site);
+    if (in != b->own) {
+        step->in = malloc((n_in + n_out + 1) * sizeof *step->in);
+        if (!step->in) return bp_build_no_memory(site);
+        step->out = step->in + n_in;
+        if (n_in) memcpy(step->in, in, n_in * sizeof *in);
+        memcpy(step->out, out, n_out * sizeof *out);
+    }
     p->n_step++;
-    step->out = step->in + n_in;
-    if (n_in) memcpy(step->in, in, n_in * sizeof *in);
-    memcpy(step->out, out, n_out * sizeof *out);
     step->kind = b->kind;
     step->row = site->row;
     memcpy(step->in_at, site->in_at, sizeof step->in_at);

@@ -7,6 +7,7 @@
 
 struct bp_builder {
     struct bp_prepared *p; /* steps and temps are added to it */
+    const struct bp_operand *own; /* the call's own inputs */
     uint32_t depth;        /* of expansions */
     uint32_t kind;         /* enum bp_fallback_kind: why the next step is there */
 };

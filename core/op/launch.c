@@ -124,6 +124,18 @@ static const struct bp_view *resolve(const struct places *at, struct bp_operand 
     }
 }
 
+static const struct bp_view *in_of(const struct places *at, const struct bp_step *step, uint32_t i)
+{
+    if (step->in) return resolve(at, step->in[i]);
+    return at->in[i] ? &at->in[i]->view : NULL;
+}
+
+static const struct bp_view *out_of(const struct places *at, const struct bp_step *step, uint32_t i)
+{
+    if (step->in) return resolve(at, step->out[i]);
+    return at->out[i] ? &at->out[i]->view : NULL;
+}
+
 static enum bp_status take_places(const struct bp_prepared *p, struct bp_timeline *home,
                                   struct places *at)
 {
@@ -161,7 +173,7 @@ static void count(const struct bp_prepared *p, const struct bp_step *step,
 
     if (step->kind == BP_FALLBACK_NONE) return;
     for (uint32_t i = 0; i < step->out_at[step->row->info.n_out]; i++) {
-        const struct bp_view *v = resolve(at, step->out[i]);
+        const struct bp_view *v = out_of(at, step, i);
         if (v) bytes += (uint64_t)v->count * (bp_dtype_bits(v->dtype) / 8);
     }
     bp_fallback_count(p->device, p->row, step->kind, bytes, now_ns() - began);
@@ -178,8 +190,8 @@ static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
     if (step->elsewhere) {
         status = bp_fallback_run(step, stream, at->in, at->out, run->attrs);
     } else {
-        for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = resolve(at, step->in[i]);
-        for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = resolve(at, step->out[i]);
+        for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
+        for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);
         status = launch(p, step, stream, in_view, out_view, run, &number);
         if (!stream->timeline->now && number) note(p, stream->timeline, number, at->in, at->out);
     }

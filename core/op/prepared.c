@@ -28,13 +28,11 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
 static struct bp_prepared *allocate(const struct bp_site *site)
 {
     size_t n = site->n_in + site->n_out;
-    struct bp_prepared *p = calloc(1, sizeof *p);
+    struct bp_prepared *p = calloc(1, sizeof *p + n * sizeof *p->type);
 
-    if (p) p->type = calloc(n + 1, sizeof *p->type);
-    if (p && p->type) return p;
-    free(p);
-    bp_build_no_memory(site);
-    return NULL;
+    if (p) p->step = &p->first;
+    else bp_build_no_memory(site);
+    return p;
 }
 
 static void give_back(struct bp_pending *pending)
@@ -65,8 +63,8 @@ static struct bp_prepared *make_empty(const struct bp_site *site)
 /* The call's own tensors, in their order. */
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
 {
-    struct bp_builder b = {p, 0, BP_FALLBACK_NONE};
     struct bp_operand in[BP_FLAT_MAX], out[BP_PORT_MAX];
+    struct bp_builder b = {p, in, 0, BP_FALLBACK_NONE};
 
     for (uint32_t i = 0; i < p->n_in; i++)
         in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
@@ -74,7 +72,7 @@ static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *si
         out[i] = (struct bp_operand){site->want >> i & 1 ? BP_OPERAND_OUT : BP_OPERAND_NONE,
                                      (uint16_t)i};
     TRY(bp_build(&b, site, in, out));
-    p->simple = p->n_step == 1 && p->step[0].kind == BP_FALLBACK_NONE && p->step[0].row == p->row;
+    p->simple = p->n_step == 1 && p->step->kernel && !p->step->in;
     return BP_OK;
 }
 
@@ -169,11 +167,10 @@ void bp_prepared_free(struct bp_prepared *p)
 {
     for (uint32_t i = 0; i < p->n_step; i++) bp_step_finish(p, &p->step[i]);
     for (uint32_t i = 0; i < p->n_temp; i++) free(p->temp[i]);
-    free(p->step);
+    if (p->step != &p->first) free(p->step);
     free(p->temp);
     free(p->constant);
     free(p->attrs);
-    free(p->type);
     free(p);
 }
 

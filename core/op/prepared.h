@@ -26,7 +26,7 @@ struct bp_step {
     const struct bp_kernel *kernel;
     struct bp_plan plan;
     void *attrs;                 /* own; NULL: those of the call, or none */
-    struct bp_operand *in, *out; /* n_in, n_out of launch */
+    struct bp_operand *in, *out; /* n_in, n_out of launch; NULL: the call's own, in order */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
     struct bp_launch launch;     /* all that is the same for each run */
     struct bp_prepared *elsewhere; /* another device runs the step; kernel is NULL then */
@@ -48,12 +48,13 @@ struct bp_prepared {
     _Atomic bool used;         /* since the cache last looked */
     bool in_place;
     uint32_t given;            /* bit of each output whose type was given */
-    struct bp_step *step;
+    struct bp_step *step; /* &first, or more than one */
     struct bp_temp **temp;
     struct bp_constant *constant;
     uint64_t plan_bytes;
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_typed_view *type; /* n_in inputs, then n_out outputs; rank ABSENT: left out */
+    struct bp_step first;
+    struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: left out */
 };
 enum { BP_ABSENT = 255 };
 
