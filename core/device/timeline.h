@@ -52,6 +52,7 @@ struct bp_timeline {
     struct bp_device *device;
     struct bp_pool *pool[BP_SPACES]; /* memory whose home it is, by space; made at first use */
     struct bp_failure failure;
+    uint32_t fault;         /* kernels that run on the host write it; of who runs them */
 
     pthread_mutex_t lock; /* all below; and storing a failure */
     struct bp_mark *marks, *spare; /* marks: oldest first */

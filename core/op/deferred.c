@@ -18,9 +18,11 @@ static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct launch_task *l = (struct launch_task *)task;
 
-    (void)timeline;
+    enum bp_status status;
+
     bp_error_enter();
-    return bp_error_leave(l->kernel->launch(&l->launch), l->plugin, l->kernel->name);
+    status = bp_error_leave(l->kernel->launch(&l->launch), l->plugin, l->kernel->name);
+    return status == BP_OK && timeline->fault ? bp_fault_take(timeline, l->kernel) : status;
 }
 
 static void destroy(struct bp_task *task)

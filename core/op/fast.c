@@ -81,7 +81,7 @@ static inline enum bp_status run(const struct bp_prepared *p, struct bp_timeline
     l.stream = timeline->stream;
     l.device = step->launch.device;
     l.width = step->launch.width;
-    l.fault = NULL;
+    l.fault = &timeline->fault;
     l.result = NULL;
     l.seed = l.offset = 0;
     l.rng = NULL;
@@ -89,6 +89,8 @@ static inline enum bp_status run(const struct bp_prepared *p, struct bp_timeline
     status = step->kernel->launch(&l);
     bp_work_end(timeline, l.tag);
     for (uint32_t i = 0; i < p->n_out; i++) bp_storage_wrote(out[i]->storage);
+    if (__builtin_expect(timeline->fault != 0, 0) && status == BP_OK)
+        return bp_fault_take(timeline, step->kernel);
     if (__builtin_expect(status != BP_OK, 0))
         return bp_error_leave(status, p->device->entry->plugin.name, step->kernel->name);
     return BP_OK;

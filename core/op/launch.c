@@ -38,6 +38,17 @@ static void note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t n
     if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
 }
 
+enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel)
+{
+    uint32_t code = timeline->fault;
+
+    timeline->fault = 0;
+    return bp_error(BP_ERR_FAULT,
+                    "%s: kernel %s found bad values in its inputs (code %u); what it wrote is "
+                    "undefined",
+                    kernel->op, kernel->name, code);
+}
+
 /* Hands one launch to the kernel, or its copy to the stream's queue. */
 static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_step *step,
                                 struct bp_timeline *timeline, struct bp_launch *l)
@@ -46,11 +57,14 @@ static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_ste
     enum bp_status status;
 
     l->stream = timeline->stream;
+    l->fault = p->device->is_inline ? &timeline->fault : NULL;
     l->in_at = step->in_at;
     l->out_at = step->out_at;
     if (__builtin_expect(timeline->queue != NULL, 0))
         return bp_launch_queue(timeline, l, step->kernel, step->row, entry->plugin.name);
     status = step->kernel->launch(l);
+    if (__builtin_expect(timeline->fault != 0, 0) && status == BP_OK)
+        return bp_fault_take(timeline, step->kernel);
     return __builtin_expect(status != BP_OK, 0)
                ? bp_error_leave(status, entry->plugin.name, step->kernel->name)
                : BP_OK;

@@ -384,3 +384,29 @@ Test(dispatch, tensors_of_two_devices_are_an_error_that_names_both)
     bp_device_destroy(g.device);
     fixture_finish(&f);
 }
+
+/* Bad values are not trapped: the kernel says so, and the call fails, or its stream. */
+Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *bad = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(0.0f / 0.0f)), *y = NULL;
+    struct bp_tensor *good = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(3));
+
+    for (int i = 0; i < 2; i++) { /* prepared by the first, found by the second */
+        FAILS(BP_ERR_FAULT, "partial_scale found bad values in its inputs (code 7)",
+              bp_op_scale(f.scope, bad, NULL, &y));
+        cr_assert_null(y);
+    }
+    OK(bp_op_scale(f.scope, good, NULL, &y));
+    expect_bytes(&f, y, F32(3), 4);
+    bp_tensor_destroy(y);
+    bp_stream_destroy(f.stream);
+    OK(bp_stream_create_with(f.device, BP_STREAM_ASYNC, &f.stream));
+    OK(bp_op_scale(bp_stream_scope(f.stream), bad, NULL, &y));
+    FAILS(BP_ERR_FAULT, "launch 1, scale: scale: kernel partial_scale found bad values",
+          bp_stream_synchronize(f.stream));
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(bad);
+    bp_tensor_destroy(good);
+    fixture_finish(&f);
+}

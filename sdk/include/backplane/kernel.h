@@ -56,7 +56,9 @@ struct bp_launch { /* hot */
     void *stream;                   /* the plugin's own, as in runtime.h */
     uint32_t device;
     uint32_t width;                 /* threads that this launch may use; 1: the calling one only */
-    uint32_t *fault; /* device-visible word, or NULL: write a code that is not 0 for bad data */
+    uint32_t *fault; /* a word that the kernel reaches, or NULL: write a code that is not 0 where
+                        values in the inputs are wrong, and go on; the call fails with
+                        BP_ERR_FAULT. Kernels of BP_DEVICE_INLINE always get one */
     uint64_t tag;                   /* the stream's number for this launch */
     int64_t *result; /* of BP_OP_BOUND: the host's or device-visible, one for each output, which the
                         kernel sets to the true extent of the bound axis; else NULL */
