@@ -86,9 +86,10 @@ static void seed(void)
 {
     struct timespec t;
 
-    if (getrandom(&bp_sign_seed, sizeof bp_sign_seed, GRND_NONBLOCK) == sizeof bp_sign_seed) return;
+    if (getrandom(bp_sign_key, sizeof bp_sign_key, GRND_NONBLOCK) == sizeof bp_sign_key) return;
     clock_gettime(CLOCK_REALTIME, &t);
-    bp_sign_seed = (uint64_t)t.tv_nsec * 0x9E3779B97F4A7C15u ^ (uintptr_t)&t;
+    bp_sign_key[0] = (uint64_t)t.tv_nsec * 0x9E3779B97F4A7C15u ^ (uintptr_t)&t;
+    bp_sign_key[1] = (uint64_t)t.tv_sec * 0xBF58476D1CE4E5B9u ^ (uintptr_t)bp_sign_key;
 }
 
 static uint64_t read_seed(struct bp_core *core)

@@ -23,13 +23,6 @@ struct bp_cache {
     uint64_t hits, misses, evicted, added;
 };
 
-/* Multiplication of two halves to 128 bits, folded. */
-static inline uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * UINT64_C(0x9E3779B97F4A7C15);
-    return h ^ h >> 32;
-}
-
 static inline uint64_t word_at(const void *attrs, uint32_t i)
 {
     uint64_t word;
@@ -57,27 +50,27 @@ static uint64_t hash_lists(uint64_t h, const struct bp_opinfo *op, const void *a
         struct bp_dims d;
         if (!is_key_list(&op->attr[i])) continue;
         d = list_at(attrs, &op->attr[i]);
-        h = mix(h, (uint64_t)d.n);
-        for (int64_t k = 0; k < d.n; k++) h = mix(h, (uint64_t)d.at[k]);
+        h = bp_sign_mix(h, (uint64_t)d.n);
+        for (int64_t k = 0; k < d.n; k++) h = bp_sign_mix(h, (uint64_t)d.at[k]);
     }
     return h;
 }
 
 uint64_t bp_eager_hash(const struct bp_eager *e)
 {
-    uint64_t h = mix(bp_sign_seed, (uint64_t)(uintptr_t)e->row ^ (uint64_t)e->want << 48);
+    uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)(uintptr_t)e->row ^ (uint64_t)e->want << 48);
 
     for (uint32_t i = 0; i < e->n_in; i++) {
         const struct bp_tensor *t = e->in[i];
-        h = mix(h, t ? t->sig : i);
+        h = bp_sign_mix(h, t ? t->sig : i);
         if (t && __builtin_expect(t->view.flags & BP_VIEW_CONSTANT, 0))
-            h = mix(h, t->storage->id + t->offset);
+            h = bp_sign_mix(h, t->storage->id + t->offset);
     }
     for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1)
-        h = mix(h, word_at(e->attrs, (uint32_t)__builtin_ctzll(m)));
+        h = bp_sign_mix(h, word_at(e->attrs, (uint32_t)__builtin_ctzll(m)));
     if (e->row->has_lists) h = hash_lists(h, &e->row->info, e->attrs);
     for (uint32_t i = 0; __builtin_expect(e->given >> i, 0); i++)
-        if (e->out[i]) h = mix(h, e->out[i]->sig + e->in_place);
+        if (e->out[i]) h = bp_sign_mix(h, e->out[i]->sig + e->in_place);
     return h;
 }
 

@@ -3,14 +3,11 @@
  * nothing but its tensors. Every other call takes launch.c's way, which does the same and more. */
 #include "prepared.h"
 
-enum { FAST_MAX = 8 }; /* inputs, and outputs */
-
 void bp_prepared_rate(struct bp_prepared *p)
 {
-    const struct bp_step *step = p->step;
+    const struct bp_step *step = &p->first;
 
-    p->fast = p->simple && p->n_in && p->row->plain && !step->plan.workspace && !step->attrs && !p->bound &&
-              p->n_in <= FAST_MAX && p->n_out <= FAST_MAX;
+    p->fast = p->simple && p->step == step && p->n_in && p->row->plain && !step->plan.workspace && !step->attrs && !p->bound;
     for (uint32_t i = 0; i < p->n_out; i++) {
         const struct bp_view *v = &p->type[p->n_in + i].view;
         p->fast &= v->rank != BP_ABSENT && !(v->flags & BP_VIEW_STRIDED);
@@ -18,18 +15,10 @@ void bp_prepared_rate(struct bp_prepared *p)
     for (uint32_t i = 0; i < p->n_in; i++) p->fast &= p->type[i].view.rank != BP_ABSENT;
 }
 
-/* Shapes are read where they lie, not through the view: that is a load less for each. */
 static inline bool is_of(const struct bp_device *device, const struct bp_tensor *t,
                          const struct bp_typed_view *type)
 {
-    uint32_t rank = type->view.rank;
-
-    if (!bp_tensor_is(t) || t->device != device ||
-        bp_view_meta(&t->view) != bp_view_meta(&type->view) || t->shape[0] != type->shape[0])
-        return false;
-    if (rank > 1 && !bp_same_extents(rank, t->shape, type->shape)) return false;
-    return !(type->view.flags & BP_VIEW_STRIDED) ||
-           bp_same_extents(rank, t->stride, type->stride);
+    return bp_tensor_is(t) && t->device == device && t->sig == type->sig;
 }
 
 /* Outputs lie in memory apart from all else: whether that is so is looked at no closer. */
@@ -55,22 +44,20 @@ static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in
     return true;
 }
 
-static inline enum bp_status run(const struct bp_prepared *p, struct bp_timeline *timeline,
+__attribute__((always_inline)) static inline enum bp_status
+run(const struct bp_prepared *p, struct bp_timeline *timeline,
                                  struct bp_tensor *const *in, struct bp_tensor *const *out,
                                  const void *attrs)
 {
-    const struct bp_view *in_view[FAST_MAX], *out_view[FAST_MAX];
-    const struct bp_step *step = p->step;
+    const struct bp_step *step = &p->first;
     struct bp_launch l; /* every field is set below: an initialiser would clear it first, slowly */
     enum bp_status status;
 
-    for (uint32_t i = 0; i < p->n_in; i++) in_view[i] = &in[i]->view;
-    for (uint32_t i = 0; i < p->n_out; i++) out_view[i] = &out[i]->view;
     l.self = step->launch.self;
     l.kernel = step->launch.kernel;
     l.plan = step->plan.plan;
-    l.in = in_view;
-    l.out = out_view;
+    l.in = bp_tensor_views(in);
+    l.out = bp_tensor_views(out);
     l.in_at = step->in_at;
     l.out_at = step->out_at;
     l.n_in = p->n_in;

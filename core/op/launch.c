@@ -110,13 +110,11 @@ static enum bp_status go_simple(struct bp_prepared *p, struct bp_stream *stream,
                                 struct bp_tensor *const *in, struct bp_tensor *const *out,
                                 const struct bp_run *run)
 {
-    const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_PORT_MAX];
-    enum bp_status status;
     uint64_t number = 0;
+    enum bp_status status = launch(p, p->step, stream, bp_tensor_views(in), bp_tensor_views(out),
+                                   run, &number);
 
-    for (uint32_t i = 0; i < p->n_in; i++) in_view[i] = in[i] ? &in[i]->view : NULL;
-    for (uint32_t i = 0; i < p->n_out; i++) out_view[i] = out[i] ? &out[i]->view : NULL;
-    status = launch(p, p->step, stream, in_view, out_view, run, &number);
+
     if (!stream->timeline->now && number) note(p, stream->timeline, number, in, out);
     return status;
 }

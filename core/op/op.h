@@ -40,6 +40,7 @@ void bp_rows_init(void);
 /* A type with the view that stands for it in prepare: shape and stride lie beside it. */
 struct bp_typed_view {
     struct bp_view view;
+    uint64_t sig; /* set in prepared calls */
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
 };
 void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);

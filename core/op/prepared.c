@@ -14,6 +14,7 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (site->in[i]) bp_typed_view_init(&p->type[i], site->in[i]);
         else p->type[i].view.rank = BP_ABSENT;
+        if (site->in[i]) p->type[i].sig = bp_view_sign(&p->type[i].view);
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
@@ -22,6 +23,7 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
         else bp_typed_view_dense(type, &site->out[i]);
         type->view.device = (uint16_t)site->device->index;
         if (site->given[i]) p->given |= 1u << i;
+        if (type->view.rank != BP_ABSENT) type->sig = bp_view_sign(&type->view);
     }
 }
 

@@ -24,6 +24,13 @@ static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
     return tensor && tensor->magic == BP_MAGIC_TENSOR;
 }
+/* A list of tensors is a list of views: each begins with its view, and NULL stays NULL. */
+static inline const struct bp_view *const *bp_tensor_views(struct bp_tensor *const *list)
+{
+    _Static_assert(offsetof(struct bp_tensor, view) == 0, "a tensor begins with its view");
+    return (const struct bp_view *const *)(const void *)list;
+}
+
 static inline bool bp_symbol_is(const struct bp_tensor *tensor)
 {
     return tensor && tensor->magic == BP_MAGIC_SYMBOL;
@@ -44,9 +51,20 @@ static inline bool bp_constant_same(struct bp_constant a, struct bp_constant b)
     return a.id == b.id && a.offset == b.offset;
 }
 
-/* The signature of a view's type. Its seed is of this process. */
-extern uint64_t bp_sign_seed;
+/* The signature of a view's type: dtype, rank, flags, space, layout, shape, strides if they are not
+ * row-major. Keyed by secret numbers of this process, so that nobody can make two types of one
+ * signature on purpose. */
+extern uint64_t bp_sign_key[2];
 uint64_t bp_view_sign(const struct bp_view *view);
+
+/* One more word: the product of both in 128 bits, folded (as in wyhash). */
+static inline uint64_t bp_sign_mix(uint64_t h, uint64_t word)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)(h ^ bp_sign_key[0]) * (word ^ bp_sign_key[1]);
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
 
 /* Where the elements of a tensor lie: element (i0, i1, ...) is offset + i0 * stride[0] + ...
  * elements after a point that the context names. */

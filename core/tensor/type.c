@@ -95,22 +95,18 @@ enum bp_status bp_type_check(const char *what, const char *output, const struct 
     return BP_OK;
 }
 
-uint64_t bp_sign_seed;
-
-static uint64_t mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * UINT64_C(0x9E3779B97F4A7C15);
-    return h ^ h >> 32;
-}
+uint64_t bp_sign_key[2];
 
 uint64_t bp_view_sign(const struct bp_view *view)
 {
-    uint64_t h = mix(bp_sign_seed, (uint64_t)view->dtype << 48 | (uint64_t)view->rank << 40 |
-                                       (uint64_t)view->flags << 32 | view->layout);
+    uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)view->dtype << 48 |
+                                                 (uint64_t)view->rank << 40 |
+                                                 (uint64_t)view->flags << 32 |
+                                                 (uint64_t)view->space << 16 | view->layout);
 
-    for (uint32_t i = 0; i < view->rank; i++) h = mix(h, (uint64_t)view->shape[i]);
+    for (uint32_t i = 0; i < view->rank; i++) h = bp_sign_mix(h, (uint64_t)view->shape[i]);
     if (view->flags & BP_VIEW_STRIDED)
-        for (uint32_t i = 0; i < view->rank; i++) h = mix(h, (uint64_t)view->stride[i]);
+        for (uint32_t i = 0; i < view->rank; i++) h = bp_sign_mix(h, (uint64_t)view->stride[i]);
     return h;
 }
 
