@@ -18,6 +18,7 @@ enum bp_magic {
     BP_MAGIC_EVENT = 0x42504304,
     BP_MAGIC_TENSOR = 0x42504305,
     BP_MAGIC_PREPARED = 0x42504306,
+    BP_MAGIC_STORAGE = 0x42504307,
 };
 
 struct bp_plugin_entry; /* plugin/entry.h */
