@@ -22,6 +22,7 @@ enum bp_magic {
     BP_MAGIC_SYMBOL = 0x42504309, /* a symbolic tensor: refused wherever one with memory is meant */
     BP_MAGIC_GRAPH = 0x42504307,
     BP_MAGIC_GENERATOR = 0x42504308,
+    BP_MAGIC_STORAGE = 0x4250430a,
 };
 
 struct bp_plugin_entry; /* plugin/entry.h */

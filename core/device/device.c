@@ -51,7 +51,8 @@ static void end_device(struct bp_device *device)
 }
 
 /* The last reference goes under the core's lock, so that nobody finds a device that is on its way
- * out. */
+ * out. Storages keep the device without references: while some live it stays where it can be found,
+ * and the last of them ends it. */
 void bp_device_release(struct bp_device *device)
 {
     struct bp_core *core = device->core;
@@ -63,7 +64,8 @@ void bp_device_release(struct bp_device *device)
                                                   memory_order_release, memory_order_relaxed))
             return;
     pthread_mutex_lock(&core->lock);
-    if (atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1) {
+    if (atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1 ||
+        bp_memory_is_live(device)) {
         pthread_mutex_unlock(&core->lock);
         return;
     }
@@ -319,11 +321,12 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
     if (entry->runtime.memory_info) {
         bp_error_enter();
         TRY(bp_error_leave(
-            entry->runtime.memory_info(entry->self, device->index, &s.free, &s.total),
+            entry->runtime.memory_info(entry->self, device->index, &s.device_free,
+                                       &s.device_total),
             entry->plugin.name, "memory_info"));
     } else {
-        s.total = device->properties.memory;
-        s.free = s.total > s.allocated ? s.total - s.allocated : 0;
+        s.device_total = device->properties.memory;
+        s.device_free = s.device_total > s.reserved ? s.device_total - s.reserved : 0;
     }
     return bp_answer(out, &s, sizeof s);
 }

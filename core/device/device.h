@@ -7,7 +7,7 @@
 #include "queue.h"
 #include "timeline.h"
 
-struct bp_memory_state; /* memory/memory.h */
+struct bp_memory_state; /* memory/pool.h */
 struct bp_cache;        /* op/cache.h */
 
 /* Something that the app gave back and that goes when its work has ended: first in what embeds it.
@@ -20,7 +20,8 @@ struct bp_pending {
 
 struct bp_device {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the app's, and one for each stream, event, storage, prepared call */
+    _Atomic uint32_t refs; /* the app's, and one for each stream, event, prepared call; storages
+                              keep the device without: bp_memory_is_live */
     struct bp_core *core;  /* a reference */
     struct bp_plugin_entry *entry;
     struct bp_device *next; /* in core->devices, under core->lock */

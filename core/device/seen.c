@@ -63,6 +63,20 @@ bool bp_timeline_behind(struct bp_timeline *timeline, struct bp_timeline *other,
     return behind;
 }
 
+/* Entries are changed but never removed while the timeline is in use. */
+bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll)
+{
+    for (uint32_t i = 0;; i++) {
+        struct bp_seen seen = {0};
+        pthread_mutex_lock(&timeline->lock);
+        if (i < timeline->n_seen) seen = timeline->seen[i];
+        pthread_mutex_unlock(&timeline->lock);
+        if (!seen.of) return true;
+        if (bp_timeline_passed(seen.of, seen.number)) continue;
+        if (!poll || !bp_timeline_poll(seen.of, seen.number)) return false;
+    }
+}
+
 static struct bp_user *user_at(struct bp_users *users, uint32_t i)
 {
     return i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];

@@ -96,6 +96,11 @@ uint64_t bp_stream_last(struct bp_stream *stream)
     return bp_stream_is(stream) ? atomic_load(&stream->timeline->last) : 0;
 }
 
+uint32_t bp_stream_number(struct bp_stream *stream)
+{
+    return bp_stream_is(stream) ? stream->timeline->id : 0;
+}
+
 uint32_t bp_stream_flags(struct bp_stream *stream)
 {
     return bp_stream_is(stream) ? stream->flags : 0;

@@ -10,7 +10,7 @@
 #include "../core.h"
 
 struct bp_device;
-struct bp_pool;  /* memory/memory.h */
+struct bp_pool;  /* memory/pool.h */
 struct bp_queue; /* device/queue.h */
 
 enum { BP_NAMES = 256, BP_SPACES = 3, BP_USERS = 4 };
@@ -50,7 +50,7 @@ struct bp_timeline {
     void *stream;               /* the plugin's, or NULL */
     struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL */
     struct bp_device *device;
-    struct bp_pool *pool[BP_SPACES]; /* memory whose home it is, by space; made at first use */
+    _Atomic(struct bp_pool *) pool[BP_SPACES]; /* whose home it is, by space; made at first use */
     struct bp_failure failure;
     uint32_t fault;         /* kernels that run on the host write it; of who runs them */
 
@@ -137,6 +137,9 @@ void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, ui
 /* Whether later work of timeline is known to come after work number of other by order alone. Never
  * for one whose submissions happen now: its work does not wait for others' marks. */
 bool bp_timeline_behind(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number);
+
+/* Whether all work of others that the timeline waits for is known to have ended (poll: asks). */
+bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll);
 
 /* Keeps a failure of the timeline's work, or of its device where that cannot be told apart; the
  * message on this thread, with the names of the launches that may have failed. What says something

@@ -135,10 +135,12 @@ static void set_state(struct bp_timeline *timeline, uint32_t state)
     pthread_mutex_unlock(&timeline->device->lock);
 }
 
+/* What it waits for must have ended too: a later stream does not come after that. */
 static bool is_over(struct bp_timeline *timeline)
 {
     if (timeline->queue && !bp_queue_idle(timeline->queue)) return false;
-    return bp_timeline_poll(timeline, atomic_load(&timeline->submitted));
+    return bp_timeline_poll(timeline, atomic_load(&timeline->submitted)) &&
+           bp_timeline_waits_passed(timeline, true);
 }
 
 /* Nobody else touches a retiring timeline but by polls. */
@@ -161,7 +163,7 @@ static struct bp_timeline *take_retired(struct bp_device *device)
     for (t = atomic_load(&device->timelines); t; t = t->next)
         if (t->state == BP_TIMELINE_RETIRING &&
             bp_timeline_passed(t, atomic_load(&t->submitted)) &&
-            (!t->queue || bp_queue_idle(t->queue)))
+            bp_timeline_waits_passed(t, false) && (!t->queue || bp_queue_idle(t->queue)))
             break;
     if (t) t->state = BP_TIMELINE_LIVE;
     pthread_mutex_unlock(&device->lock);
@@ -177,7 +179,9 @@ void bp_timelines_poll(struct bp_device *device)
         pthread_mutex_lock(&device->lock);
         state = t->state;
         pthread_mutex_unlock(&device->lock);
-        if (state == BP_TIMELINE_RETIRING) bp_timeline_poll(t, atomic_load(&t->submitted));
+        if (state != BP_TIMELINE_RETIRING) continue;
+        bp_timeline_poll(t, atomic_load(&t->submitted));
+        bp_timeline_waits_passed(t, true);
     }
     while ((t = take_retired(device))) {
         close_stream(t);

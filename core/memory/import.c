@@ -10,13 +10,6 @@ struct imported {
     void *ctx;
 };
 
-uint64_t bp_storage_new_id(void)
-{
-    static _Atomic uint64_t last;
-
-    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
-}
-
 /* To its owner. */
 static void give_back(struct bp_pending *pending)
 {
@@ -40,10 +33,11 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
     storage->pending.release = give_back;
     storage->device = device;
     storage->home = device->host;
+    storage->magic = BP_MAGIC_STORAGE;
     storage->memory = *memory;
     storage->size = size;
     storage->space = space;
-    storage->id = bp_storage_new_id();
+    storage->id = bp_storage_ids(1);
     imported->release = release;
     imported->ctx = ctx;
     bp_device_retain(device);

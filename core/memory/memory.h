@@ -4,6 +4,7 @@
 #define BP_MEMORY_PRIVATE_H
 
 #include "../device/device.h"
+#include "heap.h"
 
 /* What may still be done to a storage. */
 enum bp_access {
@@ -12,24 +13,30 @@ enum bp_access {
     BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: nobody changes it */
 };
 
-/* One allocation. */
+/* One allocation, and what is known of the piece of memory under it: a free piece is one too. It
+ * is made once, in a slab of its pool's, and serves again and again. What most requests touch
+ * stands in its first two cache lines. */
 struct bp_storage {
+    struct bp_piece block;     /* first: a storage is found by its block */
+    struct bp_pool *pool;      /* whose memory it is; NULL: somebody else's, see pending */
+    struct bp_timeline *home;  /* whose work may use it without being noted; NULL: nobody's */
+    uint64_t size;             /* bytes asked for */
+    _Atomic uint32_t refs;
+    uint32_t magic;            /* BP_MAGIC_STORAGE */
     struct bp_memory memory;   /* first byte: the chunk's handle, and the address or offset in it;
                                   {NULL, NULL} for 0 bytes */
-    struct bp_timeline *home;  /* whose work may use it without being noted */
-    struct bp_device *device;  /* a reference */
-    uint64_t size;             /* bytes asked for */
-    uint64_t taken;            /* bytes of memory: size rounded up */
-    _Atomic uint32_t refs;
-    uint32_t space;            /* enum bp_space */
+    struct bp_pending pending; /* users, under the pool's lock; foreign memory: its end is release,
+                                  and the lock the device's */
+    struct bp_device *device;  /* kept by what lives in its pools; foreign: a reference */
     uint64_t id;               /* unique in the process */
     _Atomic uint64_t version;  /* counts what was written to it */
     _Atomic uint32_t access;   /* enum bp_access; it only rises */
-    struct bp_pending pending; /* users; under device->lock */
+    uint32_t space;            /* enum bp_space */
 };
 
 /* size bytes in space for work of home (the device's host timeline where no stream asks); 0 bytes
- * is an allocation without memory. */
+ * is an allocation without memory. Memory that the host and the device both reach (other spaces
+ * than BP_SPACE_DEVICE) is at home on the host, whoever asks. */
 enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
                                  uint64_t size, struct bp_storage **out_storage);
 
@@ -43,9 +50,6 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
 
 /* Ends an imported storage that nobody uses yet: its release is not called. */
 void bp_storage_disown(struct bp_storage *storage);
-
-/* A number that no storage has had. */
-uint64_t bp_storage_new_id(void);
 
 /* Gives a reference back. The memory may be used by home's later work at once, by other work when
  * all that used it has ended. Never blocks; any thread may call it. */
@@ -73,6 +77,9 @@ static inline void bp_storage_wrote(struct bp_storage *storage)
     atomic_store_explicit(&storage->version, version + 1, memory_order_relaxed);
 }
 
+/* The first of n numbers that no storage has had. */
+uint64_t bp_storage_ids(uint64_t n);
+
 /* Copies on a stream, between ranges of one storage and the host, or of two (b NULL: none). Host
  * memory has been read, or written, when it returns. */
 enum bp_direction { BP_COPY_IN, BP_COPY_OUT, BP_COPY_WITHIN };
@@ -84,10 +91,26 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
 enum bp_status bp_memory_init(struct bp_device *device);
 void bp_memory_finish(struct bp_device *device);
 
-/* Gives back what nobody needs: waits for nothing. */
+/* Whether storages of the device's pools live: the device then lives too, without references. */
+bool bp_memory_is_live(struct bp_device *device);
+
+/* Finds what is known to have ended: waits for nothing, asks nothing. */
 void bp_memory_collect(struct bp_device *device);
 
-/* Fills the figures of a device. */
+/* Called when memory runs out: gives up what only saves time, such as cached plans, and says
+ * whether it had any. Called without locks. */
+struct bp_pressure {
+    bool (*give_up)(void *ctx);
+    void *ctx;
+    struct bp_pressure *next;
+};
+void bp_memory_on_pressure(struct bp_device *device, struct bp_pressure *pressure);
+/* When it returns give_up does not run and will not; not to be called by a give_up. */
+void bp_memory_off_pressure(struct bp_device *device, struct bp_pressure *pressure);
+/* Calls all of them; whether any gave something up. */
+bool bp_device_pressure(struct bp_device *device);
+
+/* Fills the figures of a device, but for what its driver says. */
 struct bp_memory_stats;
 void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out_stats);
 

@@ -48,5 +48,6 @@ void bp_host_init(struct bp_plugin_entry *entry)
         .fail = host_fail,
         .allocate = host_allocate,
         .release = host_release,
+        .app_memory = entry->core->allocator.allocate != bp_allocator_default.allocate,
     };
 }

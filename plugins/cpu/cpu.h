@@ -29,6 +29,9 @@ enum bp_status cpu_memory_allocate(void *self, uint32_t device, uint32_t space, 
 void cpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
 enum bp_status cpu_memory_info(void *self, uint32_t device, uint64_t *out_free,
                                uint64_t *out_total);
+enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,
+                                 const struct bp_memory *memory, int32_t *out_fd,
+                                 uint64_t *out_offset);
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 

@@ -1,16 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: device memory is host memory, from the app's allocator. All spaces are one: the host
- * reaches what the device does. */
+/* memory.c: device memory is host memory. All spaces are one.
+ *
+ * Large allocations are files in memory, which other processes can map; the rest, and all where the
+ * app has an allocator of its own, is the host's. */
 #include "cpu.h"
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-/* What the handle of an allocation points to: the host takes memory back by its size. It lies
- * before the data, in a prefix as long as the alignment. */
+/* What the handle of an allocation points to: the host takes memory back by its size. Where the
+ * memory is the host's it lies before the data, in a prefix as long as the alignment. */
 struct allocation {
-    uint64_t size; /* with the prefix */
+    uint64_t size; /* the host's: with the prefix */
+    void *data;
+    int fd;        /* -1: the host's */
 };
 enum { ALIGNMENT = 64 };
+static const uint64_t file_min = UINT64_C(1) << 20;
+
+static uint64_t memory_available(uint64_t free_bytes);
+
+static bool is_for_files(const struct cpu *self, uint64_t size)
+{
+    return size >= file_min && !(BP_HAS(self->host, app_memory) && self->host->app_memory);
+}
+
+/* A file takes no memory until it is touched: what would not fit must be refused before, for then
+ * there is nobody to tell. */
+static bool fits(uint64_t size)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return size <= memory_available(page * (uint64_t)sysconf(_SC_AVPHYS_PAGES));
+}
+
+static void *map_file(uint64_t size, int *out_fd)
+{
+    void *data = MAP_FAILED;
+    int fd = memfd_create("backplane", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0) return NULL;
+    if (!ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+        data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED) {
+        close(fd);
+        return NULL;
+    }
+    madvise(data, size, MADV_HUGEPAGE); /* where the machine allows it */
+    *out_fd = fd;
+    return data;
+}
+
+static struct allocation *allocate_file(const struct cpu *self, uint64_t size)
+{
+    struct allocation *allocation =
+        self->host->allocate(self->host->ctx, sizeof *allocation, _Alignof(struct allocation));
+
+    if (!allocation) return NULL;
+    allocation->size = size;
+    allocation->data = map_file(size, &allocation->fd);
+    if (allocation->data) return allocation;
+    self->host->release(self->host->ctx, allocation, sizeof *allocation);
+    return NULL;
+}
+
+static struct allocation *allocate_host(const struct cpu *self, uint64_t size)
+{
+    struct allocation *allocation = NULL;
+
+    if (size <= PTRDIFF_MAX - ALIGNMENT)
+        allocation = self->host->allocate(self->host->ctx, (size_t)size + ALIGNMENT, ALIGNMENT);
+    if (!allocation) return NULL;
+    allocation->size = size + ALIGNMENT;
+    allocation->data = (char *)allocation + ALIGNMENT;
+    allocation->fd = -1;
+    return allocation;
+}
 
 enum bp_status cpu_memory_allocate(void *p, uint32_t device, uint32_t space, uint64_t size,
                                    struct bp_memory *out)
@@ -22,13 +89,15 @@ enum bp_status cpu_memory_allocate(void *p, uint32_t device, uint32_t space, uin
     if (space > BP_SPACE_MANAGED)
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "cpu: memory space %" PRIu32 " is unknown",
                        space);
-    if (size <= PTRDIFF_MAX - ALIGNMENT)
-        allocation = self->host->allocate(self->host->ctx, (size_t)size + ALIGNMENT, ALIGNMENT);
+    if (!is_for_files(self, size)) allocation = allocate_host(self, size);
+    else if (fits(size)) {
+        allocation = allocate_file(self, size);
+        if (!allocation) allocation = allocate_host(self, size); /* a machine without such files */
+    }
     if (!allocation)
         return bp_fail(self->host, BP_ERR_MEMORY,
                        "cpu: no memory: %" PRIu64 " bytes were asked for", size);
-    allocation->size = size + ALIGNMENT;
-    *out = (struct bp_memory){.handle = allocation, .data = (char *)allocation + ALIGNMENT};
+    *out = (struct bp_memory){.handle = allocation, .data = allocation->data};
     return BP_OK;
 }
 
@@ -36,10 +105,34 @@ void cpu_memory_free(void *p, uint32_t device, uint32_t space, const struct bp_m
 {
     struct cpu *self = p;
     struct allocation *allocation = memory->handle;
+    bool file = allocation->fd >= 0;
 
     (void)device;
     (void)space;
-    self->host->release(self->host->ctx, allocation, (size_t)allocation->size);
+    if (file) {
+        munmap(allocation->data, allocation->size);
+        close(allocation->fd);
+    }
+    self->host->release(self->host->ctx, allocation,
+                        file ? sizeof *allocation : (size_t)allocation->size);
+}
+
+enum bp_status cpu_memory_export(void *p, uint32_t device, uint32_t space,
+                                 const struct bp_memory *memory, int32_t *out_fd,
+                                 uint64_t *out_offset)
+{
+    struct cpu *self = p;
+    const struct allocation *allocation = memory->handle;
+
+    (void)device;
+    (void)space;
+    if (allocation->fd < 0)
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                       "cpu: this memory is of the app's allocator, or of malloc: other processes "
+                       "cannot map it");
+    *out_fd = allocation->fd;
+    *out_offset = 0;
+    return BP_OK;
 }
 
 /* What the kernel could give without swapping, where it says so (MemAvailable); else its free

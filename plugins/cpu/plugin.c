@@ -35,6 +35,7 @@ static const struct bp_runtime runtime = {
     .copy_within = cpu_copy,
     .synchronize = cpu_synchronize,
     .memory_info = cpu_memory_info,
+    .memory_export = cpu_memory_export,
 };
 
 static const struct bp_plugin plugin = {

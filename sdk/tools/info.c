@@ -147,9 +147,9 @@ static void print_device(const struct facts *facts)
 
 static void print_memory(const struct facts *facts)
 {
-    char *free_now = facts->memory.free ? bp_bytes_text(facts->memory.free)
+    char *free_now = facts->memory.device_free ? bp_bytes_text(facts->memory.device_free)
                                         : bp_text_format("unknown");
-    char *total = facts->memory.total ? bp_bytes_text(facts->memory.total)
+    char *total = facts->memory.device_total ? bp_bytes_text(facts->memory.device_total)
                                       : bp_text_format("unknown");
     char *text = bp_text_format("%s of %s", free_now, total);
 
@@ -242,8 +242,8 @@ static int print_json(const struct facts *facts)
         if (facts->emulated & emulated_words[i].bit)
             cJSON_AddItemToArray(part, cJSON_CreateString(emulated_words[i].word));
     part = cJSON_AddObjectToObject(json, "memory_now");
-    cJSON_AddNumberToObject(part, "total", (double)facts->memory.total);
-    cJSON_AddNumberToObject(part, "free", (double)facts->memory.free);
+    cJSON_AddNumberToObject(part, "total", (double)facts->memory.device_total);
+    cJSON_AddNumberToObject(part, "free", (double)facts->memory.device_free);
     cJSON_AddItemToObject(json, "kernels", kernels_json(facts));
     return bp_json_print(json);
 }

@@ -222,9 +222,9 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     if (is("leaks") && (ever += rounded) > 256 << 20)
         return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, all is used up",
                        (unsigned long long)size);
-    if (is("overlaps") && size < 4096) { /* blocks share their ends */
-        used = (used + rounded) % (sizeof shared - 4096);
-        *out = (struct bp_memory){NULL, (char *)shared + used / 128 * 64};
+    if (is("overlaps") && rounded > 1 << 20 && rounded < sizeof shared - used) {
+        *out = (struct bp_memory){NULL, (char *)shared + used};
+        used += rounded - (512 << 10); /* the end is the next one's beginning */
         return BP_OK;
     }
     out->data = aligned_alloc(64, rounded);

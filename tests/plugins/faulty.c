@@ -5,8 +5,9 @@
  *
  * It holds one MiB, and dies if memory or a plan is given back while work is pending, or if at its
  * end something was not. A copy in of 13 bytes makes the next wait fail, one of 17 bytes fails
- * silently itself; a copy within of 19 bytes takes its time before it takes the work. 448 bytes of
- * memory are nowhere, 512 are not aligned. Of the rows for add, "faulty_add" wants a plan and a
+ * silently itself; a copy within of 19 bytes takes its time before it takes the work. 704 bytes of
+ * memory (what the core asks for when it wants 257 to 512 aligned to 256) are nowhere, 960 are not
+ * aligned. Of the rows for add, "faulty_add" wants a plan and a
  * workspace, "_never" refuses in prepare, "_crooked" and "_vast" want workspaces that cannot be.
  * There are 73 rows for cast, of which the last is the best. */
 #include <backplane/attrs.h>
@@ -64,12 +65,12 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     (void)space;
     if (f->used + size > BUDGET)
         return bp_fail(f->host, BP_ERR_MEMORY, "%llu bytes are too many", (unsigned long long)size);
-    if (size == 448) {
+    if (size == 704) {
         *out = (struct bp_memory){NULL, NULL};
         return BP_OK;
     }
-    if (size == 512) {
-        static char crooked[513];
+    if (size == 960) {
+        static char crooked[961];
         *out = (struct bp_memory){crooked, crooked + 1};
         return BP_OK;
     }

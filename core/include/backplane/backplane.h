@@ -20,6 +20,7 @@
 #include <backplane/device.h>
 #include <backplane/stream.h>
 #include <backplane/event.h>
+#include <backplane/memory.h>
 #include <backplane/tensor.h>
 #include <backplane/dlpack.h>
 #include <backplane/call.h>

@@ -69,16 +69,57 @@ enum bp_block {
  * each such call fails with BP_ERR_BLOCKED instead. */
 BP_API uint64_t bp_device_blocked(struct bp_device *device, uint32_t reason);
 
-/* Bytes, at this moment. */
+/* What the core has of the device's memory, in bytes but for counts. Memory is taken from the
+ * driver in chunks and kept for the next who asks. At every moment
+ *
+ *     reserved = allocated + rounding + pending + free */
 struct bp_memory_stats { /* answer: set size before the call */
     size_t size;
-    uint64_t allocated;      /* by tensors and workspaces, rounding included: live ones, and those
-                                given back whose work is not known to have ended */
-    uint64_t peak;           /* the largest value of allocated so far */
-    uint64_t allocations;    /* made since the device was opened */
-    uint64_t total, free;    /* of the device, as its driver says; 0: unknown */
+    uint64_t reserved;       /* taken from the driver */
+    uint64_t allocated;      /* asked for by tensors and workspaces that live */
+    uint64_t rounding;       /* more than that: what they take beyond what they asked for */
+    uint64_t pending;        /* given back, but work that may use it is not known to have ended */
+    uint64_t free;           /* given back, for the next who asks: on a stream, or anywhere */
+    uint64_t largest_free;   /* the largest piece of that */
+    uint64_t peak;           /* of allocated: the sum of the pools' own peaks, and so exact where
+                                one pool at a time is busy, else no less than it was */
+    uint64_t peak_reserved;
+    uint64_t limit;          /* of reserved: BP_MEM_LIMIT, or 0 */
+    uint64_t live;           /* allocations that live */
+    uint64_t allocations;    /* made since the device was opened. They came from: */
+    uint64_t hits;           /* the stream's own memory, without more ado */
+    uint64_t from_common;    /* memory of the device that no stream had */
+    uint64_t from_others;    /* another stream's, which was surely done with it */
+    uint64_t from_chunks;    /* a new chunk */
+    uint64_t after_poll;     /* memory whose work turned out to have ended; at the end: */
+    uint64_t after_release;  /* a chunk, after free ones had gone back to the driver */
+    uint64_t after_pressure; /* what caches gave up */
+    uint64_t stolen;         /* another stream's, behind a wait for it on the device */
+    uint64_t after_wait;     /* what the host waited for: BP_BLOCK_MEMORY */
+    uint64_t failures;       /* not made: out of memory */
+    uint64_t chunks, chunks_ever; /* now; since the device was opened */
+    uint64_t device_total, device_free; /* as the driver says; 0: unknown */
 };
 BP_API enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out);
+
+/* The same for one pool: the memory of a stream, or of none, in one space. Memory that a stream
+ * borrowed counts where it came from. */
+struct bp_pool_stats { /* answer: set size before the call */
+    size_t size;
+    uint64_t reserved, allocated, rounding, pending, free, largest_free;
+    uint64_t peak; /* of allocated, exact */
+    uint64_t live, allocations;
+    uint32_t stream; /* bp_stream_number; 0: memory of no stream */
+    uint32_t space;  /* enum bp_space */
+};
+/* How many pools there are: it only grows. */
+BP_API uint32_t bp_device_pools(struct bp_device *device);
+BP_API enum bp_status bp_device_pool(struct bp_device *device, uint32_t index,
+                                     struct bp_pool_stats *out);
+
+/* Gives memory that nobody uses back to the driver: chunks that are free as a whole, and whose work
+ * is known to have ended or found to. Waits for no work, but the driver may. */
+BP_API enum bp_status bp_device_trim(struct bp_device *device);
 
 /* The kernel rows of the device's plugin, for reports and conformance. */
 struct bp_kernel_info { /* answer: set size before the call */

@@ -45,6 +45,11 @@ BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
 /* The number of the last piece of work given to the stream; 0: none yet. */
 BP_API uint64_t bp_stream_last(struct bp_stream *stream);
 
+/* A number for the stream's memory in bp_device_pool. Streams of the device that live have
+ * different ones, from 1; one that was destroyed may leave its number, and its memory, to a later
+ * one. */
+BP_API uint32_t bp_stream_number(struct bp_stream *stream);
+
 /* The stream as a place for operator calls: they run on it. Valid as long as the stream. NULL for
  * no stream. */
 BP_API struct bp_scope *bp_stream_scope(struct bp_stream *stream);

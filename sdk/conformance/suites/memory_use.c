@@ -185,9 +185,16 @@ static void statistics(struct check *c, const int64_t *arg)
         check_that(c, during.peak >= during.allocated,
                    "peak is %" PRIu64 ", below the %" PRIu64 " allocated now", during.peak,
                    during.allocated);
-        check_that(c, !during.total || during.free <= during.total,
-                   "free is %" PRIu64 ", more than the total of %" PRIu64, during.free,
-                   during.total);
+        check_that(c, !during.device_total || during.device_free <= during.device_total,
+                   "device_free is %" PRIu64 ", more than the device_total of %" PRIu64,
+                   during.device_free, during.device_total);
+        check_that(c,
+                   during.reserved ==
+                       during.allocated + during.rounding + during.pending + during.free,
+                   "reserved is %" PRIu64 ", but allocated %" PRIu64 " + rounding %" PRIu64
+                   " + pending %" PRIu64 " + free %" PRIu64 " is something else",
+                   during.reserved, during.allocated, during.rounding, during.pending,
+                   during.free);
     }
     for (int i = 0; i < 8; i++) bp_tensor_destroy(tensor[i]);
     if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
@@ -294,7 +301,8 @@ static void churn(struct check *c, const int64_t *arg)
                    after.allocated, before.allocated);
 }
 
-/* More memory comes and goes than there is: what is given back can be taken again. */
+/* More memory comes and goes than there is: what is given back can be taken again, from the plugin
+ * too. */
 static void reuse(struct check *c, const int64_t *arg)
 {
     uint64_t memory = c->place->properties.memory, size = memory ? memory / 4 : 64 << 20;
@@ -308,7 +316,9 @@ static void reuse(struct check *c, const int64_t *arg)
         struct bp_tensor *t = NULL;
         if (!make(c, c->place->device, dtype, (int64_t)(size / num_type(dtype)->size), &t)) return;
         bp_tensor_destroy(t);
-        if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize")) return;
+        if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
+            !check_ok(c, bp_device_trim(c->place->device), "bp_device_trim"))
+            return;
     }
 }
 

@@ -233,7 +233,7 @@ static void threads(struct check *c, const int64_t *arg)
     }
 }
 
-/* Work is waited for by whoever gives the handles back. */
+/* Work is done that was given to a stream before it was destroyed. */
 static void destroy_at_work(struct check *c, const int64_t *arg)
 {
     (void)arg;
@@ -245,6 +245,8 @@ static void destroy_at_work(struct check *c, const int64_t *arg)
                   check_ok(c, bp_tensor_copy(stream, b, a), "bp_tensor_copy");
         bp_tensor_destroy(a);
         if (i & 1) bp_stream_destroy(stream);
+        if (ok && i & 1)
+            ok = check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize");
         if (ok)
             is_pattern(c, i & 1 ? c->place->stream : stream, b, i,
                        "after its source was destroyed");

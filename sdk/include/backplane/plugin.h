@@ -67,6 +67,11 @@ struct bp_host { /* table, core to plugin */
      * was taken. */
     void *(*allocate)(void *ctx, size_t size, size_t alignment);
     void (*release)(void *ctx, void *memory, size_t size);
+
+    /* 1: allocate is the app's own. A device whose memory is the host's then takes it from there;
+     * else it may take it as it likes. 0, and a host without the field's end: it is not known to
+     * be. */
+    uint32_t app_memory;
 };
 
 /* How the plugin was built: a sanitizer must be in both plugin and core, or in neither. */

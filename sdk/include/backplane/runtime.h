@@ -120,6 +120,12 @@ struct bp_runtime { /* table */
     /* Bytes free and in all, as the driver sees them now. NULL: the core counts its own. */
     enum bp_status (*memory_info)(void *self, uint32_t device, uint64_t *out_free,
                                   uint64_t *out_total);
+
+    /* Where other processes can map an allocation: it begins out_offset bytes into the file out_fd,
+     * which stays the plugin's. BP_ERR_UNSUPPORTED: not this one. NULL: none. */
+    enum bp_status (*memory_export)(void *self, uint32_t device, uint32_t space,
+                                    const struct bp_memory *memory, int32_t *out_fd,
+                                    uint64_t *out_offset);
 };
 
 #ifdef __cplusplus

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heap.c: bins and their bitmap. Sizes come in no order that a processor could guess, so that each
+ * branch costs: edges and heads of lists spare those that ask for an end. */
+#include "pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLAB = 63, LINE = 64 }; /* storages in a slab; bytes of a cache line */
+
+/* A storage begins a line: what a search reads of it is in one. */
+struct slab {
+    _Alignas(LINE) void *next;
+    struct {
+        _Alignas(LINE) struct bp_storage storage;
+    } at[SLAB];
+};
+
+void bp_heap_init(struct bp_heap *heap, struct bp_pool *pool)
+{
+    memset(heap, 0, sizeof *heap);
+    heap->pool = pool;
+    for (uint32_t i = 0; i < BP_BINS; i++)
+        heap->bin[i].next = heap->bin[i].prev = &heap->bin[i];
+}
+
+void bp_heap_finish(struct bp_heap *heap)
+{
+    struct slab *next;
+
+    for (struct slab *slab = heap->slabs; slab; slab = next) {
+        next = slab->next;
+        free(slab);
+    }
+}
+
+bool bp_heap_refill(struct bp_heap *heap)
+{
+    struct slab *slab;
+
+    if (heap->spare && heap->spare->next) return true;
+    slab = aligned_alloc(LINE, sizeof *slab);
+    if (!slab) return false;
+    memset(slab, 0, sizeof *slab);
+    slab->next = heap->slabs;
+    heap->slabs = slab;
+    for (uint32_t i = 0; i < SLAB; i++) {
+        slab->at[i].storage.pool = heap->pool;
+        slab->at[i].storage.device = heap->pool->device;
+        slab->at[i].storage.space = heap->pool->space;
+        bp_heap_node_give(heap, &slab->at[i].storage.block);
+    }
+    return true;
+}
+
+static inline struct bp_piece *node(struct bp_heap *heap)
+{
+    struct bp_link *link = heap->spare;
+
+    heap->spare = link->next;
+    return bp_piece_of(link);
+}
+
+struct bp_piece *bp_heap_node(struct bp_heap *heap)
+{
+    return heap->spare || bp_heap_refill(heap) ? node(heap) : NULL;
+}
+
+static inline void node_give(struct bp_heap *heap, struct bp_piece *block)
+{
+    block->link.next = heap->spare;
+    heap->spare = &block->link;
+}
+
+void bp_heap_node_give(struct bp_heap *heap, struct bp_piece *block)
+{
+    node_give(heap, block);
+}
+
+/* 1 to 15 have a bin each, then each power of two has 16. */
+static inline uint32_t bin_of(uint64_t n)
+{
+    uint32_t l;
+
+    if (n < 16) return (uint32_t)n;
+    l = 63 - (uint32_t)__builtin_clzll(n);
+    return (l - 3) * 16 + (uint32_t)(n >> (l - 4) & 15);
+}
+
+static inline void put(struct bp_heap *heap, struct bp_piece *block)
+{
+    uint32_t bin = bin_of(block->n);
+
+    block->state = BP_PIECE_FREE;
+    block->bin = bin;
+    bp_link_put(&block->link, &heap->bin[bin]);
+    heap->some[bin / 64] |= UINT64_C(1) << bin % 64;
+    heap->some_words |= UINT64_C(1) << bin / 64;
+}
+
+static inline void out(struct bp_heap *heap, struct bp_piece *block)
+{
+    uint32_t bin = block->bin;
+    const struct bp_link *head = &heap->bin[bin];
+
+    bp_link_cut(&block->link);
+    heap->some[bin / 64] &= ~((uint64_t)(head->next == head) << bin % 64);
+    heap->some_words &= ~((uint64_t)!heap->some[bin / 64] << bin / 64);
+}
+
+void bp_heap_out(struct bp_heap *heap, struct bp_piece *block)
+{
+    out(heap, block);
+}
+
+/* The first block of the bins from bin on; NULL. */
+static inline struct bp_piece *first_from(struct bp_heap *heap, uint32_t bin)
+{
+    uint32_t word = bin / 64;
+    uint64_t bits = heap->some[word] & ~UINT64_C(0) << bin % 64, words;
+
+    if (!bits) {
+        words = heap->some_words & ~UINT64_C(1) << word;
+        if (!words) return NULL;
+        word = (uint32_t)__builtin_ctzll(words);
+        bits = heap->some[word];
+    }
+    return bp_piece_of(heap->bin[word * 64 + (uint32_t)__builtin_ctzll(bits)].next);
+}
+
+/* One of n granules exactly, or one of a bin whose blocks are all large enough. */
+static inline struct bp_piece *find(struct bp_heap *heap, uint64_t n)
+{
+    uint32_t bin = bin_of(n);
+    struct bp_link *head = &heap->bin[bin];
+
+    if (head->next != head && bp_piece_of(head->next)->n == n) return bp_piece_of(head->next);
+    if (n >= 16) bin = bin_of(n + (UINT64_C(1) << (59 - __builtin_clzll(n))) - 1);
+    return first_from(heap, bin);
+}
+
+/* Takes n granules off a free block. A rest that would be of little use stays with it. */
+static inline struct bp_piece *cut(struct bp_heap *heap, struct bp_piece *block, uint64_t n)
+{
+    uint64_t rest = block->n - n;
+    struct bp_piece *b;
+
+    out(heap, block);
+    block->state = BP_PIECE_LIVE;
+    if (rest <= n / 64 || !(heap->spare || bp_heap_refill(heap))) return block;
+    b = node(heap);
+    b->n = rest;
+    b->at = block->at + n;
+    b->stamp = block->stamp;
+    b->region = block->region;
+    b->lo = block;
+    b->hi = block->hi;
+    b->hi->lo = b;
+    block->hi = b;
+    block->n = n;
+    put(heap, b);
+    return block;
+}
+
+static inline struct bp_quick *quick_of(struct bp_heap *heap, uint64_t n)
+{
+    return &heap->quick[(n ^ n >> 3 ^ n >> 8) % BP_QUICK];
+}
+
+struct bp_piece *bp_heap_take(struct bp_heap *heap, uint64_t n, bool split)
+{
+    struct bp_quick *quick = quick_of(heap, n);
+    struct bp_piece *block;
+
+    quick->asked = n;
+    if (quick->has == n) {
+        block = quick->block;
+        quick->block = NULL;
+        quick->has = 0;
+        block->state = BP_PIECE_LIVE;
+        return block;
+    }
+    block = find(heap, n);
+    return block ? cut(heap, block, split ? n : block->n) : NULL;
+}
+
+struct bp_piece *bp_heap_search(struct bp_heap *heap, uint64_t n,
+                                bool (*fits)(const struct bp_piece *block, void *ctx), void *ctx)
+{
+    for (uint32_t bin = bin_of(n); bin < BP_BINS; bin++)
+        for (struct bp_link *l = heap->bin[bin].next; l != &heap->bin[bin]; l = l->next) {
+            struct bp_piece *block = bp_piece_of(l);
+            if (block->n >= n && (!fits || fits(block, ctx))) return cut(heap, block, n);
+        }
+    return NULL;
+}
+
+/* b, the neighbour above, becomes part of a. */
+static inline void merge(struct bp_heap *heap, struct bp_piece *a, struct bp_piece *b)
+{
+    a->n += b->n;
+    a->hi = b->hi;
+    b->hi->lo = a;
+    if (a->stamp < b->stamp) a->stamp = b->stamp;
+    node_give(heap, b);
+}
+
+static inline void give(struct bp_heap *heap, struct bp_piece *block)
+{
+    struct bp_piece *lo = block->lo, *hi = block->hi;
+
+    if (lo->state == BP_PIECE_FREE) {
+        out(heap, lo);
+        merge(heap, lo, block);
+        block = lo;
+    }
+    if (hi->state == BP_PIECE_FREE) {
+        out(heap, hi);
+        merge(heap, block, hi);
+    }
+    put(heap, block);
+}
+
+void bp_heap_give(struct bp_heap *heap, struct bp_piece *block)
+{
+    give(heap, block);
+}
+
+void bp_heap_give_quick(struct bp_heap *heap, struct bp_piece *block)
+{
+    struct bp_quick *quick = quick_of(heap, block->n);
+    struct bp_piece *before;
+
+    if (quick->asked == block->n) {
+        before = quick->block;
+        quick->block = block;
+        quick->has = block->n;
+        block->state = BP_PIECE_QUICK;
+        block = before;
+    }
+    if (block) give(heap, block);
+}
+
+void bp_heap_flush(struct bp_heap *heap)
+{
+    for (uint32_t i = 0; i < BP_QUICK; i++) {
+        if (heap->quick[i].block) give(heap, heap->quick[i].block);
+        heap->quick[i].block = NULL;
+        heap->quick[i].has = 0;
+    }
+}
+
+uint64_t bp_heap_largest(const struct bp_heap *heap)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < BP_QUICK; i++)
+        if (heap->quick[i].has > most) most = heap->quick[i].has;
+    for (uint32_t bin = BP_BINS; bin-- > 0;) {
+        const struct bp_link *head = &heap->bin[bin];
+        for (struct bp_link *l = head->next; l != head; l = l->next)
+            if (bp_piece_of(l)->n > most) most = bp_piece_of(l)->n;
+        if (head->next != head) break;
+    }
+    return most;
+}

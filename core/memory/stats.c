@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.c: figures of a device's memory. Each pool's are of one moment, and add up; so do their
+ * sums. */
+#include "pool.h"
+
+void bp_pool_stats(struct bp_pool *pool, struct bp_pool_stats *out)
+{
+    const struct bp_pool_counts *c = &pool->counts;
+
+    bp_pool_lock(pool);
+    bp_pool_settle(pool);
+    out->reserved = c->reserved;
+    out->allocated = c->asked;
+    out->rounding = c->taken - c->asked + c->lost;
+    out->pending = c->pending;
+    out->free = c->free;
+    out->largest_free = bp_heap_largest(&pool->heap) << pool->shift;
+    out->peak = c->peak;
+    out->allocations = c->allocations;
+    out->live = c->live;
+    out->stream = pool->home->id;
+    out->space = pool->space;
+    bp_pool_unlock(pool);
+}
+
+static void add(struct bp_pool *pool, void *ctx)
+{
+    struct bp_memory_stats *out = ctx;
+    struct bp_pool_stats s = {.size = sizeof s};
+
+    bp_pool_stats(pool, &s);
+    out->reserved += s.reserved;
+    out->allocated += s.allocated;
+    out->rounding += s.rounding;
+    out->pending += s.pending;
+    out->free += s.free;
+    if (out->largest_free < s.largest_free) out->largest_free = s.largest_free;
+    out->peak += s.peak;
+    out->allocations += s.allocations;
+    out->live += s.live;
+}
+
+void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out)
+{
+    struct bp_memory_state *m = device->memory;
+    uint64_t elsewhere = 0, path[BP_PATH_COUNT];
+
+    bp_pools_visit(device, BP_SPACES, add, out);
+    for (uint32_t i = 0; i < BP_PATH_COUNT; i++) {
+        path[i] = atomic_load_explicit(&m->paths[i], memory_order_relaxed);
+        elsewhere += path[i];
+    }
+    out->hits = out->allocations > elsewhere ? out->allocations - elsewhere : 0;
+    out->from_common = path[BP_PATH_COMMON];
+    out->from_others = path[BP_PATH_OTHERS];
+    out->from_chunks = path[BP_PATH_CHUNK];
+    out->after_poll = path[BP_PATH_POLL];
+    out->after_release = path[BP_PATH_RELEASE];
+    out->after_pressure = path[BP_PATH_PRESSURE];
+    out->stolen = path[BP_PATH_STOLEN];
+    out->after_wait = path[BP_PATH_WAIT];
+    out->failures = atomic_load_explicit(&m->failures, memory_order_relaxed);
+    pthread_mutex_lock(&m->lock);
+    out->chunks = m->chunks;
+    out->chunks_ever = m->chunks_ever;
+    out->peak_reserved = m->peak_reserved;
+    out->limit = device->core->memory_limit;
+    pthread_mutex_unlock(&m->lock);
+}
+
+struct search {
+    uint32_t left, n;
+    struct bp_pool_stats *out;
+};
+
+static void count(struct bp_pool *pool, void *ctx)
+{
+    struct search *s = ctx;
+
+    if (s->out && s->n == s->left) bp_pool_stats(pool, s->out);
+    s->n++;
+}
+
+uint32_t bp_device_pools(struct bp_device *device)
+{
+    struct search s = {0};
+
+    if (bp_device_is(device)) bp_pools_visit(device, BP_SPACES, count, &s);
+    return s.n;
+}
+
+enum bp_status bp_device_pool(struct bp_device *device, uint32_t index, struct bp_pool_stats *out)
+{
+    struct bp_pool_stats stats = {.size = sizeof stats};
+    struct search s = {index, 0, &stats};
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    bp_pools_visit(device, BP_SPACES, count, &s);
+    if (index >= s.n)
+        return bp_error(BP_ERR_INVALID, "bp_device_pool: there is no pool %u, only %u", index, s.n);
+    return bp_answer(out, &stats, sizeof stats);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* storage.c: storages made, used, shared and given back; the memory of a device from its beginning
+ * to its end. */
+#include "pool.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+uint64_t bp_storage_ids(uint64_t n)
+{
+    static _Atomic uint64_t next = 1;
+
+    return atomic_fetch_add_explicit(&next, n, memory_order_relaxed);
+}
+
+static enum bp_status create_slowly(struct bp_device *device, struct bp_timeline *home,
+                                    uint32_t space, uint64_t size, struct bp_storage **out_storage)
+{
+    struct bp_pool *pool;
+
+    if (space >= BP_SPACES)
+        return bp_error(BP_ERR_INVALID, "%s: memory space %u is none", device->name, space);
+    if (size > INT64_MAX - (UINT64_C(1) << 21))
+        return bp_error(BP_ERR_MEMORY, "%s: out of memory: asked for %" PRIu64 " bytes",
+                        device->name, size);
+    pool = bp_pool_make(home, space);
+    if (!pool) return BP_ERR_MEMORY;
+    if (size) return bp_memory_find(pool, size, out_storage);
+    bp_pool_lock(pool);
+    *out_storage = bp_pool_take(pool, 0);
+    bp_pool_unlock(pool);
+    return *out_storage ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
+}
+
+enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
+                                 uint64_t size, struct bp_storage **out_storage)
+{
+    struct bp_storage *storage = NULL;
+    struct bp_pool *pool = NULL;
+
+    if (atomic_load_explicit(&device->failure.status, memory_order_relaxed) == BP_ERR_DEVICE_LOST)
+        return bp_failure_refuse(device, "device", &device->failure);
+    if (space) home = device->host;
+    if (space < BP_SPACES) pool = bp_pool_at(home, space);
+    if (pool && size <= INT64_MAX / 2) {
+        bp_pool_lock(pool);
+        storage = bp_pool_take(pool, size);
+        bp_pool_unlock(pool);
+    }
+    if (!storage) TRY(create_slowly(device, home, space, size, &storage));
+    *out_storage = storage;
+    return BP_OK;
+}
+
+/* Others' memory goes to its owner when its work has ended. What is pending does not keep the
+ * device alive: its end waits for that. */
+static void release_foreign(struct bp_storage *storage)
+{
+    struct bp_device *device = storage->device;
+    struct bp_timeline *home = storage->home;
+    uint64_t last = home ? atomic_load(&home->last) : 0;
+
+    if (home && !bp_timeline_passed(home, last)) bp_storage_note(storage, home, last);
+    bp_pending_release(device, &storage->pending);
+    bp_device_release(device);
+}
+
+/* The last storage of its pool, when nobody else keeps the device: it gets a reference for the
+ * time, which ends it if this was its last. Devices without references are found under the core's
+ * lock. */
+static void release_last(struct bp_storage *storage)
+{
+    struct bp_device *device = storage->device;
+    struct bp_core *core = device->core;
+
+    pthread_mutex_lock(&core->lock);
+    bp_device_retain(device);
+    pthread_mutex_unlock(&core->lock);
+    bp_pool_lock(storage->pool);
+    bp_pool_give(storage->pool, storage);
+    bp_pool_unlock(storage->pool);
+    bp_device_release(device);
+}
+
+void bp_storage_release(struct bp_storage *storage)
+{
+    struct bp_pool *pool = storage->pool;
+
+    if (atomic_load_explicit(&storage->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (!pool) {
+        release_foreign(storage);
+        return;
+    }
+    bp_pool_lock(pool);
+    if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
+        bp_pool_unlock(pool);
+        release_last(storage);
+        return;
+    }
+    bp_pool_give(pool, storage);
+    bp_pool_unlock(pool);
+}
+
+void bp_storage_note(struct bp_storage *storage, struct bp_timeline *timeline, uint64_t number)
+{
+    bool noted;
+
+    if (storage->pool) bp_pool_lock(storage->pool);
+    else pthread_mutex_lock(&storage->device->lock);
+    noted = bp_users_add(&storage->pending.users, timeline, number);
+    if (storage->pool) bp_pool_unlock(storage->pool);
+    else pthread_mutex_unlock(&storage->device->lock);
+    if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
+}
+
+enum bp_status bp_memory_init(struct bp_device *device)
+{
+    struct bp_memory_state *m = calloc(1, sizeof *m);
+
+    if (!m) return bp_error(BP_ERR_MEMORY, "%s: no memory", device->name);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->pressed, NULL);
+    device->memory = m;
+    return BP_OK;
+}
+
+void bp_pools_visit(struct bp_device *device, uint32_t space,
+                    void (*visit)(struct bp_pool *pool, void *ctx), void *ctx)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        for (uint32_t i = 0; i < BP_SPACES; i++) {
+            struct bp_pool *pool = space == i || space == BP_SPACES ? bp_pool_at(t, i) : NULL;
+            if (pool) visit(pool, ctx);
+        }
+}
+
+/* The plugin may still be asked: pools go before timelines, regions before what they lie in. */
+static void drop(struct bp_pool *pool, void *ctx)
+{
+    (void)ctx;
+    bp_pool_drop(pool);
+}
+
+static void destroy(struct bp_pool *pool, void *ctx)
+{
+    (void)ctx;
+    atomic_store(&pool->home->pool[pool->space], NULL);
+    bp_pool_destroy(pool);
+}
+
+static void settle(struct bp_pool *pool, void *ctx)
+{
+    (void)ctx;
+    bp_pool_lock(pool);
+    bp_pool_settle(pool);
+    bp_pool_unlock(pool);
+}
+
+static void finish_users(struct bp_pool *pool, void *ctx)
+{
+    (void)ctx;
+    for (struct bp_link *l = pool->pending.next; l != &pool->pending; l = l->next)
+        bp_users_finish(&((struct bp_storage *)bp_piece_of(l))->pending.users);
+}
+
+void bp_memory_finish(struct bp_device *device)
+{
+    struct bp_memory_state *m = device->memory;
+
+    if (!m) return;
+    bp_pools_visit(device, BP_SPACES, finish_users, NULL);
+    bp_pools_visit(device, BP_SPACES, drop, NULL);
+    bp_pools_visit(device, BP_SPACES, destroy, NULL);
+    pthread_cond_destroy(&m->pressed);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+static void count_live(struct bp_pool *pool, void *ctx)
+{
+    bp_pool_lock(pool);
+    *(bool *)ctx |= pool->counts.live > 0;
+    bp_pool_unlock(pool);
+}
+
+bool bp_memory_is_live(struct bp_device *device)
+{
+    bool live = false;
+
+    bp_pools_visit(device, BP_SPACES, count_live, &live);
+    return live;
+}
+
+void bp_memory_collect(struct bp_device *device)
+{
+    bp_pending_collect(device, false);
+    bp_pools_visit(device, BP_SPACES, settle, NULL);
+}
+
+void bp_memory_on_pressure(struct bp_device *device, struct bp_pressure *pressure)
+{
+    struct bp_memory_state *m = device->memory;
+
+    pthread_mutex_lock(&m->lock);
+    pressure->next = m->pressure;
+    m->pressure = pressure;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void bp_memory_off_pressure(struct bp_device *device, struct bp_pressure *pressure)
+{
+    struct bp_memory_state *m = device->memory;
+    struct bp_pressure **at = &m->pressure;
+
+    pthread_mutex_lock(&m->lock);
+    while (m->pressing) pthread_cond_wait(&m->pressed, &m->lock);
+    while (*at && *at != pressure) at = &(*at)->next;
+    if (*at) *at = pressure->next;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* The list does not lose any while callbacks run; new ones come at its beginning. */
+bool bp_device_pressure(struct bp_device *device)
+{
+    struct bp_memory_state *m = device->memory;
+    struct bp_pressure *first;
+    bool any = false;
+
+    pthread_mutex_lock(&m->lock);
+    first = m->pressure;
+    m->pressing++;
+    pthread_mutex_unlock(&m->lock);
+    for (struct bp_pressure *p = first; p; p = p->next) any |= p->give_up(p->ctx);
+    pthread_mutex_lock(&m->lock);
+    if (!--m->pressing) pthread_cond_broadcast(&m->pressed);
+    pthread_mutex_unlock(&m->lock);
+    return any;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_memory.c: many threads take memory and give it back: at home on the host, on a stream of
+ * their own, inline or asynchronous, and on one that they share; what one takes another gives
+ * back, while work may still use it. Memory that came to two shows in its contents, and to
+ * ThreadSanitizer. Silent on success.
+ *
+ *   test_memory [PLUGIN.so]   on device 0 of that plugin; else on cpu:0 */
+#include <backplane/backplane.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 4, ROUNDS = 1500, SLOTS = 64 };
+
+static struct bp_core *core;
+static struct bp_device *device;
+static struct bp_stream *shared;
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct bp_storage *) storages[SLOTS];
+static _Atomic(struct bp_tensor *) tensors[SLOTS];
+static bool inline_device;
+
+static void need(enum bp_status status, const char *what)
+{
+    if (status == BP_OK) return;
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    exit(1);
+}
+
+static uint32_t next(uint32_t *random)
+{
+    *random = *random * 1664525 + 1013904223;
+    return *random >> 8;
+}
+
+/* The first byte says what all are. */
+static void check(struct bp_storage *storage)
+{
+    struct bp_memory_info info = {.size = sizeof info};
+    const unsigned char *at;
+
+    need(bp_memory_info(storage, &info), "info");
+    at = info.host;
+    for (uint64_t i = 0; at && i < info.bytes; i += 97)
+        if (at[i] != at[0] || at[info.bytes - 1] != at[0]) {
+            fprintf(stderr, "memory has two owners\n");
+            exit(1);
+        }
+}
+
+/* Memory of the host, or of an inline stream, is in use by nobody: the host may write to it. */
+static void put_storage(struct bp_stream *own, uint32_t *random)
+{
+    uint64_t size = 1 + next(random) % (next(random) % 16 ? 3000 : 3000000);
+    struct bp_memory_info info = {.size = sizeof info};
+    struct bp_storage *storage;
+    bool at_home = bp_stream_flags(own) & BP_STREAM_INLINE && next(random) % 2;
+    uint32_t space = next(random) % 4 || !inline_device ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
+
+    need(bp_memory_create(device, at_home ? own : NULL, space, size, &storage), "create");
+    need(bp_memory_info(storage, &info), "info");
+    if (info.host) memset(info.host, (int)next(random), size);
+    storage = atomic_exchange(&storages[next(random) % SLOTS], storage);
+    if (!storage) return;
+    check(storage);
+    bp_memory_destroy(storage);
+}
+
+/* A tensor of a stream's, that work uses when it goes. */
+static void put_tensor(struct bp_stream *stream, uint32_t *random)
+{
+    const int64_t shape[1] = {1 + next(random) % 2000};
+    static const float zeros[2000];
+    struct bp_tensor *x, *y, *old;
+
+    need(bp_tensor_create(device, BP_F32, 1, shape, &x), "tensor");
+    need(bp_tensor_write(stream, x, zeros, (uint64_t)shape[0] * sizeof *zeros), "write");
+    need(bp_op_add(bp_stream_scope(stream), x, x, &y), "add");
+    bp_tensor_destroy(x);
+    old = atomic_exchange(&tensors[next(random) % SLOTS], y);
+    bp_tensor_destroy(old);
+}
+
+static void use_shared(uint32_t *random)
+{
+    pthread_mutex_lock(&shared_lock);
+    put_tensor(shared, random);
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static void look_after(uint32_t *random)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    need(bp_device_memory(device, &stats), "memory");
+    if (stats.reserved != stats.allocated + stats.rounding + stats.pending + stats.free) {
+        fprintf(stderr, "the sums are wrong\n");
+        exit(1);
+    }
+    if (next(random) % 4 == 0) need(bp_device_trim(device), "trim");
+}
+
+static void *work(void *arg)
+{
+    uint32_t random = *(uint32_t *)arg * 77777 + 1;
+    struct bp_stream *own = NULL;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % 100 == 0) {
+            uint32_t flags = inline_device && i % 200 ? BP_STREAM_ASYNC : 0;
+            bp_stream_destroy(own);
+            need(bp_stream_create_with(device, flags, &own), "stream");
+        }
+        put_storage(own, &random);
+        put_tensor(own, &random);
+        if (i % 4 == 0) use_shared(&random);
+        if (i % 64 == 0) look_after(&random);
+        if (i % 97 == 0) need(bp_stream_synchronize(own), "synchronize");
+    }
+    bp_stream_destroy(own);
+    return NULL;
+}
+
+static void open_device(const char *library)
+{
+    uint32_t index;
+
+    need(bp_core_create(NULL, &core), "core");
+    if (library) {
+        need(bp_core_load_path(core, library, &index), "plugin");
+        need(bp_device_create_at(core, index, 0, &device), "device");
+    } else {
+        need(bp_device_create(core, "cpu:0", &device), "device");
+    }
+}
+
+static void expect_nothing_taken(void)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    need(bp_device_synchronize(device), "synchronize");
+    need(bp_device_trim(device), "trim");
+    need(bp_device_memory(device, &stats), "memory");
+    if (!stats.live && !stats.allocated && !stats.pending && !stats.reserved) return;
+    fprintf(stderr, "%llu bytes are still taken\n", (unsigned long long)stats.reserved);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    struct bp_device_properties properties = {.size = sizeof properties};
+    pthread_t thread[THREADS];
+    uint32_t number[THREADS];
+
+    open_device(argc > 1 ? argv[1] : NULL);
+    need(bp_device_properties(device, &properties), "properties");
+    inline_device = properties.flags & BP_DEVICE_INLINE;
+    need(bp_stream_create_with(device, BP_STREAM_ASYNC, &shared), "stream");
+    for (uint32_t i = 0; i < THREADS; i++) {
+        number[i] = i;
+        pthread_create(&thread[i], NULL, work, &number[i]);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < SLOTS; i++) {
+        bp_memory_destroy(storages[i]);
+        bp_tensor_destroy(tensors[i]);
+    }
+    bp_stream_destroy(shared);
+    expect_nothing_taken();
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    return 0;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pool_model.c: random traces over the allocator: memory taken, used, given back on several
+ * streams that end their work when the trace says so, and wait for each other, come and go. A
+ * device that knows what comes after what (tests/plugins/paced.c) says who may use memory when,
+ * and a plain list who has it.
+ *
+ *   test_pool_model [TRACES [FIRST]]   one test each; its number is the seed */
+#include "pool_model.h"
+
+#include <inttypes.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 1500 };
+
+static const char *const libraries[] = {"bp_paced.so", "bp_paced_order.so", "bp_paced_handles.so"};
+
+static uint64_t pick(struct model *m, uint64_t below)
+{
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    return m->random * UINT64_C(0x2545f4914f6cdd1d) % below;
+}
+
+static bool good(struct model *m, enum bp_status status, const char *what)
+{
+    if (status) model_wrong(m, "%s: %s", what, bp_error_message());
+    return status == BP_OK;
+}
+
+static void *native(struct bp_stream *stream)
+{
+    return stream->timeline->stream;
+}
+
+/* A stream, or NULL: there is none at that place. */
+static struct bp_stream *some_stream(struct model *m)
+{
+    return m->stream[pick(m, m->tight ? 3 : MODEL_STREAMS)];
+}
+
+static bool overlaps(const struct block *a, const struct block *b)
+{
+    return a->first < b->first + b->size && b->first < a->first + a->size;
+}
+
+static bool has_ended(struct model *m, const struct block *b)
+{
+    for (uint32_t i = 0; i < b->n_use; i++)
+        if (!m->paced->is_done(b->use[i].index, b->use[i].position)) return false;
+    return true;
+}
+
+static void forget_ended(struct model *m)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_past; i++)
+        if (!has_ended(m, &m->past[i])) m->past[n++] = m->past[i];
+    m->n_past = n;
+}
+
+/* The memory is nobody's, and what used it has ended or comes before what the taker will do. */
+static void check_new(struct model *m, const struct block *b, struct bp_stream *taker)
+{
+    if (b->size && b->first % 64) model_wrong(m, "memory is not aligned");
+    for (uint32_t i = 0; i < m->n_live; i++)
+        if (overlaps(b, &m->live[i])) model_wrong(m, "a block lives twice");
+    forget_ended(m);
+    for (uint32_t i = 0; i < m->n_past; i++) {
+        const struct block *past = &m->past[i];
+        if (!overlaps(b, past)) continue;
+        for (uint32_t k = 0; k < past->n_use; k++) {
+            const struct use *u = &past->use[k];
+            bool before = taker ? m->paced->is_before(u->index, u->position, native(taker))
+                                : m->paced->is_done(u->index, u->position);
+            if (!before)
+                model_wrong(m, "memory came to %s before work %" PRIu64 " of stream %u had ended",
+                            taker ? "a stream" : "the host", u->position, u->index);
+        }
+    }
+}
+
+/* Nothing was left that could have been given back to the plugin. */
+static void check_failure(struct model *m, uint64_t size)
+{
+    uint64_t used = m->paced->used, needed = size + 512, left = m->paced->budget - used;
+
+    m->failures++;
+    if (m->limit && m->limit - used < left) left = m->limit - used;
+    if (left >= needed) model_wrong(m, "out of memory, but %" PRIu64 " bytes were left", left);
+    if (!strstr(bp_error_message(), "out of memory: asked for ")) model_wrong(m, "no explanation");
+    if (size > m->paced->budget || (m->limit && size > m->limit)) return;
+    forget_ended(m);
+    if (m->n_past) model_wrong(m, "out of memory, but work was not waited for");
+    good(m, bp_device_trim(m->device), "trim");
+    if (m->paced->used != used) model_wrong(m, "out of memory, but free chunks were kept");
+}
+
+static uint64_t some_size(struct model *m)
+{
+    if (m->tight && pick(m, 3)) return (1 << 20) + pick(m, 3) * 700000;
+    switch (pick(m, 16)) {
+    case 0: return 0;
+    case 1: return pick(m, 6 << 20) + 1;
+    case 2:
+    case 3: return pick(m, 1 << 20) + 1;
+    case 4:
+    case 5:
+    case 6: return 4096;
+    case 7: return 300000;
+    default: return pick(m, 40000) + 1;
+    }
+}
+
+/* Whether a block came to be: the last one. */
+static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, uint64_t size)
+{
+    struct block b = {.size = size};
+    enum bp_status status;
+
+    if (m->n_live == MODEL_BLOCKS) return false;
+    status = bp_memory_create(m->device, taker, space, size, &b.storage);
+    if (status == BP_ERR_MEMORY && (m->limit || m->paced->budget < 1 << 30)) {
+        check_failure(m, size);
+        return false;
+    }
+    if (!good(m, status, "bp_memory_create")) return false;
+    if (size) b.first = (uintptr_t)b.storage->memory.handle + (uintptr_t)b.storage->memory.data;
+    else if (b.storage->memory.handle || b.storage->memory.data)
+        model_wrong(m, "0 bytes lie somewhere");
+    check_new(m, &b, space ? NULL : taker);
+    m->live[m->n_live++] = b;
+    return true;
+}
+
+static void take(struct model *m)
+{
+    struct bp_stream *taker = pick(m, 8) ? some_stream(m) : NULL;
+    uint32_t space = pick(m, m->shared ? 2 : 16) ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
+
+    take_of(m, taker, space, some_size(m));
+}
+
+static void give_at(struct model *m, uint32_t i)
+{
+    struct block b = m->live[i];
+
+    m->live[i] = m->live[--m->n_live];
+    if (m->n_past == m->room) {
+        m->room = m->room ? 2 * m->room : 256;
+        m->past = realloc(m->past, m->room * sizeof *m->past);
+        if (!m->past) abort();
+    }
+    if (b.size) m->past[m->n_past++] = b;
+    bp_memory_destroy(b.storage);
+}
+
+static void note_use(struct model *m, struct block *b, void *stream)
+{
+    struct use u = {m->paced->index(stream), m->paced->position(stream)};
+
+    for (uint32_t i = 0; i < b->n_use; i++)
+        if (b->use[i].index == u.index || m->paced->is_done(b->use[i].index, b->use[i].position)) {
+            b->use[i] = u;
+            return;
+        }
+    b->use[b->n_use++] = u;
+}
+
+static void give(struct model *m)
+{
+    uint32_t i = (uint32_t)pick(m, MODEL_BLOCKS);
+
+    if (i < m->n_live) give_at(m, i);
+}
+
+/* A copy from one block to another. */
+static void use_of(struct model *m, struct bp_stream *stream, struct block *a, struct block *b)
+{
+    struct bp_copy copy;
+
+    if (!a->size || !b->size || a->n_use == MODEL_USES || b->n_use == MODEL_USES) return;
+    copy = (struct bp_copy){a->storage->memory.handle, a->storage->memory.data,
+                            b->storage->memory.handle, b->storage->memory.data, 1};
+    if (!good(m, bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a->storage, b->storage), "copy"))
+        return;
+    note_use(m, a, native(stream));
+    if (a != b) note_use(m, b, native(stream));
+}
+
+static void use(struct model *m)
+{
+    struct bp_stream *stream = some_stream(m);
+
+    if (stream && m->n_live)
+        use_of(m, stream, &m->live[pick(m, m->n_live)], &m->live[pick(m, m->n_live)]);
+}
+
+static void wait_between(struct model *m)
+{
+    struct bp_stream *a = some_stream(m), *b = some_stream(m);
+    struct bp_event *event = NULL;
+
+    if (!a || !b || !good(m, bp_event_create(m->device, &event), "event")) return;
+    if (good(m, bp_event_record(event, a), "record")) {
+        enum bp_status status = pick(m, 4) ? BP_OK : bp_event_query(event);
+        if (status != BP_ERR_BUSY) good(m, status, "query");
+        good(m, bp_stream_wait(b, event), "wait");
+    }
+    bp_event_destroy(event);
+}
+
+static void progress(struct model *m)
+{
+    struct bp_stream *stream = some_stream(m);
+
+    if (m->tight && pick(m, 4)) return;
+    if (stream) m->paced->run(native(stream), 1 + pick(m, 8));
+}
+
+/* a comes after what b was given so far; c after a, either then or before. */
+static void wait_in_turn(struct model *m, struct bp_stream *a, struct bp_stream *b,
+                         struct bp_stream *c)
+{
+    struct bp_event *of_a = NULL, *of_b = NULL;
+    bool before = pick(m, 2);
+
+    if (!good(m, bp_event_create(m->device, &of_a), "event") ||
+        !good(m, bp_event_create(m->device, &of_b), "event"))
+        return;
+    good(m, bp_event_record(of_b, b), "record");
+    if (before) good(m, bp_event_record(of_a, a), "record");
+    good(m, bp_stream_wait(a, of_b), "wait");
+    if (!before) good(m, bp_event_record(of_a, a), "record");
+    if (pick(m, 2)) good(m, bp_stream_wait(c, of_a), "wait");
+    bp_event_destroy(of_a);
+    bp_event_destroy(of_b);
+}
+
+/* What seldom comes by chance: a block of a's is used by b too, and goes back when a comes after
+ * that, all other work of a's having ended. c wants as much. */
+static void near_miss(struct model *m)
+{
+    struct bp_stream *a = m->stream[0], *b = m->stream[1], *c = m->stream[2];
+    uint64_t size = (1 << 20) + pick(m, 2) * 1000000;
+
+    if (!a || !b || !c) return;
+    if (pick(m, 2)) {
+        if (!take_of(m, pick(m, 2) ? a : b, BP_SPACE_DEVICE, size)) return;
+        use_of(m, b, &m->live[m->n_live - 1], &m->live[m->n_live - 1]);
+        wait_in_turn(m, a, b, c);
+        give_at(m, m->n_live - 1);
+    }
+    if (pick(m, 2) && take_of(m, a, BP_SPACE_DEVICE, size)) give_at(m, m->n_live - 1);
+    m->paced->run(native(a), 1000);
+    take_of(m, pick(m, 3) ? c : NULL, BP_SPACE_DEVICE, size);
+}
+
+static void replace_stream(struct model *m)
+{
+    struct bp_stream **at = &m->stream[pick(m, MODEL_STREAMS)];
+
+    if (*at) {
+        bp_stream_destroy(*at);
+        *at = NULL;
+    } else {
+        good(m, bp_stream_create(m->device, at), "stream");
+    }
+}
+
+static void step(struct model *m)
+{
+    struct bp_stream *stream;
+    uint64_t way = pick(m, 1000);
+
+    if (m->tight && !pick(m, 8)) wait_between(m);
+    if (m->tight && !pick(m, 16)) near_miss(m);
+    if (way < 320) take(m);
+    else if (way < 600) give(m);
+    else if (way < 780) use(m);
+    else if (way < 850) wait_between(m);
+    else if (way < 960) progress(m);
+    else if (way < 975) replace_stream(m);
+    else if (way < 985 && (stream = some_stream(m))) good(m, bp_stream_synchronize(stream), "sync");
+    else if (way < 988) good(m, bp_device_synchronize(m->device), "device sync");
+    else if (way < 991) good(m, bp_device_trim(m->device), "trim");
+    else if (way < 996)
+        for (int i = 0; i < 40; i++) give(m);
+}
+
+static bool give_up(void *ctx)
+{
+    struct model *m = ctx;
+
+    return m->pressed++ % 2 == 0;
+}
+
+static void begin(struct model *m, const char *library, uint64_t seed)
+{
+    char path[4096];
+    struct bp_core_options options = {.size = sizeof options};
+    uint32_t index;
+    void *symbol, *opened;
+
+    m->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    m->tight = seed / 3 % 2;
+    m->shared = seed / 6 % 3 == 0;
+    snprintf(path, sizeof path, "%s/%s", HOSTILE_DIR, library);
+    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    symbol = opened ? dlsym(opened, "paced") : NULL;
+    if (!symbol || bp_core_create(&options, &m->core)) {
+        fprintf(stderr, "%s: %s\n", path, opened ? bp_error_message() : dlerror());
+        exit(1);
+    }
+    m->paced = symbol;
+    m->paced->budget = pick(m, m->tight ? 2 : 3) ? UINT64_C(1) << 40 : (4 + pick(m, 24)) << 20;
+    m->limit = m->core->memory_limit = pick(m, 2) ? 0 : (6 + pick(m, 30)) << 20;
+    if (bp_core_load_path(m->core, path, &index) ||
+        bp_device_create_at(m->core, index, 0, &m->device)) {
+        fprintf(stderr, "%s: %s\n", path, bp_error_message());
+        exit(1);
+    }
+    m->pressure = (struct bp_pressure){give_up, m, NULL};
+    bp_memory_on_pressure(m->device, &m->pressure);
+}
+
+/* At the end all goes back, and the device ends with its last storage. */
+static void end(struct model *m)
+{
+    bool storage_last = pick(m, 2);
+
+    while (m->n_live > (storage_last ? 1u : 0u)) give(m), forget_ended(m);
+    for (int i = 0; i < MODEL_STREAMS; i++) bp_stream_destroy(m->stream[i]);
+    good(m, bp_device_synchronize(m->device), "device sync");
+    good(m, bp_device_trim(m->device), "trim");
+    model_check(m);
+    if (!m->n_live && m->paced->used) model_wrong(m, "memory is kept after all");
+    bp_memory_off_pressure(m->device, &m->pressure);
+    bp_device_destroy(m->device);
+    if (m->n_live && m->live[0].size && !m->paced->used)
+        model_wrong(m, "the device ended before its memory");
+    while (m->n_live && !*m->wrong) give(m);
+    if (m->paced->used) model_wrong(m, "the device did not end");
+    bp_core_destroy(m->core);
+    free(m->past);
+}
+
+static bool run(uint64_t seed)
+{
+    const char *library = libraries[seed % 3];
+    struct model *m = calloc(1, sizeof *m);
+    uint32_t i;
+    bool passed;
+
+    if (!m) abort();
+    begin(m, library, seed);
+    for (i = 0; i < STEPS && !*m->wrong; i++) {
+        step(m);
+        model_check(m);
+    }
+    passed = !*m->wrong;
+    if (passed) end(m);
+    passed = !*m->wrong;
+    printf("%s %" PRIu64 " - trace %" PRIu64 " on %s\n", passed ? "ok" : "not ok", seed, seed,
+           library);
+    if (!passed) printf("# after step %u: %s\n", i, m->wrong);
+    fflush(stdout);
+    if (!passed) exit(1); /* what is left is of no use to anybody */
+    free(m);
+    return passed;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 150;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+
+    printf("%" PRIu64 "..%" PRIu64 "\n", first, first + n - 1);
+    for (uint64_t seed = first; seed < first + n; seed++) run(seed);
+    return 0;
+}
