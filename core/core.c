@@ -2,8 +2,8 @@
 /* core.c: the core object: options, environment, log, and the life of it all. */
 #include "core.h"
 
+#include "op/op.h"
 #include "plugin/entry.h"
-#include "tensor/tensor.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -225,6 +225,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     pthread_mutex_init(&core->log_lock, NULL);
 
     pthread_once(&seeded, seed);
+    bp_rows_init();
     status = bp_generator_create(read_seed(core), &core->generator);
     if (status == BP_OK && options) status = take_options(core, options);
     read_log_level(core);

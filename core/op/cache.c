@@ -8,29 +8,6 @@
 
 enum { FIRST_SLOTS = 64 };
 
-struct slot {
-    uint64_t hash;
-    struct bp_prepared *call; /* a reference; NULL: free */
-};
-
-struct bp_cache {
-    pthread_mutex_t lock;
-    struct slot *slot;
-    uint64_t mask;
-    uint32_t n, max, hand;
-    struct bp_prepared *pinned; /* the last that was found or added: it may be running */
-    uint64_t bytes, bytes_max; /* of plans */
-    uint64_t hits, misses, evicted, added;
-};
-
-static inline uint64_t word_at(const void *attrs, uint32_t i)
-{
-    uint64_t word;
-
-    memcpy(&word, (const char *)attrs + 8 * (size_t)i, sizeof word);
-    return word;
-}
-
 static inline struct bp_dims list_at(const void *attrs, const struct bp_attr *a)
 {
     struct bp_dims d;
@@ -67,7 +44,7 @@ uint64_t bp_eager_hash(const struct bp_eager *e)
             h = bp_sign_mix(h, t->storage->id + t->offset);
     }
     for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1)
-        h = bp_sign_mix(h, word_at(e->attrs, (uint32_t)__builtin_ctzll(m)));
+        h = bp_sign_mix(h, bp_attrs_word(e->attrs, (uint32_t)__builtin_ctzll(m)));
     if (e->row->has_lists) h = hash_lists(h, &e->row->info, e->attrs);
     for (uint32_t i = 0; __builtin_expect(e->given >> i, 0); i++)
         if (e->out[i]) h = bp_sign_mix(h, e->out[i]->sig + e->in_place);
@@ -88,11 +65,8 @@ static bool same_lists(const struct bp_opinfo *op, const void *a, const void *b)
 
 static bool same_attrs(const struct bp_prepared *p, const struct bp_eager *e)
 {
-    for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(m);
-        if (word_at(p->attrs, i) != word_at(e->attrs, i)) return false;
-    }
-    return !e->row->has_lists || same_lists(&e->row->info, p->attrs, e->attrs);
+    return bp_same_keys(e->row, p->attrs, e->attrs) &&
+           (!e->row->has_lists || same_lists(&e->row->info, p->attrs, e->attrs));
 }
 
 static bool same_constants(const struct bp_prepared *p, const struct bp_eager *e)
@@ -150,7 +124,7 @@ static void put(struct bp_cache *cache, uint64_t hash, struct bp_prepared *p)
     uint64_t i = hash & cache->mask;
 
     while (cache->slot[i].call) i = (i + 1) & cache->mask;
-    cache->slot[i] = (struct slot){hash, p};
+    cache->slot[i] = (struct bp_cache_slot){hash, p};
 }
 
 /* Takes slot i out; the ones after it that belong further up move there. */
@@ -192,7 +166,7 @@ static struct bp_prepared *evict(struct bp_cache *cache)
 static bool grow(struct bp_cache *cache)
 {
     uint64_t slots = 2 * (cache->mask + 1);
-    struct slot *old = cache->slot, *slot = calloc(slots, sizeof *slot);
+    struct bp_cache_slot *old = cache->slot, *slot = calloc(slots, sizeof *slot);
 
     if (!slot) return false;
     cache->slot = slot;
@@ -254,7 +228,7 @@ enum bp_status bp_cache_create(uint32_t entries_max, uint64_t bytes_max,
 
 void bp_cache_clear(struct bp_cache *cache)
 {
-    struct slot *old, *slot = calloc(FIRST_SLOTS, sizeof *slot);
+    struct bp_cache_slot *old, *slot = calloc(FIRST_SLOTS, sizeof *slot);
     uint64_t mask;
 
     if (!slot) return;

@@ -6,6 +6,16 @@
 
 #include "prepared.h"
 
+#if defined(__has_include)
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define BP_ALONE __libc_single_threaded
+#endif
+#endif
+#ifndef BP_ALONE
+#define BP_ALONE false
+#endif
+
 /* An eager call before it is known what runs it: what a signature is made of. */
 struct bp_eager {
     const struct bp_op_row *row;
@@ -20,12 +30,32 @@ struct bp_eager {
     struct bp_tensor *out[BP_PORT_MAX];  /* given ones */
 };
 
+/* The one input of port i; NULL: it is not as simple as that. */
+static inline struct bp_tensor *bp_arg_one(const struct bp_arg *arg)
+{
+    return arg->n == 1 ? arg->at[0] : NULL;
+}
+
 /* The hash of all that must be equal. */
 uint64_t bp_eager_hash(const struct bp_eager *e);
 
+struct bp_cache_slot {
+    uint64_t hash;
+    struct bp_prepared *call; /* a reference; NULL: free */
+};
+
+struct bp_cache {
+    pthread_mutex_t lock; /* all below */
+    struct bp_cache_slot *slot;
+    uint64_t mask;
+    uint32_t n, max, hand;
+    struct bp_prepared *pinned; /* the last that was found or added: it may be running */
+    uint64_t bytes, bytes_max;  /* of plans */
+    uint64_t hits, misses, evicted, added;
+};
+
 /* The call in a table; NULL. With a reference (retain); or without, in a table that one thread asks
  * at a time: then it stays at least until the next call or add. */
-struct bp_cache;
 struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager *e, bool retain);
 
 /* Puts a call in; its reference goes to the table. */

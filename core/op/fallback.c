@@ -131,12 +131,12 @@ static enum bp_status bring(const struct bp_prepared *p, struct there *t,
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (!in[i]) continue;
-        TRY(bp_tensor_make_like(p->device, NULL, &p->type[i].view, &t->in[i]));
+        TRY(bp_tensor_make_like(p->device, NULL, &p->type[i], &t->in[i]));
         TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
     }
     for (uint32_t i = 0; i < p->n_out; i++)
         if (p->want >> i & 1)
-            TRY(bp_tensor_make_like(p->device, NULL, &p->type[p->n_in + i].view, &t->out[i]));
+            TRY(bp_tensor_make_like(p->device, NULL, &p->type[p->n_in + i], &t->out[i]));
     return BP_OK;
 }
 

@@ -123,6 +123,9 @@ static void sum_up(struct bp_op_row *row)
     for (uint32_t i = 0; i < op->n_in; i++)
         row->has_groups |= op->in[i].kind == BP_PORT_VAR && op->n_in > 1;
     row->plain = !row->bound && !row->random && !row->has_host && !row->is_view && !row->updates;
+    row->simple = row->plain && op->n_out == 1 && op->out[0].kind == BP_PORT_OUT &&
+                  op->n_in <= 4 && !row->has_lists && !row->has_run;
+    for (uint32_t i = 0; i < op->n_in; i++) row->simple &= op->in[i].kind == BP_PORT_IN;
     op->flags = (row->bound ? BP_OP_BOUND : 0) | (row->random ? BP_OP_RANDOM : 0) |
                 (row->expand ? BP_OP_EXPAND : 0) | (row->is_view ? BP_OP_VIEW : 0);
 }

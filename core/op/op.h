@@ -28,6 +28,7 @@ struct bp_op_row {
     bool bound, random; /* words of the row */
     /* Derived. key_words: a bit for each 8 bytes of the struct that are KEY, lists apart. */
     bool has_run, has_lists, has_host, has_groups, is_view, updates;
+    bool simple; /* plain, one output, up to four inputs that are not optional, no lists */
     bool plain; /* none of bound, random, has_host, is_view, updates */
     uint64_t key_words;
 };
@@ -37,12 +38,6 @@ extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
 const struct bp_op_row *bp_row_find(const char *name);
 void bp_rows_init(void);
 
-/* A type with the view that stands for it in prepare: shape and stride lie beside it. */
-struct bp_typed_view {
-    struct bp_view view;
-    uint64_t sig; /* set in prepared calls */
-    int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
-};
 void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);
 void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type);
 
@@ -92,6 +87,23 @@ enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void
 
 /* Whether the values of a struct in full length can be. */
 enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs);
+
+/* The 8 bytes number i of a struct; whether the KEY words of two, in full length, are equal. */
+static inline uint64_t bp_attrs_word(const void *attrs, uint32_t i)
+{
+    uint64_t word;
+
+    memcpy(&word, (const char *)attrs + 8 * (size_t)i, sizeof word);
+    return word;
+}
+static inline bool bp_same_keys(const struct bp_op_row *row, const void *a, const void *b)
+{
+    for (uint64_t m = row->key_words; m; m &= m - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(m);
+        if (bp_attrs_word(a, i) != bp_attrs_word(b, i)) return false;
+    }
+    return true;
+}
 
 /* Refuses a struct that differs from the prepared one in a KEY attribute. */
 enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,

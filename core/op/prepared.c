@@ -9,22 +9,42 @@
 #include <string.h>
 
 /* Types of all ports; outputs as given, or dense. */
+static void sign(struct bp_typed_view *type, const struct bp_device *device)
+{
+    type->view.device = (uint16_t)device->index;
+    type->sig = bp_view_sign(&type->view);
+    type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
+}
+
 static void fill_types(struct bp_prepared *p, const struct bp_site *site)
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
-        if (site->in[i]) bp_typed_view_init(&p->type[i], site->in[i]);
-        else p->type[i].view.rank = BP_ABSENT;
-        if (site->in[i]) p->type[i].sig = bp_view_sign(&p->type[i].view);
+        p->type[i].view.rank = BP_ABSENT;
+        if (!site->in[i]) continue;
+        bp_typed_view_init(&p->type[i], site->in[i]);
+        sign(&p->type[i], site->device);
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
-        if (!(site->want >> i & 1)) type->view.rank = BP_ABSENT;
-        else if (site->given[i]) bp_typed_view_init(type, site->given[i]);
+        type->view.rank = BP_ABSENT;
+        if (!(site->want >> i & 1)) continue;
+        if (site->given[i]) bp_typed_view_init(type, site->given[i]);
         else bp_typed_view_dense(type, &site->out[i]);
-        type->view.device = (uint16_t)site->device->index;
         if (site->given[i]) p->given |= 1u << i;
-        if (type->view.rank != BP_ABSENT) type->sig = bp_view_sign(&type->view);
+        sign(type, site->device);
     }
+}
+
+/* Results are made without asking the device again. */
+static enum bp_status check_held(const struct bp_prepared *p)
+{
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (p->want >> i & 1 &&
+            !(p->device->properties.dtypes >> p->type[p->n_in + i].view.dtype & 1))
+            return bp_error(BP_ERR_UNSUPPORTED, "%s: output %s: %s does not hold %s",
+                            p->row->info.name, p->row->info.out[i].name, p->device->name,
+                            bp_dtype_name(p->type[p->n_in + i].view.dtype));
+    return BP_OK;
 }
 
 static struct bp_prepared *allocate(const struct bp_site *site)
@@ -99,7 +119,8 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     enum bp_status status;
 
     if (!p) return BP_ERR_MEMORY;
-    status = find_steps(p, site);
+    status = check_held(p);
+    if (status == BP_OK) status = find_steps(p, site);
     if (status == BP_OK) status = bind_constants(p, site);
     if (status) {
         bp_prepared_release(p);

@@ -126,6 +126,11 @@ enum bp_status bp_fast_run(const struct bp_prepared *prepared, struct bp_timelin
                            struct bp_tensor *const *in, struct bp_tensor *const *out,
                            const void *attrs);
 
+/* A call of a row that is simple (one output, up to four inputs, nothing else) which the stream's
+ * table has. false: it is not so, nothing was done. */
+bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const struct bp_arg *in,
+                  const void *attrs, struct bp_tensor **out, enum bp_status *out_status);
+
 /* prepared.c: bp_prepared_run, with everything checked and said. */
 enum bp_status bp_prepared_run_checked(struct bp_prepared *prepared, struct bp_stream *stream,
                                        struct bp_tensor *const *in, size_t n_in,

@@ -145,7 +145,7 @@ static enum bp_status make_outputs(const struct bp_prepared *p, struct bp_timeli
         enum bp_status status = BP_OK;
         result[i] = given ? given[i] : NULL;
         if (!result[i] && p->want >> i & 1)
-            status = bp_tensor_make_like(p->device, home, &type[i].view, &result[i]);
+            status = bp_tensor_make_like(p->device, home, &type[i], &result[i]);
         if (!status) continue;
         while (i-- > 0)
             if (!given || !given[i]) bp_tensor_destroy(result[i]);
@@ -389,9 +389,14 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
     struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
     struct bp_tensor *result[BP_PORT_MAX];
-    uint8_t want[BP_PORT_MAX];
+    uint8_t want[BP_PORT_MAX] = {0};
 
     if (!scope) return no_scope();
+    if (scope->magic == BP_MAGIC_STREAM && row->simple && out[0]) {
+        enum bp_status status;
+        if (bp_fast_call((struct bp_stream *)scope, row, in, attrs, out[0], &status))
+            return status;
+    }
     for (size_t i = 0; i < n_out; i++) {
         want[i] = out[i] != NULL;
         result[i] = NULL;

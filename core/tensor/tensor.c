@@ -50,6 +50,24 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
     t->sig = bp_view_sign(&t->view);
 }
 
+_Static_assert(sizeof(struct bp_tensor) <= BP_STORAGE_ROOM, "a tensor fits into its storage");
+
+/* A tensor that is made with its storage lies in that: no allocation of its own. */
+static struct bp_tensor *in_room(struct bp_storage *storage)
+{
+    return (struct bp_tensor *)(void *)storage->room;
+}
+
+static void begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
+{
+    t->magic = BP_MAGIC_TENSOR;
+    atomic_init(&t->refs, 1);
+    t->storage = storage;
+    t->device = storage->device;
+    t->offset = offset;
+    t->graph = NULL;
+}
+
 enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
                                    const struct bp_extents *extents, uint64_t offset,
                                    struct bp_tensor **out_tensor)
@@ -57,11 +75,7 @@ enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
     struct bp_tensor *t = calloc(1, sizeof *t);
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
-    t->magic = BP_MAGIC_TENSOR;
-    atomic_init(&t->refs, 1);
-    t->storage = storage;
-    t->device = storage->device;
-    t->offset = offset;
+    begin(t, storage, offset);
     memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
     memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
     fill_view(t, dtype, extents);
@@ -75,15 +89,19 @@ static enum bp_status make_alone(struct bp_device *device, struct bp_timeline *h
                                  struct bp_tensor **out_tensor)
 {
     struct bp_storage *storage;
-    enum bp_status status;
+    struct bp_tensor *t;
 
     if (!(device->properties.dtypes >> dtype & 1))
         return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
                         bp_dtype_name(dtype));
     TRY(bp_storage_create(device, home ? home : device->host, space, bytes, &storage));
-    status = bp_tensor_make_over(storage, dtype, extents, 0, out_tensor);
-    if (status) bp_storage_release(storage);
-    return status;
+    t = in_room(storage);
+    begin(t, storage, 0);
+    memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
+    memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
+    fill_view(t, dtype, extents);
+    *out_tensor = t;
+    return BP_OK;
 }
 
 enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
@@ -99,15 +117,29 @@ enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home
     return make_alone(device, home, type->dtype, &extents, bytes, BP_SPACE_DEVICE, out_tensor);
 }
 
+/* The type was checked, and signed, when the call was prepared; results are row-major. */
 enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
-                                   const struct bp_view *like, struct bp_tensor **out_tensor)
+                                   const struct bp_typed_view *like, struct bp_tensor **out_tensor)
 {
-    uint64_t bytes = (uint64_t)like->count * (bp_dtype_bits(like->dtype) / 8);
-    struct bp_extents extents = {.rank = like->rank};
+    struct bp_storage *storage;
+    struct bp_tensor *t;
 
-    memcpy(extents.shape, like->shape, like->rank * sizeof *like->shape);
-    bp_type_strides(like->rank, extents.shape, extents.stride);
-    return make_alone(device, home, like->dtype, &extents, bytes, BP_SPACE_DEVICE, out_tensor);
+    TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, like->bytes,
+                          &storage));
+    t = in_room(storage);
+    begin(t, storage, 0);
+    t->view = like->view;
+    t->view.data = storage->memory.data;
+    t->view.memory = storage->memory.handle;
+    t->view.shape = t->shape;
+    t->view.stride = t->stride;
+    t->sig = like->sig;
+    for (uint32_t i = 0; i < like->view.rank; i++) {
+        t->shape[i] = like->shape[i];
+        t->stride[i] = like->stride[i];
+    }
+    *out_tensor = t;
+    return BP_OK;
 }
 
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
@@ -301,10 +333,15 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
     if (atomic_load_explicit(&tensor->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1)
         return; /* a sole owner needs no read-modify-write */
-    if (tensor->graph) bp_graph_release(tensor->graph);
-    else bp_storage_release(tensor->storage);
     tensor->magic = 0;
-    free(tensor);
+    if (tensor->graph) {
+        bp_graph_release(tensor->graph);
+        free(tensor);
+    } else {
+        struct bp_storage *storage = tensor->storage;
+        if (tensor != in_room(storage)) free(tensor);
+        bp_storage_release(storage);
+    }
 }
 
 uint64_t bp_tensor_span(const struct bp_tensor *t)

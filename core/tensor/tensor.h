@@ -119,9 +119,17 @@ enum { BP_SHAPE_TEXT = 200 };
 enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
                               const struct bp_type *type, struct bp_tensor **out_tensor);
 
-/* A new tensor of the type of a view, which has been checked. */
+/* A type with the view that stands for it in prepare: shape and stride lie beside it. */
+struct bp_typed_view {
+    struct bp_view view;
+    uint64_t sig, bytes; /* set in prepared calls: signature; of a dense tensor of the type */
+    int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
+};
+
+/* A new row-major tensor of a type that was checked and signed. */
 enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
-                                   const struct bp_view *like, struct bp_tensor **out_tensor);
+                                   const struct bp_typed_view *like,
+                                   struct bp_tensor **out_tensor);
 
 /* A symbolic tensor: a value of a graph. Takes a reference to the graph. */
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
