@@ -159,6 +159,7 @@ static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
 
     if (status == BP_OK) status = bp_timeline_create_host(device);
     if (status == BP_OK) status = bp_memory_init(device);
+    if (status == BP_OK) bp_cache_open(device);
     if (status == BP_OK) {
         pthread_mutex_lock(&core->lock);
         found = find_open(core, entry, index);

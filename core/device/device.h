@@ -18,6 +18,14 @@ struct bp_pending {
     struct bp_pending *next;
 };
 
+/* Called when memory runs out: gives up what only saves time, such as cached plans, and says
+ * whether it had any. Called without locks. */
+struct bp_pressure {
+    bool (*give_up)(void *ctx);
+    void *ctx;
+    struct bp_pressure *next;
+};
+
 struct bp_device {
     uint32_t magic;
     _Atomic uint32_t refs; /* the app's, and one for each stream, event, prepared call; storages
@@ -44,7 +52,9 @@ struct bp_device {
     struct bp_pending *pending; /* given back by the app while work may still use it */
 
     struct bp_memory_state *memory;
-    _Atomic(struct bp_cache *) calls;       /* eager calls that streams share */
+    _Atomic(struct bp_cache *) calls; /* eager calls that streams share */
+    struct bp_cache *caches;          /* that and the streams', under lock */
+    struct bp_pressure calls_pressure;
     struct bp_fallback *fallback; /* what ran otherwise, under lock */
 };
 

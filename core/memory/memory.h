@@ -100,13 +100,6 @@ bool bp_memory_is_live(struct bp_device *device);
 /* Finds what is known to have ended: waits for nothing, asks nothing. */
 void bp_memory_collect(struct bp_device *device);
 
-/* Called when memory runs out: gives up what only saves time, such as cached plans, and says
- * whether it had any. Called without locks. */
-struct bp_pressure {
-    bool (*give_up)(void *ctx);
-    void *ctx;
-    struct bp_pressure *next;
-};
 void bp_memory_on_pressure(struct bp_device *device, struct bp_pressure *pressure);
 /* When it returns give_up does not run and will not; not to be called by a give_up. */
 void bp_memory_off_pressure(struct bp_device *device, struct bp_pressure *pressure);

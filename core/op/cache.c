@@ -208,7 +208,7 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
     return room ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
 }
 
-enum bp_status bp_cache_create(uint32_t entries_max, uint64_t bytes_max,
+enum bp_status bp_cache_create(struct bp_device *device, uint32_t entries_max, uint64_t bytes_max,
                                struct bp_cache **out_cache)
 {
     struct bp_cache *cache = calloc(1, sizeof *cache);
@@ -221,44 +221,94 @@ enum bp_status bp_cache_create(uint32_t entries_max, uint64_t bytes_max,
     cache->mask = FIRST_SLOTS - 1;
     cache->max = entries_max;
     cache->bytes_max = bytes_max;
+    cache->device = device;
     pthread_mutex_init(&cache->lock, NULL);
+    pthread_mutex_lock(&device->lock);
+    cache->next = device->caches;
+    device->caches = cache;
+    pthread_mutex_unlock(&device->lock);
     *out_cache = cache;
     return BP_OK;
 }
 
-void bp_cache_clear(struct bp_cache *cache)
-{
-    struct bp_cache_slot *old, *slot = calloc(FIRST_SLOTS, sizeof *slot);
+/* What was in a table, taken out; the one that may be running stays. */
+struct emptied {
+    struct bp_cache_slot *slot;
     uint64_t mask;
+};
 
-    if (!slot) return;
+static bool empty(struct bp_cache *cache, struct emptied *out)
+{
+    struct bp_cache_slot *slot = calloc(FIRST_SLOTS, sizeof *slot);
+
+    if (!slot) return false;
     pthread_mutex_lock(&cache->lock);
-    old = cache->slot;
-    mask = cache->mask;
+    *out = (struct emptied){cache->slot, cache->mask};
     cache->slot = slot;
     cache->mask = FIRST_SLOTS - 1;
     cache->n = 0;
     cache->bytes = 0;
-    for (uint64_t i = 0; i <= mask; i++) {
-        if (!old[i].call || old[i].call != cache->pinned) continue;
-        put(cache, old[i].hash, old[i].call);
+    for (uint64_t i = 0; i <= out->mask; i++) {
+        struct bp_prepared *p = out->slot[i].call;
+        if (!p || p != cache->pinned) continue;
+        put(cache, out->slot[i].hash, p);
         cache->n = 1;
-        cache->bytes = old[i].call->plan_bytes;
-        old[i].call = NULL;
+        cache->bytes = p->plan_bytes;
+        out->slot[i].call = NULL;
     }
     pthread_mutex_unlock(&cache->lock);
-    for (uint64_t i = 0; i <= mask; i++)
-        if (old[i].call) bp_prepared_release(old[i].call);
-    free(old);
+    return true;
+}
+
+static bool release_all(struct emptied *e)
+{
+    bool any = false;
+
+    for (uint64_t i = 0; i <= e->mask; i++) {
+        if (!e->slot[i].call) continue;
+        any = true;
+        bp_prepared_release(e->slot[i].call);
+    }
+    free(e->slot);
+    return any;
+}
+
+/* Tables are emptied under the device's lock, which keeps them; calls are let go of without it. */
+static bool give_up(void *ctx)
+{
+    enum { ROUND = 64 };
+    struct bp_device *device = ctx;
+    struct emptied emptied[ROUND];
+    uint32_t n = 0;
+    bool any = false;
+
+    pthread_mutex_lock(&device->lock);
+    for (struct bp_cache *c = device->caches; c && n < ROUND; c = c->next)
+        if (empty(c, &emptied[n])) n++;
+    pthread_mutex_unlock(&device->lock);
+    while (n) any |= release_all(&emptied[--n]);
+    return any;
+}
+
+void bp_cache_open(struct bp_device *device)
+{
+    device->calls_pressure = (struct bp_pressure){give_up, device, NULL};
+    bp_memory_on_pressure(device, &device->calls_pressure);
 }
 
 void bp_cache_destroy(struct bp_cache *cache)
 {
+    struct emptied rest;
+    struct bp_cache **at;
+
     if (!cache) return;
-    for (uint64_t i = 0; i <= cache->mask; i++)
-        if (cache->slot[i].call) bp_prepared_release(cache->slot[i].call);
+    pthread_mutex_lock(&cache->device->lock);
+    for (at = &cache->device->caches; *at != cache;) at = &(*at)->next;
+    *at = cache->next;
+    pthread_mutex_unlock(&cache->device->lock);
+    rest = (struct emptied){cache->slot, cache->mask};
+    release_all(&rest);
     pthread_mutex_destroy(&cache->lock);
-    free(cache->slot);
     free(cache);
 }
 

@@ -45,6 +45,8 @@ struct bp_cache_slot {
 };
 
 struct bp_cache {
+    struct bp_cache *next;     /* of device->caches, under its lock */
+    struct bp_device *device;  /* constant */
     pthread_mutex_t lock; /* all below */
     struct bp_cache_slot *slot;
     uint64_t mask;
@@ -61,12 +63,12 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
 /* Puts a call in; its reference goes to the table. */
 enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *prepared);
 
-enum bp_status bp_cache_create(uint32_t entries_max, uint64_t bytes_max,
+enum bp_status bp_cache_create(struct bp_device *device, uint32_t entries_max, uint64_t bytes_max,
                                struct bp_cache **out_cache);
 void bp_cache_destroy(struct bp_cache *cache);
 
-/* Lets go of everything: memory is short, or policy has changed. Any thread. */
-void bp_cache_clear(struct bp_cache *cache);
+/* From now on the device's tables let go of their calls when memory is short. Once for a device. */
+void bp_cache_open(struct bp_device *device);
 
 /* hits to evicted. */
 void bp_cache_stats(struct bp_cache *cache, struct bp_call_stats *out_stats);

@@ -85,9 +85,9 @@ static enum bp_status open_tables(struct bp_stream *stream)
     struct bp_device *device = stream->device;
     struct bp_cache *calls = NULL;
 
-    TRY(bp_cache_create(CALLS_STREAM, plans_max, &stream->cache));
+    TRY(bp_cache_create(device, CALLS_STREAM, plans_max, &stream->cache));
     if (atomic_load(&device->calls)) return BP_OK;
-    TRY(bp_cache_create(CALLS_DEVICE, plans_max, &calls));
+    TRY(bp_cache_create(device, CALLS_DEVICE, plans_max, &calls));
     {
         struct bp_cache *none = NULL;
         if (!atomic_compare_exchange_strong(&device->calls, &none, calls)) bp_cache_destroy(calls);

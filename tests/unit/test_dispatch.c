@@ -385,6 +385,34 @@ Test(dispatch, tensors_of_two_devices_are_an_error_that_names_both)
     fixture_finish(&f);
 }
 
+/* A request beyond the limit lets go of every plan but the last one used. */
+Test(dispatch, plans_are_given_up_when_memory_is_short)
+{
+    struct fixture f = (setenv("BP_MEM_LIMIT", "1M", 1), open_partial("deny"));
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z, *w[3];
+    int *plans = counter("partial_plans");
+
+    for (int i = 0; i < 3; i++) {
+        w[i] = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1));
+        OK(bp_tensor_freeze(w[i]));
+        OK(bp_op_matmul(f.scope, x, w[i], NULL, &z));
+        bp_tensor_destroy(z);
+    }
+    cr_assert_eq(*plans, 3);
+    FAILS(BP_ERR_MEMORY, "out of memory",
+          bp_tensor_create(f.device, BP_U8, 1, SHAPE(1 << 20), &z));
+    cr_assert_eq(*plans, 1, "%d plans are left", *plans);
+    cr_assert_eq(calls_of(&f).entries, 1);
+    for (int i = 0; i < 3; i++) {
+        OK(bp_op_matmul(f.scope, x, w[i], NULL, &z));
+        expect_bytes(&f, z, F32(1, 2, 3, 4), 16);
+        bp_tensor_destroy(z);
+        bp_tensor_destroy(w[i]);
+    }
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
 /* Bad values are not trapped: the kernel says so, and the call fails, or its stream. */
 Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
 {
