@@ -155,10 +155,11 @@ static struct bp_prepared *evict(struct bp_cache *cache)
         struct bp_prepared *p = cache->slot[i].call;
         cache->hand++;
         if (!p || p == cache->pinned) continue;
-        if (!atomic_exchange_explicit(&p->used, false, memory_order_relaxed)) {
+        if (!atomic_load_explicit(&p->used, memory_order_relaxed)) {
             cache->evicted++;
             return take_out(cache, i);
         }
+        atomic_store_explicit(&p->used, false, memory_order_relaxed);
     }
     return NULL;
 }
