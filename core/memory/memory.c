@@ -41,9 +41,10 @@ static enum bp_status allocate(struct bp_storage *storage)
     struct bp_plugin_entry *entry = device->entry;
 
     bp_error_enter();
-    TRY(bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index, storage->space,
-                                                      storage->taken, &storage->memory),
-                       entry->plugin.name, "memory_allocate"));
+    TRY(bp_device_leave(device,
+                        entry->runtime.memory_allocate(entry->self, device->index, storage->space,
+                                                       storage->taken, &storage->memory),
+                        "memory_allocate"));
     return check_memory(device, &storage->memory);
 }
 
@@ -65,6 +66,7 @@ static enum bp_status take(struct bp_storage *storage)
     struct bp_device *device = storage->device;
     enum bp_status status;
 
+    TRY(bp_device_check_lost(device));
     if (device->properties.max_alloc && storage->taken > device->properties.max_alloc)
         return bp_error(BP_ERR_MEMORY,
                         "%s: out of memory: asked for %" PRIu64 " bytes, the device allocates at "

@@ -21,7 +21,7 @@ enum { ABSENT = 255 };
 
 static bool prepared_is(const struct bp_prepared *p)
 {
-    return p && p->magic == BP_MAGIC_PREPARED;
+    return bp_is(p ? p->magic : 0, BP_MAGIC_PREPARED);
 }
 
 /* Types of all ports; outputs as given, or dense. */
@@ -73,7 +73,7 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
         free(p);
         return status;
     }
-    p->magic = BP_MAGIC_PREPARED;
+    p->magic = bp_magic(BP_MAGIC_PREPARED);
     p->pending.release = give_back;
     p->device = site->device;
     bp_device_retain(p->device);
@@ -181,6 +181,7 @@ static enum bp_status take(const struct bp_prepared *p, const char *what,
         struct bp_tensor *t = tensor[i];
         out_view[i] = NULL;
         if (!t && expected->rank == ABSENT) continue;
+        if (!bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op, "tensor");
         if (!bp_tensor_is(t) || expected->rank == ABSENT)
             return bp_error(BP_ERR_INVALID, "%s: %s %zu: expected %s", op, what, i,
                             expected->rank == ABSENT ? "NULL, as it was prepared" : "a tensor");
@@ -295,10 +296,11 @@ static enum bp_status launch(const struct bp_prepared *p, struct bp_stream *stre
         .tag = number,
     };
 
+    if (bp_stopping()) return bp_stopped();
     if (stream->timeline->queue)
         return bp_launch_queue(stream->timeline, &l, p->kernel, p->row, entry->plugin.name);
     bp_error_enter();
-    return bp_error_leave(p->kernel->launch(&l), entry->plugin.name, p->kernel->name);
+    return bp_device_leave(p->device, p->kernel->launch(&l), p->kernel->name);
 }
 
 static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,

@@ -6,8 +6,9 @@
 
 enum bp_status bp_scope_stream(struct bp_scope *scope, struct bp_stream **out_stream)
 {
-    if (!scope || scope->magic != BP_MAGIC_STREAM)
-        return bp_error(BP_ERR_INVALID,
+    if (!bp_is(scope ? scope->magic : 0, BP_MAGIC_STREAM))
+        return bp_was_stale() ? bp_not_a_for("the operator call", "scope")
+                              : bp_error(BP_ERR_INVALID,
                         "expected a scope (bp_stream_scope), got NULL or something else");
     *out_stream = (struct bp_stream *)scope;
     return BP_OK;
@@ -24,6 +25,7 @@ static enum bp_status check_given(struct bp_site *site, struct bp_tensor *const 
         char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
         int share = op->out[i].share;
         if (!t) continue;
+        if (!bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op->name, "tensor");
         if (!bp_tensor_is(t))
             return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
                             op->out[i].name);

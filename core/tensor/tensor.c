@@ -38,7 +38,7 @@ static struct bp_tensor *make(struct bp_storage *storage, const int64_t *shape, 
         bp_error_write("no host memory for a tensor");
         return NULL;
     }
-    t->magic = BP_MAGIC_TENSOR;
+    t->magic = bp_magic(BP_MAGIC_TENSOR);
     atomic_init(&t->refs, 1);
     t->storage = storage;
     t->device = storage->device;

@@ -20,7 +20,7 @@ struct bp_tensor {
 
 static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
-    return tensor && tensor->magic == BP_MAGIC_TENSOR;
+    return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_TENSOR);
 }
 
 /* A type: all of a tensor but its data. */
