@@ -193,10 +193,8 @@ void bp_core_retain(struct bp_core *core)
     atomic_fetch_add_explicit(&core->refs, 1, memory_order_relaxed);
 }
 
-void bp_core_destroy(struct bp_core *core)
+static void end_core(struct bp_core *core)
 {
-    if (!bp_core_is(core)) return;
-    if (atomic_fetch_sub_explicit(&core->refs, 1, memory_order_acq_rel) != 1) return;
     for (uint32_t i = 0; i < core->n_entry; i++) bp_plugin_entry_destroy(core->entry[i]);
     free(core->entry);
     free(core->plugin_path);
@@ -208,6 +206,20 @@ void bp_core_destroy(struct bp_core *core)
     free(core);
 }
 
+void bp_core_drop(struct bp_core *core)
+{
+    bool stopped = bp_prepare_enter() != BP_OK;
+
+    if (stopped) atomic_fetch_sub(&core->refs, 1);
+    else if (bp_process_leave(core)) end_core(core);
+    if (!stopped) bp_prepare_leave();
+}
+
+void bp_core_destroy(struct bp_core *core)
+{
+    if (bp_core_is(core)) bp_core_drop(core);
+}
+
 enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_core **out_core)
 {
     struct bp_core *core;
@@ -217,13 +229,18 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     if (options) TRY(check_options(options));
     core = calloc(1, sizeof *core);
     if (!core) return bp_error(BP_ERR_MEMORY, "bp_core_create: no memory");
-    core->magic = BP_MAGIC_CORE;
+    core->magic = bp_magic(BP_MAGIC_CORE);
     atomic_init(&core->refs, 1);
     core->log = log_to_stderr;
     core->allocator = bp_allocator_default;
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);
 
+    status = bp_process_enter(core);
+    if (status) {
+        end_core(core);
+        return status;
+    }
     pthread_once(&seeded, seed);
     bp_rows_init();
     status = bp_generator_create(read_seed(core), &core->generator);
@@ -237,7 +254,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     read_fallback(core);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
-        bp_core_destroy(core);
+        bp_core_drop(core);
         return status;
     }
     *out_core = core;

@@ -10,8 +10,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "process.h"
+
 /* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
- * are refused. */
+ * are refused: bp_magic(kind) when it is made, bp_is(magic, kind) in each call. */
 enum bp_magic {
     BP_MAGIC_CORE = 0x42504301,
     BP_MAGIC_DEVICE = 0x42504302,
@@ -33,6 +35,7 @@ enum bp_policy { BP_POLICY_ALLOW, BP_POLICY_WARN, BP_POLICY_DENY };
 struct bp_core {
     uint32_t magic;
     _Atomic uint32_t refs; /* the app's, and one for each open device */
+    struct bp_core *next;  /* process.c */
 
     void (*log)(void *ctx, uint32_t level, const char *text);
     void *log_ctx;
@@ -57,10 +60,11 @@ struct bp_core {
 };
 
 /* Checks a handle: NULL and handles of another kind give BP_ERR_INVALID with a message that names
- * what was expected. Use: if (!bp_core_is(core)) return bp_not_a("core"); */
+ * what was expected, handles from before a fork or a stop BP_ERR_SHUTDOWN.
+ * Use: if (!bp_core_is(core)) return bp_not_a("core"); */
 static inline bool bp_core_is(const struct bp_core *core)
 {
-    return core && core->magic == BP_MAGIC_CORE;
+    return bp_is(core ? core->magic : 0, BP_MAGIC_CORE);
 }
 #define bp_not_a(what) bp_not_a_for(__func__, what)
 enum bp_status bp_not_a_for(const char *call, const char *what);
@@ -91,6 +95,8 @@ void *bp_core_allocate(struct bp_core *core, size_t size, size_t alignment);
 void bp_core_release(struct bp_core *core, void *memory, size_t size);
 
 void bp_core_retain(struct bp_core *core);
+/* Gives a reference back; the last one ends the core, unless intake has stopped. */
+void bp_core_drop(struct bp_core *core);
 
 /* Passes a failure on. */
 #define TRY(expression) \

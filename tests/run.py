@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEV = os.path.join(ROOT, "dev")
 
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
-NORMAL = ["unit", "dlpack", "template", "tools", "thread", "style", "headers", "install", "docs", "fuzz",
+NORMAL = ["unit", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install", "docs", "fuzz",
           "conform"]
 ASAN = ["unit", "template", "tools", "thread", "fuzz"]
 TSAN = ["thread"]

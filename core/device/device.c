@@ -15,30 +15,44 @@ void bp_device_retain(struct bp_device *device)
     atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
 }
 
-/* Queues first: what they hold goes to the plugin. Failures of any stream come here on a device
- * whose plugin has no better word for it. */
-static enum bp_status wait_for_all(struct bp_device *device)
+/* Failures of any stream come here on a device whose plugin has no better word for it. */
+static enum bp_status synchronize(struct bp_device *device)
 {
     struct bp_plugin_entry *entry = device->entry;
     struct bp_snapshot snapshot;
     enum bp_status status;
 
-    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        if (t->queue) TRY(bp_timeline_drain(t));
+    if (bp_device_is_lost(device)) return BP_OK;
     TRY(bp_snapshot_take(device, NULL, &snapshot));
     bp_error_enter();
-    status = bp_error_leave(entry->runtime.synchronize(entry->self, device->index, NULL),
-                            entry->plugin.name, "synchronize");
-    if (!bp_is_of_the_wait(status)) bp_failure_keep(&device->failure, &device->lock, status);
+    status = bp_device_leave(
+        device, entry->runtime.synchronize(entry->self, device->index, NULL), "synchronize");
+    bp_device_fail(device, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_snapshot_reached(&snapshot);
     bp_snapshot_finish(&snapshot);
-    return status;
+    return bp_is_of_the_wait(status) ? status : BP_OK;
 }
 
-/* A device that fails to synchronise at its end is lost: what is pending goes all the same. */
+/* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
+ * that they are told, nobody else is. */
+enum bp_status bp_device_drain(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (t->queue) TRY(bp_timeline_drain(t));
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        struct bp_queue *caller = atomic_load(&t->caller);
+        if (caller) TRY(bp_queue_flush(caller));
+    }
+    return synchronize(device);
+}
+
+/* A device that cannot synchronise at its end: what is pending goes all the same. */
 static void end_device(struct bp_device *device)
 {
-    wait_for_all(device);
+    struct bp_core *core = device->core;
+
+    bp_device_drain(device);
+    if (bp_leaving()) return;
     bp_cache_destroy(atomic_load(&device->calls));
     bp_fallback_finish(device);
     bp_pending_finish(device);
@@ -47,7 +61,27 @@ static void end_device(struct bp_device *device)
     pthread_mutex_destroy(&device->lock);
     device->magic = 0;
     free(device->failure.why);
+    free(device->lost.why);
     free(device);
+    bp_core_drop(core);
+}
+
+static void *end_elsewhere(void *device)
+{
+    if (bp_prepare_enter() == BP_OK) {
+        end_device(device);
+        bp_prepare_leave();
+    }
+    return NULL;
+}
+
+/* A worker that ended a device could wait for itself, or for a worker that waits for it. */
+static void end(struct bp_device *device)
+{
+    if (!bp_on_worker()) end_device(device);
+    else if (!bp_process_detach(end_elsewhere, device))
+        bp_core_log(device->core, BP_LOG_ERROR, "%s: no thread to close it: it stays open",
+                    device->name);
 }
 
 /* The last reference goes under the core's lock, so that nobody finds a device that is on its way
@@ -58,23 +92,24 @@ void bp_device_release(struct bp_device *device)
     struct bp_core *core = device->core;
     struct bp_device **at = &core->devices;
     uint32_t refs = atomic_load_explicit(&device->refs, memory_order_relaxed);
+    bool stopped;
 
     while (refs > 1)
         if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs - 1,
                                                   memory_order_release, memory_order_relaxed))
             return;
+    stopped = bp_prepare_enter() != BP_OK;
     pthread_mutex_lock(&core->lock);
-    if (atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1 ||
-        bp_memory_is_live(device)) {
-        pthread_mutex_unlock(&core->lock);
-        return;
+    refs = atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel);
+    if (refs == 1 && bp_memory_is_live(device)) refs = 0; /* its last storage ends it */
+    if (refs == 1 && !stopped) {
+        while (*at != device) at = &(*at)->next;
+        *at = device->next;
     }
-    while (*at != device) at = &(*at)->next;
-    *at = device->next;
     pthread_mutex_unlock(&core->lock);
 
-    end_device(device);
-    bp_core_destroy(core);
+    if (refs == 1 && !stopped) end(device);
+    if (!stopped) bp_prepare_leave();
 }
 
 void bp_device_destroy(struct bp_device *device)
@@ -98,7 +133,7 @@ static enum bp_status read_properties(struct bp_device *device)
     p->size = sizeof *p;
     bp_error_enter();
     TRY(bp_error_leave(entry->runtime.device_properties(entry->self, device->index, p),
-                       entry->plugin.name, "device_properties"));
+                       entry->plugin.name, "device_properties")); /* not open yet: not lost */
     p->size = sizeof *p;
     p->name[sizeof p->name - 1] = p->driver[sizeof p->driver - 1] = 0;
     if (!p->alignment) p->alignment = 256;
@@ -137,7 +172,7 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
     struct bp_device *device = calloc(1, sizeof *device);
 
     if (!device) return NULL;
-    device->magic = BP_MAGIC_DEVICE;
+    device->magic = bp_magic(BP_MAGIC_DEVICE);
     atomic_init(&device->refs, 1);
     device->core = entry->core;
     device->entry = entry;
@@ -320,11 +355,11 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
     entry = device->entry;
     bp_memory_stats(device, &s);
     if (entry->runtime.memory_info) {
+        TRY(bp_device_check_lost(device));
         bp_error_enter();
-        TRY(bp_error_leave(
-            entry->runtime.memory_info(entry->self, device->index, &s.device_free,
-                                       &s.device_total),
-            entry->plugin.name, "memory_info"));
+        TRY(bp_device_leave(
+            device, entry->runtime.memory_info(entry->self, device->index, &s.device_free, &s.device_total),
+            "memory_info"));
     } else {
         s.device_total = device->properties.memory;
         s.device_free = s.device_total > s.reserved ? s.device_total - s.reserved : 0;
@@ -362,11 +397,12 @@ enum bp_status bp_device_synchronize(struct bp_device *device)
     enum bp_status status;
 
     if (!bp_device_is(device)) return bp_not_a("device");
-    status = wait_for_all(device);
+    status = bp_device_drain(device);
     if (status) return status;
+    TRY(bp_device_check_lost(device));
     bp_memory_collect(device);
     bp_timelines_poll(device);
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        TRY(bp_failure_refuse(device, "stream", &t->failure));
-    return bp_failure_refuse(device, "device", &device->failure);
+        TRY(bp_timeline_untold(t));
+    return bp_device_refuse(device);
 }

@@ -43,6 +43,7 @@ struct bp_device {
 
     /* A failure of work that cannot be blamed on one stream: every stream answers it. */
     struct bp_failure failure;
+    struct bp_failure lost; /* BP_ERR_DEVICE_LOST: the plugin is not called for work any more */
     _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how often a call waited, by reason */
 
     pthread_mutex_t lock;
@@ -60,14 +61,45 @@ struct bp_device {
 
 static inline bool bp_device_is(const struct bp_device *device)
 {
-    return device && device->magic == BP_MAGIC_DEVICE;
+    return bp_is(device ? device->magic : 0, BP_MAGIC_DEVICE);
 }
 void bp_device_retain(struct bp_device *device);
+/* The last one ends the device: waits for its work, unless intake has stopped. On a thread of the
+ * core's that is left to another one. */
 void bp_device_release(struct bp_device *device);
+
+/* Keeps a failure that all streams answer, naming the launches that may have failed. What says
+ * something of a wait only is passed over. */
+void bp_device_fail(struct bp_device *device, enum bp_status status);
+
+/* Waits for all work. BP_OK too where that is known to have failed. */
+enum bp_status bp_device_drain(struct bp_device *device);
+
+/* bp_error_leave for a callback about the device: BP_ERR_DEVICE_LOST is kept. */
+enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
+                               const char *callback);
+/* The device is lost, with the message on this thread. Returns BP_ERR_DEVICE_LOST. */
+enum bp_status bp_device_lose(struct bp_device *device);
+static inline bool bp_device_is_lost(const struct bp_device *device)
+{
+    return atomic_load_explicit(&device->lost.status, memory_order_acquire);
+}
+/* Refuses a lost device: its memory is not to be used, nor given out. */
+enum bp_status bp_device_check_lost(struct bp_device *device);
+/* That, and a failure that cannot be blamed on one stream. */
+enum bp_status bp_device_refuse(struct bp_device *device);
+
+/* At the end of the process. Whether the host runs work of the device's, or (not leaving) its
+ * queues hold some; what says what. */
+bool bp_device_busy(struct bp_device *device, char *what, size_t size);
+/* Who waits for queues looks again whether the process is leaving. */
+void bp_device_wake(struct bp_device *device);
+/* Waits for work behind the host's back. BP_ERR_TIMEOUT; other failures are not its business. */
+enum bp_status bp_device_settle(struct bp_device *device, uint64_t timeout_ns);
 
 /* Refuses what failed before, with that status and message. */
 enum bp_status bp_failure_refuse(const struct bp_device *device, const char *what,
-                                 const struct bp_failure *failure);
+                                 struct bp_failure *failure);
 static inline bool bp_failed(const struct bp_failure *failure)
 {
     return atomic_load_explicit(&failure->status, memory_order_acquire) != BP_OK;
@@ -94,8 +126,12 @@ void bp_pending_finish(struct bp_device *device);
 
 /* Where operator calls go: a stream runs them. */
 struct bp_scope {
-    uint32_t magic; /* BP_MAGIC_STREAM */
+    uint32_t magic; /* BP_MAGIC_STREAM, BP_MAGIC_GRAPH */
 };
+static inline bool bp_scope_is(const struct bp_scope *scope, uint32_t kind)
+{
+    return bp_is(scope ? scope->magic : 0, kind);
+}
 
 struct bp_stream {
     struct bp_scope scope; /* first: a stream is found by its scope */
@@ -109,7 +145,7 @@ struct bp_stream {
 
 static inline bool bp_stream_is(const struct bp_stream *stream)
 {
-    return stream && stream->scope.magic == BP_MAGIC_STREAM;
+    return bp_is(stream ? stream->scope.magic : 0, BP_MAGIC_STREAM);
 }
 
 /* Refuses work on a stream whose earlier work failed, or whose device's did. */

@@ -15,7 +15,7 @@ struct bp_event {
 
 static bool event_is(const struct bp_event *event)
 {
-    return event && event->magic == BP_MAGIC_EVENT;
+    return bp_is(event ? event->magic : 0, BP_MAGIC_EVENT);
 }
 
 enum bp_status bp_event_create(struct bp_device *device, struct bp_event **out_event)
@@ -26,7 +26,7 @@ enum bp_status bp_event_create(struct bp_device *device, struct bp_event **out_e
     if (!out_event) return bp_error(BP_ERR_INVALID, "bp_event_create: out_event is NULL");
     event = calloc(1, sizeof *event);
     if (!event) return bp_error(BP_ERR_MEMORY, "bp_event_create: no memory");
-    event->magic = BP_MAGIC_EVENT;
+    event->magic = bp_magic(BP_MAGIC_EVENT);
     event->device = device;
     bp_device_retain(device);
     pthread_mutex_init(&event->lock, NULL);
@@ -89,25 +89,18 @@ static enum bp_status recorded(const char *call, struct bp_event *event,
     return BP_OK;
 }
 
-/* The work has ended: whether it, or work before it, is known to have failed. */
-static enum bp_status outcome(const struct bp_timeline *timeline)
-{
-    TRY(bp_failure_refuse(timeline->device, "stream", &timeline->failure));
-    return bp_failure_refuse(timeline->device, "device", &timeline->device->failure);
-}
-
 enum bp_status bp_event_query(struct bp_event *event)
 {
     struct bp_timeline *timeline;
     uint64_t number;
 
     TRY(recorded(__func__, event, &timeline, &number));
-    if (bp_timeline_poll(timeline, number)) return outcome(timeline);
-    TRY(outcome(timeline));
+    if (bp_timeline_poll(timeline, number)) return bp_timeline_refuse(timeline, number);
+    TRY(bp_timeline_refuse(timeline, number));
     if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue) return BP_ERR_BUSY;
     TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
     TRY(bp_timeline_wait(timeline, number, UINT64_MAX));
-    return outcome(timeline);
+    return bp_timeline_refuse(timeline, number);
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
@@ -117,10 +110,11 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
 
     TRY(recorded(__func__, event, &timeline, &number));
     TRY(bp_timeline_wait(timeline, number, timeout_ns));
-    return outcome(timeline);
+    return bp_timeline_refuse(timeline, number);
 }
 
-/* Devices may differ, in kind too. */
+/* Devices may differ, in kind too. The order is made also where the event's work is known to have
+ * failed. */
 enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
 {
     struct bp_timeline *timeline;
@@ -129,5 +123,6 @@ enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     TRY(recorded(__func__, event, &timeline, &number));
     TRY(bp_stream_check(stream));
-    return bp_timeline_follow(stream->timeline, timeline, number);
+    TRY(bp_timeline_follow(stream->timeline, timeline, number));
+    return bp_timeline_refuse(timeline, number);
 }

@@ -15,11 +15,12 @@ bool bp_is_of_the_wait(enum bp_status status)
 }
 
 enum bp_status bp_failure_refuse(const struct bp_device *device, const char *what,
-                                 const struct bp_failure *failure)
+                                 struct bp_failure *failure)
 {
     uint32_t status = atomic_load_explicit(&failure->status, memory_order_acquire);
 
     if (!status) return BP_OK;
+    atomic_store_explicit(&failure->told, true, memory_order_relaxed);
     return bp_error((enum bp_status)status, "%s: the %s has failed before: %s", device->name, what,
                     failure->why ? failure->why : "");
 }
@@ -36,42 +37,137 @@ enum bp_status bp_failure_keep(struct bp_failure *failure, pthread_mutex_t *lock
     return status;
 }
 
-/* "launches 812 to 815: gather, add, softmax, copy in"; the first ones left out where there are
- * many. */
-static void name_launches(const struct bp_timeline *timeline, char *text, size_t size)
+enum bp_status bp_device_check_lost(struct bp_device *device)
+{
+    struct bp_failure *lost = &device->lost;
+
+    if (!bp_failed(lost)) return BP_OK;
+    return bp_error(BP_ERR_DEVICE_LOST,
+                    "%s: the device is lost: %s; destroy all that is of it, and open it again",
+                    device->name, lost->why ? lost->why : "");
+}
+
+enum bp_status bp_device_refuse(struct bp_device *device)
+{
+    TRY(bp_device_check_lost(device));
+    return bp_failure_refuse(device, "device", &device->failure);
+}
+
+/* Every stream looks at device->failure. */
+enum bp_status bp_device_lose(struct bp_device *device)
+{
+    bp_failure_keep(&device->lost, &device->lock, BP_ERR_DEVICE_LOST);
+    return bp_failure_keep(&device->failure, &device->lock, BP_ERR_DEVICE_LOST);
+}
+
+enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
+                               const char *callback)
+{
+    bp_error_leave(status, device->entry->plugin.name, callback);
+    return status == BP_ERR_DEVICE_LOST ? bp_device_lose(device) : status;
+}
+
+/* A timeline's failure may move to the past meanwhile, where it stays until the device's end. */
+enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number)
+{
+    struct bp_failure *found = NULL;
+
+    TRY(bp_device_check_lost(timeline->device));
+    if (bp_failed(&timeline->failure) || atomic_load(&timeline->past)) {
+        enum bp_status status = BP_OK;
+        pthread_mutex_lock(&timeline->lock);
+        if (number > atomic_load(&timeline->base)) found = &timeline->failure;
+        for (struct bp_past *p = atomic_load(&timeline->past); p && !found; p = p->next)
+            if (number >= p->first && number <= p->last) found = &p->failure;
+        if (found) status = bp_failure_refuse(timeline->device, "stream", found);
+        pthread_mutex_unlock(&timeline->lock);
+        if (status) return status;
+    }
+    return bp_device_refuse(timeline->device);
+}
+
+/* A stream that lives answers its failure each time; of one that is gone somebody is to be told. */
+enum bp_status bp_timeline_untold(struct bp_timeline *timeline)
+{
+    struct bp_device *device = timeline->device;
+    struct bp_failure *found = NULL;
+    enum bp_status status = BP_OK;
+    bool live;
+
+    if (!bp_failed(&timeline->failure) && !atomic_load(&timeline->past)) return BP_OK;
+    pthread_mutex_lock(&device->lock);
+    live = timeline->state == BP_TIMELINE_LIVE;
+    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&timeline->lock);
+    if (live || !atomic_load(&timeline->failure.told)) found = &timeline->failure;
+    if (found) status = bp_failure_refuse(device, "stream", found);
+    for (struct bp_past *p = atomic_load(&timeline->past); p && !status; p = p->next)
+        if (!atomic_load(&p->failure.told))
+            status = bp_failure_refuse(device, "stream", &p->failure);
+    pthread_mutex_unlock(&timeline->lock);
+    return status;
+}
+
+/* The first ones are left out where there are many. */
+size_t bp_timeline_names(const struct bp_timeline *timeline, char *text, size_t size)
 {
     enum { SHOWN = 16 };
     uint64_t last = atomic_load(&timeline->last), first = atomic_load(&timeline->done) + 1, from;
+    uint64_t base = atomic_load(&timeline->base); /* the app counts from 1 */
     size_t used;
 
-    if (first > last) {
-        *text = 0;
-        return;
-    }
+    *text = 0;
+    if (first > last) return 0;
     from = last - first >= SHOWN ? last - SHOWN + 1 : first;
     used = (size_t)(first == last
-                        ? snprintf(text, size, " (launch %" PRIu64 ": ", last)
-                        : snprintf(text, size,
-                                   " (one of the launches %" PRIu64 " to %" PRIu64 ": %s", first,
-                                   last, from > first ? "..., " : ""));
+                        ? snprintf(text, size, "launch %" PRIu64 ": ", last - base)
+                        : snprintf(text, size, "launches %" PRIu64 " to %" PRIu64 ": %s",
+                                   first - base, last - base, from > first ? "..., " : ""));
     for (uint64_t n = from; n <= last && used < size; n++) {
         const char *name = atomic_load_explicit(&timeline->name[n % BP_NAMES],
                                                 memory_order_relaxed);
         used += (size_t)snprintf(text + used, size - used, "%s%s", n > from ? ", " : "",
                                  name ? name : "?");
     }
-    if (used < size) snprintf(text + used, size - used, ")");
+    return used < size ? used : size - 1;
+}
+
+/* Adds to the message which launches may have failed: of one timeline, or of all that the plugin
+ * does in one order. */
+static void add_names(struct bp_device *device, const struct bp_timeline *only)
+{
+    const struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
+    char names[640] = "";
+    size_t used = 0;
+
+    for (; t && used + 2 < sizeof names; t = only ? NULL : t->next) {
+        size_t before = used;
+        if (t->now || t->queue) continue;
+        if (used) used += (size_t)snprintf(names + used, sizeof names - used, "; ");
+        if (!bp_timeline_names(t, names + used, sizeof names - used)) used = before;
+        else used += strlen(names + used);
+    }
+    names[used] = 0;
+    if (used)
+        bp_error_write("%s (%s%s)", bp_error_message(),
+                       strstr(names, ", ") || strstr(names, "; ") ? "one of the " : "", names);
+}
+
+void bp_device_fail(struct bp_device *device, enum bp_status status)
+{
+    if (bp_is_of_the_wait(status)) return;
+    add_names(device, NULL);
+    bp_failure_keep(&device->failure, &device->lock, status);
 }
 
 enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status)
 {
     struct bp_device *device = timeline->device;
-    char names[640] = "";
+    bool shared = device->emulated & BP_EMULATED_STREAMS && !timeline->queue;
 
-    if (bp_is_of_the_wait(status)) return status;
-    if (!timeline->now) name_launches(timeline, names, sizeof names);
-    bp_error_write("%s%s", bp_error_message(), names);
-    if (device->emulated & BP_EMULATED_STREAMS && !timeline->queue)
+    if (bp_is_of_the_wait(status) || timeline->now) return status;
+    add_names(device, shared ? NULL : timeline);
+    if (shared)
         return bp_failure_keep(&device->failure, &device->lock, status);
     return bp_failure_keep(&timeline->failure, &timeline->lock, status);
 }
@@ -90,7 +186,8 @@ static const char *block_text(uint32_t reason)
 enum bp_status bp_block(struct bp_device *device, uint32_t reason)
 {
     if (device->core->deny_blocking)
-        return bp_error(BP_ERR_BLOCKED, "%s: this call would wait (%s), which BP_BLOCK=deny forbids",
+        return bp_error(BP_ERR_BLOCKED,
+                        "%s: this call would wait (%s), which BP_BLOCK=deny forbids",
                         device->name, block_text(reason));
     atomic_fetch_add_explicit(&device->blocked[reason], 1, memory_order_relaxed);
     return BP_OK;

@@ -5,6 +5,7 @@
 #include "device.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -17,8 +18,19 @@ struct bp_queue {
     pthread_cond_t work, room, progress;
     struct bp_task *first, **end;
     uint32_t waiting; /* tasks in the list */
-    bool running, ending;
+    bool running;
+    const char *name; /* of the task that runs, with its number */
+    uint64_t number;
+    uint64_t given, ended; /* tasks so far */
+    bool ending;
 };
+
+static _Thread_local struct bp_queue *mine; /* whose worker this thread is */
+
+bool bp_on_worker(void)
+{
+    return mine;
+}
 
 /* After a failure only what must be run is: the outputs of the rest are undefined anyway. */
 static void run(struct bp_queue *queue, struct bp_task *task)
@@ -26,11 +38,14 @@ static void run(struct bp_queue *queue, struct bp_task *task)
     struct bp_timeline *timeline = queue->timeline;
     enum bp_status status = BP_OK;
 
-    if (task->always || !bp_failed(&timeline->failure)) status = task->run(task, timeline);
+    if (task->always || (!bp_failed(&timeline->failure) && !bp_device_is_lost(timeline->device)))
+        status = task->run(task, timeline);
     if (status) {
+        if (status == BP_ERR_DEVICE_LOST) bp_device_lose(timeline->device);
         if (task->number)
-            bp_error_write("launch %llu, %s: %s", (unsigned long long)task->number, task->name,
-                           bp_error_message());
+            bp_error_write("launch %llu, %s: %s",
+                           (unsigned long long)(task->number - atomic_load(&timeline->base)),
+                           task->name, bp_error_message());
         bp_failure_keep(&timeline->failure, &timeline->lock, status);
     }
 }
@@ -45,30 +60,42 @@ static struct bp_task *next_task(struct bp_queue *queue)
     return task;
 }
 
+/* While the process is leaving nothing more is begun. */
 static void *worker(void *arg)
 {
-    struct bp_queue *queue = arg;
+    struct bp_queue *queue = mine = arg;
 
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         struct bp_task *task;
-        uint64_t number;
-        while (!queue->first && !queue->ending) pthread_cond_wait(&queue->work, &queue->lock);
-        if (!queue->first) break;
+        while (!queue->ending && (!queue->first || bp_leaving()))
+            pthread_cond_wait(&queue->work, &queue->lock);
+        if (!queue->first || bp_leaving()) break;
         task = next_task(queue);
         queue->running = true;
+        queue->name = task->name;
+        queue->number = task->number;
         pthread_mutex_unlock(&queue->lock);
         run(queue, task);
-        number = task->number;
         task->destroy(task);
         pthread_mutex_lock(&queue->lock);
         queue->running = false;
-        if (number) bp_timeline_reached(queue->timeline, number);
+        queue->ended++;
+        if (queue->number) bp_timeline_reached(queue->timeline, queue->number);
         pthread_cond_broadcast(&queue->progress);
         pthread_cond_signal(&queue->room);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
+}
+
+static void free_queue(struct bp_queue *queue)
+{
+    pthread_mutex_destroy(&queue->lock);
+    pthread_cond_destroy(&queue->work);
+    pthread_cond_destroy(&queue->room);
+    pthread_cond_destroy(&queue->progress);
+    free(queue);
 }
 
 enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **out_queue)
@@ -87,12 +114,19 @@ enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **o
     pthread_cond_init(&queue->progress, &monotonic);
     pthread_condattr_destroy(&monotonic);
     if (pthread_create(&queue->thread, NULL, worker, queue)) {
-        free(queue);
+        free_queue(queue);
         return bp_error(BP_ERR_MEMORY, "%s: no thread for an asynchronous stream",
                         timeline->device->name);
     }
     *out_queue = queue;
     return BP_OK;
+}
+
+static enum bp_status own_end(struct bp_queue *queue)
+{
+    return bp_error(BP_ERR_INVALID,
+                    "%s: a function of bp_stream_callback cannot wait for its own stream",
+                    queue->timeline->device->name);
 }
 
 enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task)
@@ -101,10 +135,15 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task)
 
     task->next = NULL;
     pthread_mutex_lock(&queue->lock);
-    if (queue->waiting >= QUEUE_MAX) status = bp_block(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
-    while (status == BP_OK && queue->waiting >= QUEUE_MAX)
-        pthread_cond_wait(&queue->room, &queue->lock);
+    if (queue->waiting >= QUEUE_MAX)
+        status = mine == queue ? own_end(queue)
+                               : bp_block(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
+    while (status == BP_OK && queue->waiting >= QUEUE_MAX) {
+        if (bp_leaving()) status = bp_stopped();
+        else pthread_cond_wait(&queue->room, &queue->lock);
+    }
     if (status == BP_OK) {
+        queue->given++;
         *queue->end = task;
         queue->end = &task->next;
         queue->waiting++;
@@ -131,15 +170,34 @@ enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t t
     struct timespec until = deadline(forever ? 0 : timeout_ns);
     int late = 0;
 
+    if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
+    if (mine == queue) return own_end(queue);
     pthread_mutex_lock(&queue->lock);
-    while (!bp_timeline_passed(queue->timeline, number) && late != ETIMEDOUT)
+    while (!bp_timeline_passed(queue->timeline, number) && late != ETIMEDOUT && !bp_leaving())
         late = forever ? pthread_cond_wait(&queue->progress, &queue->lock)
                        : pthread_cond_timedwait(&queue->progress, &queue->lock, &until);
     pthread_mutex_unlock(&queue->lock);
     if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
+    if (late != ETIMEDOUT) return bp_stopped();
     return bp_error(BP_ERR_TIMEOUT, "%s: work %llu has not ended within %llu ms",
                     queue->timeline->device->name, (unsigned long long)number,
                     (unsigned long long)(timeout_ns / 1000000));
+}
+
+enum bp_status bp_queue_flush(struct bp_queue *queue)
+{
+    enum bp_status status = BP_OK;
+    uint64_t given;
+
+    pthread_mutex_lock(&queue->lock);
+    given = queue->given;
+    if (queue->ended < given && mine == queue) status = own_end(queue);
+    while (status == BP_OK && queue->ended < given) {
+        if (bp_leaving()) status = bp_stopped();
+        else pthread_cond_wait(&queue->progress, &queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return status;
 }
 
 struct follow_task {
@@ -149,14 +207,17 @@ struct follow_task {
     struct bp_device *keep; /* the other's, with a reference, if it is not this one */
 };
 
-/* A failure of the other's work stays with the other. */
+/* A failure of the other's work stays with the other. A wait that could not be made would let later
+ * work run too early: then this stream has failed. */
 static enum bp_status follow(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct follow_task *f = (struct follow_task *)task;
+    enum bp_status status = bp_timeline_wait(f->other, f->number, UINT64_MAX);
 
     (void)timeline;
-    bp_timeline_wait(f->other, f->number, UINT64_MAX);
-    return BP_OK;
+    if (bp_timeline_passed(f->other, f->number) || !bp_is_of_the_wait(status)) return BP_OK;
+    return bp_error(status, "the wait for an event of %s was not possible: %s",
+                    f->other->device->name, bp_error_message());
 }
 
 static void free_follow(struct bp_task *task)
@@ -174,6 +235,7 @@ enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other
 
     if (!f) return bp_error(BP_ERR_MEMORY, "no memory for a wait");
     f->task.run = follow;
+    f->task.name = "a wait for an event";
     f->task.destroy = free_follow;
     f->task.always = true;
     f->other = other;
@@ -196,6 +258,33 @@ bool bp_queue_idle(struct bp_queue *queue)
     return idle;
 }
 
+bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size)
+{
+    const struct bp_task *task;
+    bool busy;
+
+    if (mine == queue) return false;
+    pthread_mutex_lock(&queue->lock);
+    task = bp_leaving() ? NULL : queue->first;
+    busy = queue->running || task;
+    if (busy)
+        snprintf(what, size, "%s: launch %llu: %s", queue->timeline->device->name,
+                 (unsigned long long)((queue->running ? queue->number : task->number) -
+                                      atomic_load(&queue->timeline->base)),
+                 queue->running ? queue->name : task->name);
+    pthread_mutex_unlock(&queue->lock);
+    return busy;
+}
+
+void bp_queue_wake(struct bp_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    pthread_cond_broadcast(&queue->work);
+    pthread_cond_broadcast(&queue->room);
+    pthread_cond_broadcast(&queue->progress);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 void bp_queue_destroy(struct bp_queue *queue)
 {
     if (!queue) return;
@@ -204,9 +293,5 @@ void bp_queue_destroy(struct bp_queue *queue)
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->lock);
     pthread_join(queue->thread, NULL);
-    pthread_mutex_destroy(&queue->lock);
-    pthread_cond_destroy(&queue->work);
-    pthread_cond_destroy(&queue->room);
-    pthread_cond_destroy(&queue->progress);
-    free(queue);
+    free_queue(queue);
 }

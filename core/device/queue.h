@@ -16,25 +16,39 @@ struct bp_task {
      * timeline: tasks after it are not run, but for those that are always run. */
     enum bp_status (*run)(struct bp_task *task, struct bp_timeline *timeline);
     void (*destroy)(struct bp_task *task); /* run or not */
-    uint64_t number; /* work of the timeline; 0: none, a wait or a call back */
+    uint64_t number; /* work of the timeline; 0: none */
     const char *name; /* static */
     bool always;
 };
 
 enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **out_queue);
 
-/* Adds a task, which the queue then owns. It waits, counted, while the queue is full.
- * On failure the task is not taken. */
+/* Adds a task, which the queue then owns. It waits, counted, while the queue is full; a task of the
+ * queue itself is refused then. On failure the task is not taken. */
 enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task);
 
-/* Waits until work number has ended. BP_ERR_TIMEOUT. */
+/* Waits until work number has ended. BP_ERR_TIMEOUT. BP_ERR_INVALID: a task of the queue would wait
+ * for itself. BP_ERR_SHUTDOWN: the process is leaving. */
 enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t timeout_ns);
+
+/* The same for all tasks that it was given so far. */
+enum bp_status bp_queue_flush(struct bp_queue *queue);
+
+/* Whether this thread is a queue's. */
+bool bp_on_worker(void);
 
 /* Later tasks wait on the worker for work number of other. */
 enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other, uint64_t number);
 
 /* Nothing is waiting or running. */
 bool bp_queue_idle(struct bp_queue *queue);
+
+/* Whether it runs something on another thread, or (the process is not leaving) will. what: its
+ * name. */
+bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size);
+
+/* Who waits for it looks again whether the process is leaving. */
+void bp_queue_wake(struct bp_queue *queue);
 
 /* Runs what is in it, and ends the thread. */
 void bp_queue_destroy(struct bp_queue *queue);

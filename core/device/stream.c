@@ -19,7 +19,8 @@ static enum bp_status check_create(struct bp_device *device, uint32_t flags,
                         "bp_stream_create: a stream is inline or asynchronous, not both");
     if (flags & BP_STREAM_INLINE && !device->is_inline)
         return bp_error(BP_ERR_UNSUPPORTED,
-                        "bp_stream_create: %s works behind the host's back, it has no inline stream",
+                        "bp_stream_create: %s works behind the host's back, it has no inline "
+                        "stream",
                         device->name);
     return BP_OK;
 }
@@ -42,7 +43,7 @@ enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
         free(stream);
         return status;
     }
-    stream->scope.magic = BP_MAGIC_STREAM;
+    stream->scope.magic = bp_magic(BP_MAGIC_STREAM);
     stream->flags = now ? BP_STREAM_INLINE : BP_STREAM_ASYNC;
     stream->device = device;
     stream->synchronous = device->core->sync_launch && !now;
@@ -72,8 +73,9 @@ void bp_stream_destroy(struct bp_stream *stream)
 
 enum bp_status bp_stream_check(struct bp_stream *stream)
 {
+    TRY(bp_device_check_lost(stream->device));
     TRY(bp_failure_refuse(stream->device, "stream", &stream->timeline->failure));
-    return bp_failure_refuse(stream->device, "device", &stream->device->failure);
+    return bp_device_refuse(stream->device);
 }
 
 enum bp_status bp_stream_drain(struct bp_stream *stream)
@@ -93,7 +95,9 @@ enum bp_status bp_stream_synchronize(struct bp_stream *stream)
 
 uint64_t bp_stream_last(struct bp_stream *stream)
 {
-    return bp_stream_is(stream) ? atomic_load(&stream->timeline->last) : 0;
+    const struct bp_timeline *timeline = bp_stream_is(stream) ? stream->timeline : NULL;
+
+    return timeline ? atomic_load(&timeline->last) - atomic_load(&timeline->base) : 0;
 }
 
 uint32_t bp_stream_number(struct bp_stream *stream)

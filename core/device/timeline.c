@@ -34,6 +34,24 @@ void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number)
         if (atomic_compare_exchange_weak(&timeline->done, &done, number)) break;
 }
 
+bool bp_timeline_hold(struct bp_timeline *timeline)
+{
+    bool open;
+
+    pthread_mutex_lock(&timeline->lock);
+    open = timeline->open;
+    timeline->busy += open;
+    pthread_mutex_unlock(&timeline->lock);
+    return open;
+}
+
+void bp_timeline_let(struct bp_timeline *timeline)
+{
+    pthread_mutex_lock(&timeline->lock);
+    timeline->busy--;
+    pthread_mutex_unlock(&timeline->lock);
+}
+
 static enum bp_status make_mark(struct bp_device *device, struct bp_mark **out_mark)
 {
     struct bp_plugin_entry *entry = device->entry;
@@ -42,8 +60,9 @@ static enum bp_status make_mark(struct bp_device *device, struct bp_mark **out_m
 
     if (!mark) return bp_error(BP_ERR_MEMORY, "%s: no memory for an event", device->name);
     bp_error_enter();
-    status = bp_error_leave(entry->runtime.event_create(entry->self, device->index, &mark->event),
-                            entry->plugin.name, "event_create");
+    status = bp_device_leave(device,
+                             entry->runtime.event_create(entry->self, device->index, &mark->event),
+                             "event_create");
     if (status) free(mark);
     else *out_mark = mark;
     return status;
@@ -58,11 +77,33 @@ static void put_in_order(struct bp_timeline *timeline, struct bp_mark *mark)
     *at = mark;
 }
 
-/* Records a mark behind all that is submitted now. It comes back with a reference. */
-static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_mark)
+static void put_spare(struct bp_timeline *timeline, struct bp_mark *mark)
+{
+    pthread_mutex_lock(&timeline->lock);
+    mark->refs = 0;
+    mark->next = timeline->spare;
+    timeline->spare = mark;
+    pthread_mutex_unlock(&timeline->lock);
+}
+
+/* A driver may tell of work that failed when it is asked to record: that is kept. */
+static enum bp_status record_in(struct bp_timeline *timeline, void *event)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
+    enum bp_status status;
+
+    bp_error_enter();
+    status = bp_device_leave(
+        device, entry->runtime.event_record(entry->self, device->index, timeline->stream, event),
+        "event_record");
+    return bp_timeline_fail(timeline, status);
+}
+
+/* Records a mark behind all that is submitted now. It comes back with a reference; NULL if the
+ * stream has been closed, and so has reached its end. */
+static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_mark)
+{
     struct bp_mark *mark;
     enum bp_status status;
 
@@ -70,26 +111,29 @@ static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_
     mark = timeline->spare;
     if (mark) timeline->spare = mark->next;
     pthread_mutex_unlock(&timeline->lock);
-    if (!mark) TRY(make_mark(device, &mark));
+    if (!mark) TRY(make_mark(timeline->device, &mark));
+    if (!bp_timeline_hold(timeline)) {
+        put_spare(timeline, mark);
+        *out_mark = NULL;
+        return BP_OK;
+    }
     mark->number = atomic_load_explicit(&timeline->submitted, memory_order_acquire);
     mark->refs = 1;
-    bp_error_enter();
-    status = bp_error_leave(
-        entry->runtime.event_record(entry->self, device->index, timeline->stream, mark->event),
-        entry->plugin.name, "event_record");
-    pthread_mutex_lock(&timeline->lock);
-    if (status == BP_OK) {
-        put_in_order(timeline, mark);
-        *out_mark = mark;
-    } else {
-        mark->next = timeline->spare;
-        timeline->spare = mark;
+    status = record_in(timeline, mark->event);
+    bp_timeline_let(timeline);
+    if (status) {
+        put_spare(timeline, mark);
+        return status;
     }
+    pthread_mutex_lock(&timeline->lock);
+    put_in_order(timeline, mark);
     pthread_mutex_unlock(&timeline->lock);
-    return status;
+    *out_mark = mark;
+    return BP_OK;
 }
 
-/* The first mark at or after number, with a reference; made if there is none. */
+/* The first mark at or after number, with a reference; made if there is none. NULL: the number has
+ * been reached. */
 static enum bp_status find_mark(struct bp_timeline *timeline, uint64_t number,
                                 struct bp_mark **out_mark)
 {
@@ -107,6 +151,7 @@ static enum bp_status find_mark(struct bp_timeline *timeline, uint64_t number,
 
 static void release_mark(struct bp_timeline *timeline, struct bp_mark *mark)
 {
+    if (!mark) return;
     pthread_mutex_lock(&timeline->lock);
     mark->refs--;
     drop_reached(timeline);
@@ -135,27 +180,51 @@ static enum bp_status ask_mark(struct bp_timeline *timeline, uint64_t number, bo
     enum bp_status status;
 
     TRY(find_mark(timeline, number, &mark));
+    if (!mark) return BP_OK;
     bp_error_enter();
     status = wait ? r->event_wait(entry->self, device->index, mark->event, timeout_ns)
                   : r->event_query(entry->self, device->index, mark->event);
     if (status != BP_ERR_BUSY)
-        bp_error_leave(status, entry->plugin.name, wait ? "event_wait" : "event_query");
-    if (!bp_is_of_the_wait(status)) bp_timeline_fail(timeline, status);
+        bp_device_leave(device, status, wait ? "event_wait" : "event_query");
+    bp_timeline_fail(timeline, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_timeline_reached(timeline, mark->number);
     release_mark(timeline, mark);
     return status;
 }
 
+/* What a lost device was given counts as ended. */
 bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number)
 {
     if (bp_timeline_passed(timeline, number)) return true;
+    if (bp_device_is_lost(timeline->device) && !timeline->queue) return true;
     if (timeline->queue || !has_events(timeline->device)) return false;
     ask_mark(timeline, number, false, 0);
     return bp_timeline_passed(timeline, number);
 }
 
-/* Waits for all that was submitted. On a device of one order that is the work of all streams. */
-enum bp_status bp_timeline_drain(struct bp_timeline *timeline)
+/* A plugin tells of a failure once: who waits for a stream at the same time waits until that has
+ * been kept. false: the stream is closed. */
+static bool take_turn(struct bp_timeline *timeline)
+{
+    if (!bp_timeline_hold(timeline)) return false;
+    pthread_mutex_lock(&timeline->lock);
+    while (timeline->waited) pthread_cond_wait(&timeline->turn, &timeline->lock);
+    timeline->waited = true;
+    pthread_mutex_unlock(&timeline->lock);
+    return true;
+}
+
+static void end_turn(struct bp_timeline *timeline)
+{
+    pthread_mutex_lock(&timeline->lock);
+    timeline->waited = false;
+    timeline->busy--;
+    pthread_cond_signal(&timeline->turn);
+    pthread_mutex_unlock(&timeline->lock);
+}
+
+/* On a device of one order that is the work of all streams. */
+static enum bp_status synchronize(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
@@ -163,26 +232,46 @@ enum bp_status bp_timeline_drain(struct bp_timeline *timeline)
     enum bp_status status;
     bool shared = device->emulated & BP_EMULATED_STREAMS;
 
-    if (timeline->now) return BP_OK;
-    if (timeline->queue)
-        return bp_queue_wait(timeline->queue, atomic_load(&timeline->submitted), UINT64_MAX);
-    TRY(bp_snapshot_take(device, shared ? NULL : timeline, &snapshot));
+    TRY(bp_device_check_lost(device));
+    if (!take_turn(timeline)) return BP_OK;
+    status = bp_snapshot_take(device, shared ? NULL : timeline, &snapshot);
+    if (status) {
+        end_turn(timeline);
+        return status;
+    }
     bp_error_enter();
-    status = bp_error_leave(
-        entry->runtime.synchronize(entry->self, device->index, timeline->stream),
-        entry->plugin.name, "synchronize");
-    if (!bp_is_of_the_wait(status)) bp_timeline_fail(timeline, status);
+    status = bp_device_leave(
+        device, entry->runtime.synchronize(entry->self, device->index, timeline->stream),
+        "synchronize");
+    bp_timeline_fail(timeline, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_snapshot_reached(&snapshot);
+    end_turn(timeline);
     bp_snapshot_finish(&snapshot);
     return status;
 }
 
+/* Those who call back first: of a failure that they are told, nobody else is. */
+enum bp_status bp_timeline_drain(struct bp_timeline *timeline)
+{
+    struct bp_queue *caller = atomic_load_explicit(&timeline->caller, memory_order_acquire);
+
+    if (timeline->now) return BP_OK;
+    if (timeline->queue) return bp_queue_flush(timeline->queue);
+    if (caller) TRY(bp_queue_flush(caller));
+    return synchronize(timeline);
+}
+
+/* Where there is no memory for a mark, all that was submitted will do. */
 enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, uint64_t timeout_ns)
 {
+    enum bp_status status;
+
     if (bp_timeline_passed(timeline, number)) return BP_OK;
     if (timeline->queue) return bp_queue_wait(timeline->queue, number, timeout_ns);
-    if (!has_events(timeline->device)) return bp_timeline_drain(timeline);
-    return ask_mark(timeline, number, true, timeout_ns);
+    TRY(bp_device_check_lost(timeline->device));
+    if (!has_events(timeline->device)) return synchronize(timeline);
+    status = ask_mark(timeline, number, true, timeout_ns);
+    return status == BP_ERR_MEMORY && timeout_ns == UINT64_MAX ? synchronize(timeline) : status;
 }
 
 /* By the plugin: both streams are its own. */
@@ -195,11 +284,12 @@ static enum bp_status follow_mark(struct bp_timeline *timeline, struct bp_timeli
     enum bp_status status;
 
     TRY(find_mark(other, number, &mark));
+    if (!mark) return BP_OK;
     number = mark->number;
     bp_error_enter();
     status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, mark->event);
     if (status != BP_ERR_UNSUPPORTED)
-        bp_error_leave(status, entry->plugin.name, "stream_wait");
+        bp_device_leave(device, status, "stream_wait");
     release_mark(other, mark);
     if (status == BP_OK) bp_timeline_saw(timeline, other, number);
     return status;
@@ -225,6 +315,7 @@ enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeli
     if (timeline->queue) return bp_queue_follow(timeline->queue, other, number);
     if (can_follow(timeline, other)) status = follow_mark(timeline, other, number);
     if (status != BP_ERR_UNSUPPORTED) return status;
+    if (bp_timeline_poll(other, number)) return BP_OK;
     TRY(bp_block(timeline->device, timeline->now ? BP_BLOCK_INLINE_WAIT : BP_BLOCK_STREAM_WAIT));
     return bp_timeline_wait(other, number, UINT64_MAX);
 }

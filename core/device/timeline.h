@@ -19,6 +19,14 @@ enum { BP_NAMES = 256, BP_SPACES = 3, BP_USERS = 4 };
 struct bp_failure {
     _Atomic uint32_t status; /* enum bp_status; set after why */
     char *why;
+    _Atomic bool told; /* a call of the app's has answered it */
+};
+
+/* A failure of a stream that is gone and whose timeline serves another: events may ask for it. */
+struct bp_past {
+    struct bp_past *next; /* earlier ones */
+    uint64_t first, last; /* numbers of that stream's work */
+    struct bp_failure failure;
 };
 
 /* A plugin's event, recorded when all up to number was submitted. */
@@ -48,13 +56,20 @@ struct bp_timeline {
     _Atomic uint64_t done;      /* the host has seen all up to it end; UINT64_MAX if now is set */
     bool now;                   /* work is done when its call returns: an inline stream, the host */
     void *stream;               /* the plugin's, or NULL */
-    struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL */
+    struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL. Constant */
+    _Atomic(struct bp_queue *) caller; /* calls the app back where there is no queue; or NULL */
     struct bp_device *device;
     _Atomic(struct bp_pool *) pool[BP_SPACES]; /* whose home it is, by space; made at first use */
-    struct bp_failure failure;
     uint32_t fault;         /* kernels that run on the host write it; of who runs them */
+    _Atomic uint64_t base;      /* numbers up to it are of the streams before */
+    struct bp_failure failure; /* of the stream that it serves, or served last */
+    _Atomic(struct bp_past *) past;
 
-    pthread_mutex_t lock; /* all below; and storing a failure */
+    pthread_mutex_t lock; /* all below; and storing a failure, and moving it to the past */
+    bool open;            /* stream may be used */
+    uint32_t busy;        /* who uses it and is not the stream's caller: it is not closed now */
+    bool waited;          /* a thread is in the plugin's synchronize for it */
+    pthread_cond_t turn;  /* not any more */
     struct bp_mark *marks, *spare; /* marks: oldest first */
     struct bp_seen *seen;
     uint32_t n_seen, room;
@@ -76,6 +91,11 @@ void bp_timeline_retire(struct bp_timeline *timeline);
 void bp_timelines_poll(struct bp_device *device);
 /* At the device's end: all work has ended, or never will. Frees them all. */
 void bp_timelines_finish(struct bp_device *device);
+
+/* Whether somebody other than the stream's caller may use the plugin's stream now; it is not closed
+ * until that is over. Not: it is closed, and all its work has ended. */
+bool bp_timeline_hold(struct bp_timeline *timeline);
+void bp_timeline_let(struct bp_timeline *timeline);
 
 /* A piece of work is about to be given to the stream: its number. name: static text. */
 static inline uint64_t bp_work_begin(struct bp_timeline *timeline, const char *name)
@@ -127,7 +147,8 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, u
 enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
                                   uint64_t number);
 
-/* Waits for all work that was submitted; with emulated streams, that of the whole device. */
+/* Waits for all work that was submitted, with emulated streams that of the whole device, and until
+ * the app has been called back. */
 enum bp_status bp_timeline_drain(struct bp_timeline *timeline);
 
 /* Work of timeline from now on is known to come after work number of other, and so after what that
@@ -143,8 +164,20 @@ bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll);
 
 /* Keeps a failure of the timeline's work, or of its device where that cannot be told apart; the
  * message on this thread, with the names of the launches that may have failed. What says something
- * of the wait only is passed on. Returns status. */
+ * of the wait only is passed on, and what an inline stream's call answers at once. Returns status.
+ */
 enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status);
+
+/* Answers the failure of the stream whose work had this number, or of the device. */
+enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number);
+
+/* Answers the failure of the stream that it serves, and, once, those of streams that are gone. */
+enum bp_status bp_timeline_untold(struct bp_timeline *timeline);
+
+/* Text on the work that the host does not know to have ended, from text on; its length, at most
+ * size - 1. "launch 812: softmax", "launches 812 to 815: gather, add, softmax, copy_in"; "" for
+ * none. */
+size_t bp_timeline_names(const struct bp_timeline *timeline, char *text, size_t size);
 
 /* Who uses something: the last number on each timeline. */
 struct bp_user {

@@ -2,22 +2,38 @@
 /* timelines.c: the timelines of a device: made, handed from stream to stream, freed at its end. */
 #include "../memory/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-/* The plugin's stream, or the core's queue. */
-static enum bp_status open_stream(struct bp_timeline *timeline, bool queue)
+static enum bp_status open_stream(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
+    void *stream = NULL;
 
     if (entry->runtime.stream_create) {
         bp_error_enter();
-        TRY(bp_error_leave(
-            entry->runtime.stream_create(entry->self, device->index, &timeline->stream),
-            entry->plugin.name, "stream_create"));
+        TRY(bp_device_leave(device,
+                            entry->runtime.stream_create(entry->self, device->index, &stream),
+                            "stream_create"));
     }
-    if (!queue || timeline->queue) return BP_OK;
-    return bp_queue_create(timeline, &timeline->queue);
+    pthread_mutex_lock(&timeline->lock);
+    timeline->stream = stream;
+    timeline->open = true;
+    pthread_mutex_unlock(&timeline->lock);
+    return BP_OK;
+}
+
+/* From now on nobody uses the plugin's stream. false: somebody does just now. */
+static bool begin_close(struct bp_timeline *timeline)
+{
+    bool closed;
+
+    pthread_mutex_lock(&timeline->lock);
+    closed = !timeline->busy;
+    if (closed) timeline->open = false;
+    pthread_mutex_unlock(&timeline->lock);
+    return closed;
 }
 
 static void close_stream(struct bp_timeline *timeline)
@@ -25,7 +41,7 @@ static void close_stream(struct bp_timeline *timeline)
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
 
-    if (entry->runtime.stream_create && timeline->stream)
+    if (entry->runtime.stream_create)
         entry->runtime.stream_destroy(entry->self, device->index, timeline->stream);
     timeline->stream = NULL;
 }
@@ -34,17 +50,23 @@ static void free_timeline(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
+    struct bp_past *past = atomic_load(&timeline->past), *earlier;
     struct bp_mark *next;
 
-    bp_queue_destroy(timeline->queue);
     for (int pass = 0; pass < 2; pass++)
         for (struct bp_mark *mark = pass ? timeline->spare : timeline->marks; mark; mark = next) {
             next = mark->next;
             entry->runtime.event_destroy(entry->self, device->index, mark->event);
             free(mark);
         }
-    close_stream(timeline);
+    if (timeline->open) close_stream(timeline);
     pthread_mutex_destroy(&timeline->lock);
+    pthread_cond_destroy(&timeline->turn);
+    for (; past; past = earlier) {
+        earlier = past->next;
+        free(past->failure.why);
+        free(past);
+    }
     free(timeline->failure.why);
     free(timeline->seen);
     free(timeline);
@@ -63,27 +85,68 @@ static struct bp_timeline *take_spare(struct bp_device *device, bool now, bool q
     return found;
 }
 
-/* What is known of the stream before goes, all but the numbers. */
-static void renew(struct bp_timeline *timeline)
+static void set_state(struct bp_timeline *timeline, uint32_t state)
 {
-    pthread_mutex_lock(&timeline->lock);
-    timeline->n_seen = 0;
-    free(timeline->failure.why);
-    timeline->failure.why = NULL;
-    atomic_store(&timeline->failure.status, BP_OK);
-    pthread_mutex_unlock(&timeline->lock);
+    pthread_mutex_lock(&timeline->device->lock);
+    timeline->state = state;
+    pthread_mutex_unlock(&timeline->device->lock);
 }
 
-static struct bp_timeline *make(struct bp_device *device, bool now)
+/* Under the lock. Others see the failure here or in the past, at every moment. */
+static void move_failure(struct bp_timeline *timeline, struct bp_past *past)
+{
+    struct bp_failure *failure = &timeline->failure;
+
+    past->next = atomic_load(&timeline->past);
+    past->first = atomic_load(&timeline->base) + 1;
+    past->last = atomic_load(&timeline->last);
+    past->failure.why = failure->why;
+    atomic_init(&past->failure.status, atomic_load(&failure->status));
+    atomic_init(&past->failure.told, atomic_load(&failure->told));
+    atomic_store(&timeline->past, past);
+    failure->why = NULL;
+    atomic_store(&failure->told, false);
+    atomic_store(&failure->status, BP_OK);
+}
+
+/* What is known of the stream before goes, all but the numbers and its failure. One number is left
+ * out: an event that is recorded before any work is not of the stream before. */
+static enum bp_status renew(struct bp_timeline *timeline)
+{
+    struct bp_past *past = NULL;
+    uint64_t base = atomic_load(&timeline->last) + 1;
+
+    if (bp_failed(&timeline->failure)) {
+        past = calloc(1, sizeof *past);
+        if (!past) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
+    }
+    pthread_mutex_lock(&timeline->lock);
+    timeline->n_seen = 0;
+    if (past) move_failure(timeline, past);
+    atomic_store(&timeline->last, base);
+    atomic_store(&timeline->submitted, base);
+    atomic_store(&timeline->base, base);
+    pthread_mutex_unlock(&timeline->lock);
+    bp_timeline_reached(timeline, base);
+    return BP_OK;
+}
+
+static struct bp_timeline *make(struct bp_device *device, bool now, bool queue)
 {
     struct bp_timeline *timeline = calloc(1, sizeof *timeline);
 
-    if (!timeline) return NULL;
+    if (!timeline) {
+        bp_error_write("%s: no memory for a stream", device->name);
+        return NULL;
+    }
     timeline->device = device;
     timeline->now = now;
     atomic_init(&timeline->done, now ? UINT64_MAX : 0);
     pthread_mutex_init(&timeline->lock, NULL);
-    return timeline;
+    pthread_cond_init(&timeline->turn, NULL);
+    if (!queue || bp_queue_create(timeline, &timeline->queue) == BP_OK) return timeline;
+    free_timeline(timeline);
+    return NULL;
 }
 
 static void link(struct bp_timeline *timeline)
@@ -99,8 +162,8 @@ static void link(struct bp_timeline *timeline)
 
 enum bp_status bp_timeline_create_host(struct bp_device *device)
 {
-    device->host = make(device, true);
-    if (!device->host) return bp_error(BP_ERR_MEMORY, "%s: no memory", device->name);
+    device->host = make(device, true, false);
+    if (!device->host) return BP_ERR_MEMORY;
     link(device->host);
     return BP_OK;
 }
@@ -109,62 +172,67 @@ enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue
                                   struct bp_timeline **out_timeline)
 {
     struct bp_timeline *timeline;
-    enum bp_status status;
+    enum bp_status status = BP_OK;
 
+    TRY(bp_device_check_lost(device));
     bp_timelines_poll(device);
     timeline = take_spare(device, now, queue);
-    if (timeline) renew(timeline);
-    else {
-        timeline = make(device, now);
-        if (!timeline) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
+    if (timeline) {
+        status = renew(timeline);
+    } else {
+        timeline = make(device, now, queue);
+        if (!timeline) return BP_ERR_MEMORY;
         link(timeline);
     }
-    status = open_stream(timeline, queue);
+    if (status == BP_OK) status = open_stream(timeline);
     if (status) {
-        bp_timeline_retire(timeline);
+        set_state(timeline, BP_TIMELINE_SPARE);
         return status;
     }
     *out_timeline = timeline;
     return BP_OK;
 }
 
-static void set_state(struct bp_timeline *timeline, uint32_t state)
+static uint32_t state_of(struct bp_timeline *timeline)
 {
+    uint32_t state;
+
     pthread_mutex_lock(&timeline->device->lock);
-    timeline->state = state;
+    state = timeline->state;
     pthread_mutex_unlock(&timeline->device->lock);
+    return state;
 }
 
-/* What it waits for must have ended too: a later stream does not come after that. */
+/* What a lost device was given counts as ended. What it waits for must have ended too: a later
+ * stream does not come after that. */
 static bool is_over(struct bp_timeline *timeline)
 {
-    if (timeline->queue && !bp_queue_idle(timeline->queue)) return false;
-    return bp_timeline_poll(timeline, atomic_load(&timeline->submitted)) &&
-           bp_timeline_waits_passed(timeline, true);
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+    uint64_t submitted = atomic_load(&timeline->submitted);
+
+    return submitted == atomic_load(&timeline->last) && /* a callback may destroy what gives it */
+           (bp_timeline_passed(timeline, submitted) ||
+            (!timeline->queue && bp_device_is_lost(timeline->device))) &&
+           bp_timeline_waits_passed(timeline, false) &&
+           (!timeline->queue || bp_queue_idle(timeline->queue)) &&
+           (!caller || bp_queue_idle(caller));
 }
 
-/* Nobody else touches a retiring timeline but by polls. */
 void bp_timeline_retire(struct bp_timeline *timeline)
 {
-    if (!is_over(timeline)) {
-        set_state(timeline, BP_TIMELINE_RETIRING);
-        return;
-    }
-    close_stream(timeline);
-    set_state(timeline, BP_TIMELINE_SPARE);
+    set_state(timeline, BP_TIMELINE_RETIRING);
+    bp_timelines_poll(timeline->device);
 }
 
-/* One that is over, taken into the caller's hands. */
+/* One that is over, taken into the caller's hands. Nobody else touches a retiring timeline but to
+ * ask how far it has got. */
 static struct bp_timeline *take_retired(struct bp_device *device)
 {
     struct bp_timeline *t;
 
     pthread_mutex_lock(&device->lock);
     for (t = atomic_load(&device->timelines); t; t = t->next)
-        if (t->state == BP_TIMELINE_RETIRING &&
-            bp_timeline_passed(t, atomic_load(&t->submitted)) &&
-            bp_timeline_waits_passed(t, false) && (!t->queue || bp_queue_idle(t->queue)))
-            break;
+        if (t->state == BP_TIMELINE_RETIRING && is_over(t) && begin_close(t)) break;
     if (t) t->state = BP_TIMELINE_LIVE;
     pthread_mutex_unlock(&device->lock);
     return t;
@@ -175,11 +243,7 @@ void bp_timelines_poll(struct bp_device *device)
     struct bp_timeline *t;
 
     for (t = atomic_load(&device->timelines); t; t = t->next) {
-        uint32_t state;
-        pthread_mutex_lock(&device->lock);
-        state = t->state;
-        pthread_mutex_unlock(&device->lock);
-        if (state != BP_TIMELINE_RETIRING) continue;
+        if (state_of(t) != BP_TIMELINE_RETIRING) continue;
         bp_timeline_poll(t, atomic_load(&t->submitted));
         bp_timeline_waits_passed(t, true);
     }
@@ -193,6 +257,11 @@ void bp_timelines_finish(struct bp_device *device)
 {
     struct bp_timeline *next;
 
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        bp_queue_destroy(t->queue); /* what is left in it may name any timeline */
+        bp_queue_destroy(atomic_load(&t->caller));
+        t->queue = NULL;
+    }
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = next) {
         next = t->next;
         free_timeline(t);
@@ -228,4 +297,49 @@ void bp_snapshot_reached(const struct bp_snapshot *snapshot)
 void bp_snapshot_finish(struct bp_snapshot *snapshot)
 {
     bp_users_finish(&snapshot->users);
+}
+
+/* Of one timeline: work that is being given to the plugin by another thread, or that a queue runs
+ * or holds. */
+static bool timeline_busy(struct bp_timeline *timeline, char *what, size_t size)
+{
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+    uint64_t last = atomic_load(&timeline->last);
+
+    if (last != atomic_load(&timeline->submitted)) {
+        snprintf(what, size, "%s: launch %llu is being given to it", timeline->device->name,
+                 (unsigned long long)(last - atomic_load(&timeline->base)));
+        return true;
+    }
+    return (timeline->queue && bp_queue_busy(timeline->queue, what, size)) ||
+           (caller && bp_queue_busy(caller, what, size));
+}
+
+bool bp_device_busy(struct bp_device *device, char *what, size_t size)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (timeline_busy(t, what, size)) return true;
+    return false;
+}
+
+void bp_device_wake(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        struct bp_queue *caller = atomic_load(&t->caller);
+        if (t->queue) bp_queue_wake(t->queue);
+        if (caller) bp_queue_wake(caller);
+    }
+}
+
+enum bp_status bp_device_settle(struct bp_device *device, uint64_t timeout_ns)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        char names[512];
+        if (t->now || t->queue) continue;
+        if (bp_timeline_wait(t, atomic_load(&t->submitted), timeout_ns) != BP_ERR_TIMEOUT) continue;
+        bp_timeline_names(t, names, sizeof names);
+        return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over in time: %s: %s", device->name,
+                        names);
+    }
+    return BP_OK;
 }

@@ -9,7 +9,7 @@ enum bp_status bp_graph_make(struct bp_graph **out_graph)
     struct bp_graph *graph = calloc(1, sizeof *graph);
 
     if (!graph) return bp_error(BP_ERR_MEMORY, "no memory for a graph");
-    graph->scope.magic = BP_MAGIC_GRAPH;
+    graph->scope.magic = bp_magic(BP_MAGIC_GRAPH);
     atomic_init(&graph->refs, 1);
     *out_graph = graph;
     return BP_OK;
@@ -51,7 +51,7 @@ void bp_graph_release(struct bp_graph *graph)
     free(graph->input);
     free(graph->output);
     graph->scope.magic = 0;
-    if (graph->core) bp_core_destroy(graph->core);
+    if (graph->core) bp_core_drop(graph->core);
     free(graph);
 }
 

@@ -40,7 +40,7 @@ struct bp_graph {
 
 static inline bool bp_graph_is(const struct bp_graph *graph)
 {
-    return graph && graph->scope.magic == BP_MAGIC_GRAPH;
+    return bp_is(graph ? graph->scope.magic : 0, BP_MAGIC_GRAPH);
 }
 
 /* A graph without a core: for expansions. */

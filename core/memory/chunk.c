@@ -65,10 +65,11 @@ static enum bp_status allocate(struct bp_pool *common, struct bp_region *region)
 
     TRY(reserve(device, region->raw_size));
     bp_error_enter();
-    status = bp_error_leave(entry->runtime.memory_allocate(entry->self, device->index,
-                                                           common->space, region->raw_size,
-                                                           &region->raw),
-                            entry->plugin.name, "memory_allocate");
+    status = bp_device_leave(device,
+                             entry->runtime.memory_allocate(entry->self, device->index,
+                                                            common->space, region->raw_size,
+                                                            &region->raw),
+                             "memory_allocate");
     if (status == BP_OK) status = check_memory(device, &region->raw);
     if (status) unreserve(device, region->raw_size, false);
     return status;

@@ -25,7 +25,7 @@ static enum bp_status call(struct bp_timeline *timeline, enum bp_direction direc
     case BP_COPY_OUT: status = r->copy_out(self, device->index, stream, copy); break;
     default: status = r->copy_within(self, device->index, stream, copy); break;
     }
-    return bp_error_leave(status, device->entry->plugin.name, name[direction]);
+    return bp_device_leave(device, status, name[direction]);
 }
 
 struct copy_task {
@@ -71,8 +71,9 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin(timeline, name[direction]);
-    enum bp_status status = timeline->queue ? queue_copy(timeline, direction, copy, number)
-                                            : call(timeline, direction, copy);
+    enum bp_status status = bp_stopping()     ? bp_stopped()
+                            : timeline->queue ? queue_copy(timeline, direction, copy, number)
+                                              : call(timeline, direction, copy);
 
     if (status && timeline->queue) return bp_work_drop(timeline, number), status;
     bp_storage_use(a, timeline, number);
@@ -84,7 +85,8 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
         TRY(bp_queue_wait(timeline->queue, number, UINT64_MAX));
         return bp_stream_check(stream);
     }
-    if (direction != BP_COPY_OUT) return status;
+    if (direction != BP_COPY_OUT)
+        return status == BP_OK && stream->synchronous ? bp_stream_drain(stream) : status;
     if (status) return bp_timeline_fail(timeline, status);
     bp_timeline_reached(timeline, number);
     return BP_OK;

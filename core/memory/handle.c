@@ -4,7 +4,7 @@
 
 static bool storage_is(const struct bp_storage *storage)
 {
-    return storage && storage->magic == BP_MAGIC_STORAGE;
+    return bp_is(storage ? storage->magic : 0, BP_MAGIC_STORAGE);
 }
 
 enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stream, uint32_t space,

@@ -33,7 +33,7 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
     storage->pending.release = give_back;
     storage->device = device;
     storage->home = device->host;
-    storage->magic = BP_MAGIC_STORAGE;
+    storage->magic = bp_magic(BP_MAGIC_STORAGE);
     storage->memory = *memory;
     storage->size = size;
     storage->space = space;

@@ -108,7 +108,7 @@ struct bp_storage *bp_pool_begin(struct bp_pool *pool, struct bp_piece *block, u
     s->home = pool->home;
     s->size = size;
     s->id = next_id(pool);
-    s->magic = BP_MAGIC_STORAGE;
+    s->magic = bp_magic(BP_MAGIC_STORAGE);
     atomic_store_explicit(&s->version, 0, memory_order_relaxed);
     atomic_store_explicit(&s->access, BP_ACCESS_WRITE, memory_order_relaxed);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);

@@ -38,8 +38,7 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *h
     struct bp_storage *storage = NULL;
     struct bp_pool *pool = NULL;
 
-    if (atomic_load_explicit(&device->failure.status, memory_order_relaxed) == BP_ERR_DEVICE_LOST)
-        return bp_failure_refuse(device, "device", &device->failure);
+    if (__builtin_expect(bp_device_is_lost(device), 0)) return bp_device_check_lost(device);
     if (space) home = device->host;
     if (space < BP_SPACES) pool = bp_pool_at(home, space);
     if (pool && size <= INT64_MAX / 2) {

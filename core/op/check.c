@@ -126,7 +126,8 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
         return BP_OK;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!bp_tensor_is(arg->at[i]) && !bp_symbol_is(arg->at[i]))
+        if (!bp_tensor_is(arg->at[i]) && bp_was_stale()) return bp_not_a_for(op->name, "tensor");
+        if (!bp_symbol_is(arg->at[i]) && !bp_tensor_is(arg->at[i]))
             return bp_error(BP_ERR_INVALID,
                             "%s: input %s: expected a tensor, got NULL or something else", op->name,
                             port->name);

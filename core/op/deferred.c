@@ -10,7 +10,7 @@ struct launch_task {
     struct bp_task task; /* first */
     struct bp_launch launch;
     const struct bp_kernel *kernel;
-    const char *plugin;
+    struct bp_device *device;
     void *attrs; /* own */
 };
 
@@ -21,7 +21,7 @@ static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
     enum bp_status status;
 
     bp_error_enter();
-    status = bp_error_leave(l->kernel->launch(&l->launch), l->plugin, l->kernel->name);
+    status = bp_device_leave(l->device, l->kernel->launch(&l->launch), l->kernel->name);
     return status == BP_OK && timeline->fault ? bp_fault_take(timeline, l->kernel) : status;
 }
 
@@ -66,7 +66,7 @@ static const struct bp_view *const *copy_views(const struct bp_view *const *from
 /* in_at and out_at lie in the prepared call, which lives until its launches have ended. */
 enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
                                const struct bp_kernel *kernel, const struct bp_op_row *row,
-                               const char *plugin)
+                               struct bp_device *device)
 {
     size_t size = views_size(launch->in, launch->n_in) + views_size(launch->out, launch->n_out);
     struct launch_task *l = malloc(sizeof *l + size);
@@ -76,7 +76,7 @@ enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_lau
     if (!l) return bp_error(BP_ERR_MEMORY, "%s: no memory for a launch in a queue", row->info.name);
     *l = (struct launch_task){
         .task = {.run = run, .destroy = destroy, .number = launch->tag, .name = row->info.name},
-        .launch = *launch, .kernel = kernel, .plugin = plugin};
+        .launch = *launch, .kernel = kernel, .device = device};
     l->launch.in = copy_views(launch->in, launch->n_in, &at);
     l->launch.out = copy_views(launch->out, launch->n_out, &at);
     status = launch->attrs ? bp_attrs_copy(&row->info, launch->attrs, &l->attrs) : BP_OK;

@@ -75,13 +75,13 @@ run(const struct bp_prepared *p, struct bp_timeline *timeline,
     l.seed = l.offset = 0;
     l.rng = NULL;
     l.tag = bp_work_begin(timeline, p->row->info.name);
-    status = step->kernel->launch(&l);
+    status = __builtin_expect(bp_stopping(), 0) ? bp_stopped() : step->kernel->launch(&l);
     bp_work_end(timeline, l.tag);
     for (uint32_t i = 0; i < p->n_out; i++) bp_storage_wrote(out[i]->storage);
     if (__builtin_expect(timeline->fault != 0, 0) && status == BP_OK)
         return bp_fault_take(timeline, step->kernel);
     if (__builtin_expect(status != BP_OK, 0))
-        return bp_error_leave(status, p->device->entry->plugin.name, step->kernel->name);
+        return bp_device_leave(p->device, status, step->kernel->name);
     return BP_OK;
 }
 

@@ -12,7 +12,8 @@ static enum bp_status check_result(const struct bp_site *site, const char *what,
     const char *op = site->row->info.name;
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
-    if (!bp_tensor_is(t) && !bp_symbol_is(t))
+    if (!bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op, "tensor");
+    if (!bp_symbol_is(t) && !bp_tensor_is(t))
         return bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
     if (site->graph ? t->graph && t->graph != site->graph : t->device != site->device)
         return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i,
@@ -96,9 +97,11 @@ static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_de
 {
     *out_device = NULL;
     *out_graph = NULL;
-    if (scope && scope->magic == BP_MAGIC_STREAM)
+    if (bp_scope_is(scope, BP_MAGIC_STREAM))
         *out_device = ((struct bp_stream *)scope)->device;
-    else if (scope && scope->magic == BP_MAGIC_GRAPH) *out_graph = (struct bp_graph *)scope;
+    else if (bp_scope_is(scope, BP_MAGIC_GRAPH)) *out_graph = (struct bp_graph *)scope;
+    else if (!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale())
+        return bp_not_a_for("bp_call_gradient", "scope");
     else
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: expected a scope (bp_stream_scope, "
                                         "bp_graph_scope), got NULL or something else");

@@ -53,7 +53,6 @@ enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kerne
 static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_step *step,
                                 struct bp_timeline *timeline, struct bp_launch *l)
 {
-    struct bp_plugin_entry *entry = p->device->entry;
     enum bp_status status;
 
     l->stream = timeline->stream;
@@ -61,12 +60,13 @@ static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_ste
     l->in_at = step->in_at;
     l->out_at = step->out_at;
     if (__builtin_expect(timeline->queue != NULL, 0))
-        return bp_launch_queue(timeline, l, step->kernel, step->row, entry->plugin.name);
+        return bp_launch_queue(timeline, l, step->kernel, step->row, p->device);
+    if (__builtin_expect(bp_stopping(), 0)) return bp_stopped();
     status = step->kernel->launch(l);
     if (__builtin_expect(timeline->fault != 0, 0) && status == BP_OK)
         return bp_fault_take(timeline, step->kernel);
     return __builtin_expect(status != BP_OK, 0)
-               ? bp_error_leave(status, entry->plugin.name, step->kernel->name)
+               ? bp_device_leave(p->device, status, step->kernel->name)
                : BP_OK;
 }
 

@@ -124,7 +124,7 @@ enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const
  * timeline. */
 enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
                                const struct bp_kernel *kernel, const struct bp_op_row *row,
-                               const char *plugin);
+                               struct bp_device *device);
 
 /* view.c: an operator that makes a view. */
 enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,

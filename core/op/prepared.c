@@ -67,7 +67,7 @@ static struct bp_prepared *make_empty(const struct bp_site *site)
     struct bp_prepared *p = allocate(site);
 
     if (!p) return NULL;
-    p->magic = BP_MAGIC_PREPARED;
+    p->magic = bp_magic(BP_MAGIC_PREPARED);
     atomic_init(&p->refs, 1);
     p->pending.release = give_back;
     p->device = site->device;

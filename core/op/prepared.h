@@ -60,7 +60,7 @@ enum { BP_ABSENT = 255 };
 
 static inline bool bp_prepared_is(const struct bp_prepared *p)
 {
-    return p && p->magic == BP_MAGIC_PREPARED;
+    return bp_is(p ? p->magic : 0, BP_MAGIC_PREPARED);
 }
 
 static inline bool bp_same_extents(uint32_t rank, const int64_t *a, const int64_t *b)

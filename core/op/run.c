@@ -343,8 +343,10 @@ static enum bp_status find_row(const struct bp_call *call, const struct bp_op_ro
                     "operator '%.64s': there is none of this name (`bp ops` lists them)", call->op);
 }
 
-static enum bp_status no_scope(void)
+static enum bp_status no_scope(const struct bp_scope *scope)
 {
+    if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale()) ||
+        (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_was_stale())) return bp_not_a_for("the operator call", "scope");
     return bp_error(BP_ERR_INVALID,
                     "expected a scope (bp_stream_scope, bp_graph_scope), got NULL or something "
                     "else");
@@ -357,8 +359,8 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
     const struct bp_op_row *row;
     bool any = false;
 
-    if (!scope || (scope->magic != BP_MAGIC_STREAM && scope->magic != BP_MAGIC_GRAPH))
-        return no_scope();
+    if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
+        return no_scope(scope);
     if (n_out && !out) return bp_error(BP_ERR_INVALID, "bp_call_run: out is NULL");
     TRY(find_row(call, &row));
     for (size_t i = 0; i < n_out && i < row->info.n_out; i++) {
@@ -366,7 +368,7 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
         given[i] = out[i];
         any |= out[i] != NULL;
     }
-    if (scope->magic == BP_MAGIC_STREAM) {
+    if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
         struct bp_call named = *call;
         if (!BP_HAS(call, kernel)) named.kernel = NULL;
         TRY(run((struct bp_stream *)scope, row, &named, want, n_out, any ? given : NULL, result));
@@ -391,8 +393,7 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
     struct bp_tensor *result[BP_PORT_MAX];
     uint8_t want[BP_PORT_MAX] = {0};
 
-    if (!scope) return no_scope();
-    if (scope->magic == BP_MAGIC_STREAM && row->simple && out[0]) {
+    if (row->simple && bp_scope_is(scope, BP_MAGIC_STREAM) && out[0]) {
         enum bp_status status;
         if (bp_fast_call((struct bp_stream *)scope, row, in, attrs, out[0], &status))
             return status;
@@ -401,11 +402,11 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
         want[i] = out[i] != NULL;
         result[i] = NULL;
     }
-    if (scope->magic == BP_MAGIC_STREAM)
+    if (bp_scope_is(scope, BP_MAGIC_STREAM))
         TRY(run((struct bp_stream *)scope, row, &call, want, n_out, NULL, result));
-    else if (scope->magic == BP_MAGIC_GRAPH)
+    else if (bp_scope_is(scope, BP_MAGIC_GRAPH))
         TRY(bp_graph_record((struct bp_graph *)scope, &call, result, n_out, want));
-    else return no_scope();
+    else return no_scope(scope);
     for (size_t i = 0; i < n_out; i++)
         if (out[i]) *out[i] = result[i];
     return BP_OK;

@@ -108,13 +108,15 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     };
     enum bp_status status = BP_OK;
 
+    if (k->prepare) TRY(bp_prepare_enter());
     bp_error_enter();
     if (k->prepare) status = k->prepare(entry->self, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
+    if (k->prepare) bp_exit_rearm(prep.kernel), bp_prepare_leave();
     if (status == BP_OK) status = check_plan(site, k, &plan);
     if (status == BP_OK) *out_plan = plan;
     return status == BP_ERR_UNSUPPORTED ? status
-                                        : bp_error_leave(status, entry->plugin.name, k->name);
+                                        : bp_device_leave(site->device, status, k->name);
 }
 
 /* The reason of each row, now that no row was found. */

@@ -320,6 +320,7 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
     enum bp_status status;
     char *message;
 
+    TRY(bp_prepare_enter());
     pthread_mutex_lock(&entry->lock);
     if (entry->state == BP_PLUGIN_UNPROBED) {
         /* What plugins say on the way to success is no failure of this call: the message stays. */
@@ -327,8 +328,10 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
         load_entry(entry);
         if (entry->status == BP_OK && message) bp_error_write("%s", message);
         free(message);
+        if (entry->status == BP_OK) bp_exit_rearm((const void *)(uintptr_t)entry->plugin.create);
     }
     status = entry->status;
     pthread_mutex_unlock(&entry->lock);
+    bp_prepare_leave();
     return status ? bp_error(status, "%s", entry->reason) : BP_OK;
 }

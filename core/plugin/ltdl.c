@@ -114,6 +114,11 @@ static lt_dlhandle open_library(const char *path, char **out_why)
     return handle;
 }
 
+void bp_library_forked(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
 void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why)
 {
     void *address = NULL;

@@ -255,17 +255,23 @@ static bool check_levels(const char *path, const char *text, size_t size, struct
     return true;
 }
 
+static pthread_mutex_t json_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void bp_manifest_forked(void)
+{
+    pthread_mutex_init(&json_lock, NULL);
+}
+
 static cJSON *parse_json(const char *path, const char *text, size_t size, struct bp_refusal *why)
 {
-    /* cJSON writes where it failed to a global, too. */
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const char *end = text;
     size_t line = 1, at;
     cJSON *root;
 
-    pthread_mutex_lock(&lock);
+    /* cJSON writes where it failed to a global, too. */
+    pthread_mutex_lock(&json_lock);
     root = cJSON_ParseWithLengthOpts(text, size, &end, false);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&json_lock);
 
     at = (size_t)(end - text);
     if (root)

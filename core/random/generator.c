@@ -14,7 +14,7 @@ enum bp_status bp_generator_create(uint64_t seed, struct bp_generator **out_gene
         return bp_error(BP_ERR_INVALID, "bp_generator_create: out_generator is NULL");
     generator = calloc(1, sizeof *generator);
     if (!generator) return bp_error(BP_ERR_MEMORY, "bp_generator_create: no memory");
-    generator->magic = BP_MAGIC_GENERATOR;
+    generator->magic = bp_magic(BP_MAGIC_GENERATOR);
     atomic_init(&generator->refs, 1);
     pthread_mutex_init(&generator->lock, NULL);
     generator->seed = seed;

@@ -14,7 +14,7 @@ struct bp_generator {
 
 static inline bool bp_generator_is(const struct bp_generator *g)
 {
-    return g && g->magic == BP_MAGIC_GENERATOR;
+    return bp_is(g ? g->magic : 0, BP_MAGIC_GENERATOR);
 }
 void bp_generator_release(struct bp_generator *generator);
 

@@ -60,7 +60,7 @@ static struct bp_tensor *in_room(struct bp_storage *storage)
 
 static void begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
 {
-    t->magic = BP_MAGIC_TENSOR;
+    t->magic = bp_magic(BP_MAGIC_TENSOR);
     atomic_init(&t->refs, 1);
     t->storage = storage;
     t->device = storage->device;
@@ -153,7 +153,7 @@ enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const st
     t->view.stride = t->stride;
     memcpy(t->shape, type->shape, type->rank * sizeof *t->shape);
     memcpy(t->stride, type->stride, type->rank * sizeof *t->stride);
-    t->magic = BP_MAGIC_SYMBOL;
+    t->magic = bp_magic(BP_MAGIC_SYMBOL);
     atomic_init(&t->refs, 1);
     t->graph = graph;
     t->value = value;
@@ -329,7 +329,7 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
 
 void bp_tensor_destroy(struct bp_tensor *tensor)
 {
-    if (!bp_tensor_is(tensor) && !bp_symbol_is(tensor)) return;
+    if (!bp_symbol_is(tensor) && !bp_tensor_is(tensor)) return;
     if (atomic_load_explicit(&tensor->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1)
         return; /* a sole owner needs no read-modify-write */
@@ -357,7 +357,7 @@ enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_info *o
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (!bp_tensor_is(tensor) && !bp_symbol_is(tensor)) return bp_not_a("tensor");
+    if (!bp_symbol_is(tensor) && !bp_tensor_is(tensor)) return bp_not_a("tensor");
     info.device = tensor->device;
     info.shape = tensor->shape;
     info.stride = tensor->stride;

@@ -22,7 +22,7 @@ struct bp_tensor {
 
 static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
-    return tensor && tensor->magic == BP_MAGIC_TENSOR;
+    return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_TENSOR);
 }
 /* A list of tensors is a list of views: each begins with its view, and NULL stays NULL. */
 static inline const struct bp_view *const *bp_tensor_views(struct bp_tensor *const *list)
@@ -33,7 +33,7 @@ static inline const struct bp_view *const *bp_tensor_views(struct bp_tensor *con
 
 static inline bool bp_symbol_is(const struct bp_tensor *tensor)
 {
-    return tensor && tensor->magic == BP_MAGIC_SYMBOL;
+    return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_SYMBOL);
 }
 
 /* What a constant is, for plans that have read it; id 0: it is none. */

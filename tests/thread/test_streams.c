@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     need(bp_stream_create(device, &stream), "stream");
     need(bp_tensor_create(device, BP_F32, 1, shape, &shared), "shared");
     need(bp_tensor_write(stream, shared, ones, sizeof ones), "shared");
+    need(bp_stream_synchronize(stream), "shared");
     for (int i = 0; i < THREADS; i++) {
         need(bp_event_create(device, &events[i]), "event");
         need(bp_event_record(events[i], stream), "record");

@@ -51,6 +51,24 @@ BP_API enum bp_status bp_core_create(const struct bp_core_options *options,
                                      struct bp_core **out_core);
 BP_API void bp_core_destroy(struct bp_core *core);
 
+/* Ends the use of the library in this process: the promised way out. From now on every call that
+ * takes a handle or makes one answers BP_ERR_SHUTDOWN, in all threads, and destroy functions do
+ * nothing. Work that was given to streams is run to its end, callbacks are called, plans that are
+ * being built are finished. When all of that is over the process may exit, with handles of any
+ * kind left; nothing is freed.
+ *
+ * BP_ERR_TIMEOUT: not over after timeout_ns (UINT64_MAX: no limit; a device without events takes as
+ * long as it takes); the message names what still runs. It may be called again, and by any thread.
+ * BP_ERR_INVALID: called by a function of bp_stream_callback, which would wait for itself.
+ *
+ * A process that exits without it is refused in the same way; then work that is running on the
+ * host, and plans that are being built, are waited for, for 5 s at most, and work that waits in
+ * queues is not begun.
+ *
+ * A forked child must make a new core, and everything from that: handles from before the fork
+ * answer BP_ERR_SHUTDOWN there, and destroy functions do nothing with them. */
+BP_API enum bp_status bp_shutdown(uint64_t timeout_ns);
+
 /* "0.1.0", the version of this library. */
 BP_API const char *bp_version(void);
 

@@ -28,7 +28,9 @@ BP_API enum bp_status bp_event_query(struct bp_event *event);
 BP_API enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns);
 
 /* Work given to stream from now on waits for the event. Devices may differ, in kind too; where a
- * device cannot wait by itself, and on an inline stream, this call waits (BP_BLOCKS). */
+ * device cannot wait by itself, and on an inline stream, this call waits (BP_BLOCKS). A failure of
+ * the event's work that is known by then is answered; stream waits all the same, and has not
+ * failed. */
 BP_API enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event);
 
 #ifdef __cplusplus

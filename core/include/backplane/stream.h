@@ -37,10 +37,23 @@ BP_API uint32_t bp_stream_flags(struct bp_stream *stream);
 /* Does not wait: work that was given to the stream is done all the same. */
 BP_API void bp_stream_destroy(struct bp_stream *stream);
 
-/* Waits until all work given to the stream so far is done.
+/* Waits until all work given to the stream so far is done, and its callbacks have been called.
  * A failure of that work is returned, by this call and all later ones on the stream; on a device
  * whose streams share one order (BP_EMULATED_STREAMS), by those of all its streams. */
 BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
+
+/* Has fn(ctx, status) called when all work given to the stream so far has ended: exactly once, also
+ * if that work fails, and also after bp_stream_destroy. status: BP_OK, or the failure, of which
+ * bp_error_message says more on fn's thread. fn is not called if this call fails, and may not be if
+ * the process exits without bp_shutdown.
+ *
+ * On an inline stream fn is called before this call returns; else on a thread of the library's.
+ * Work given to the stream later may run before or after fn. fn may use the library, and destroy
+ * what it likes, but waits for no work of the stream that called it (synchronising it or its
+ * device, reading from it): the stream's work may wait for fn, and such calls answer
+ * BP_ERR_INVALID. Other streams of the app that fn waits for must not wait for this one. */
+BP_API enum bp_status bp_stream_callback(struct bp_stream *stream,
+                                         void (*fn)(void *ctx, enum bp_status status), void *ctx);
 
 /* The number of the last piece of work given to the stream; 0: none yet. */
 BP_API uint64_t bp_stream_last(struct bp_stream *stream);

@@ -98,7 +98,8 @@ struct bp_runtime { /* table */
 
     /* Makes an ordered queue. NULL: the device has the one stream NULL. */
     enum bp_status (*stream_create)(void *self, uint32_t device, void **out_stream);
-    void (*stream_destroy)(void *self, uint32_t device, void *stream); /* its work is done */
+    /* Its work is done. What else is in it, marks and waits, counts as reached. */
+    void (*stream_destroy)(void *self, uint32_t device, void *stream);
 
     /* A mark in a stream. All NULL: the core waits with synchronize where an event is asked for,
      * and on a BP_DEVICE_INLINE device an event is complete as soon as it is recorded. All or none.

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process.h: what concerns the process as a whole: handles from before a fork, and the way out.
+ *
+ * The way out has two steps. Intake stops: every public call that takes a handle or makes one is
+ * refused. Then what is under way is waited for. Nothing is freed. */
+#ifndef BP_PROCESS_PRIVATE_H
+#define BP_PROCESS_PRIVATE_H
+
+#include <backplane/status.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bp_core;
+
+/* Added to the magic word of a handle. A fork raises it in the child, a stop sets BP_STOPPED: no
+ * handle made before fits any more, and no check costs more than before. */
+enum { BP_STOPPED = 0x100, BP_FORKED = 0x200 };
+extern _Atomic uint32_t bp_generation __attribute__((visibility("hidden")));
+
+static inline uint32_t bp_generation_now(void)
+{
+    return atomic_load_explicit(&bp_generation, memory_order_relaxed);
+}
+
+/* What a new handle of a kind (enum bp_magic) gets as its magic. A handle that is being made while
+ * intake stops is refused as all others are. */
+static inline uint32_t bp_magic(uint32_t kind)
+{
+    return kind + (bp_generation_now() & ~(uint32_t)BP_STOPPED);
+}
+
+/* Whether the magic of a handle (0: there is none) is that of a kind; if not, the reason is kept on
+ * this thread for bp_not_a. */
+bool bp_is_not(uint32_t magic, uint32_t kind);
+static inline bool bp_is(uint32_t magic, uint32_t kind)
+{
+    return magic == kind + bp_generation_now() || bp_is_not(magic, kind);
+}
+/* Whether the last handle that bp_is refused on this thread was one of the kind, but from before a
+ * fork or a stop. */
+bool bp_was_stale(void);
+
+/* Whether intake has stopped. A launch or copy asks after bp_work_begin, and if so does not call
+ * the plugin: either it sees the stop here, or who stops sees its work begun. */
+static inline bool bp_stopping(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    return bp_generation_now() & BP_STOPPED;
+}
+/* The answer then: BP_ERR_SHUTDOWN, with its message. */
+enum bp_status bp_stopped(void);
+
+/* Whether the process is in exit(): workers begin no further task, and who waits for one gives up.
+ */
+bool bp_leaving(void);
+
+/* Around what a plugin must not be in when its process ends, other than launches and copies:
+ * preparing plans, opening and closing. Enter refuses with BP_ERR_SHUTDOWN once intake has stopped.
+ * They may be nested. */
+enum bp_status bp_prepare_enter(void);
+void bp_prepare_leave(void);
+
+/* A library may have registered handlers for exit() while a plan of row (the plugin's own row, or
+ * any other constant address) was built: registers the core's again, so that it runs before them.
+ * To be called after each; most calls cost a look-up. */
+void bp_exit_rearm(const void *row);
+
+/* Every core is known here from its making to its end. Refuses with BP_ERR_SHUTDOWN. */
+enum bp_status bp_process_enter(struct bp_core *core);
+/* Gives a reference back; true if it was the last, and the core is not known any more. */
+bool bp_process_leave(struct bp_core *core);
+
+/* Runs fn(arg) on a thread of its own, which nobody waits for. false: there is no thread. */
+bool bp_process_detach(void *(*fn)(void *), void *arg);
+
+/* In a forked child: global locks that another thread may have held. */
+void bp_library_forked(void);  /* plugin/ltdl.c */
+void bp_manifest_forked(void); /* plugin/manifest.c */
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handles.c: handles of every kind in a forked child, and after bp_shutdown. Each test has a process
+ * of its own. TAP.
+ *
+ *   handles PLUGINS   the directory of bp_gated.so and bp_gated_plain.so */
+#include "../plugins/gated.h"
+
+#include <backplane/backplane.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum place { INLINE, QUEUE, GATED, PLAIN };
+enum { GOOD = 42, SECONDS = 60 };
+
+static const char *plugins;
+static int failed;
+static const float some[2] = {1, 2};
+static const int64_t two[1] = {2};
+
+static void need(int good, int line, const char *what)
+{
+    if (good) return;
+    printf("# line %d: %s: %s\n", line, what, bp_error_message());
+    fflush(stdout);
+    _exit(1);
+}
+
+#define TRUE(condition) need((condition) ? 1 : 0, __LINE__, #condition)
+#define OK(call) need((call) == BP_OK, __LINE__, #call)
+
+/* The call answers status, and its message has the word. */
+#define FAILS(status, word, call) \
+    need((call) == (status) && strstr(bp_error_message(), word), __LINE__, #call)
+
+/* A core, a device, a stream. */
+struct spot {
+    struct bp_core *core;
+    struct bp_device *device;
+    struct bp_stream *stream;
+    const struct gated_control *gate; /* or NULL */
+};
+
+static struct spot spot_at(enum place place)
+{
+    const struct gated_control *(*get)(void);
+    struct spot s = {.gate = NULL};
+    char path[4096];
+    uint32_t index;
+    void *library;
+
+    OK(bp_core_create(NULL, &s.core));
+    if (place < GATED) {
+        OK(bp_device_create(s.core, "cpu:0", &s.device));
+        OK(bp_stream_create_with(s.device, place == INLINE ? BP_STREAM_INLINE : BP_STREAM_ASYNC,
+                                 &s.stream));
+        return s;
+    }
+    snprintf(path, sizeof path, "%s/bp_gated%s.so", plugins, place == PLAIN ? "_plain" : "");
+    OK(bp_core_load_path(s.core, path, &index));
+    OK(bp_device_create_at(s.core, index, 0, &s.device));
+    OK(bp_stream_create(s.device, &s.stream));
+    library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    *(void **)&get = dlsym(library, "gated_control");
+    s.gate = get();
+    return s;
+}
+
+static void hold_until(void *semaphore, enum bp_status status)
+{
+    (void)status;
+    sem_wait(semaphore);
+}
+
+/* One of each kind of handle, and what calls say to them. */
+struct handles {
+    struct spot s;
+    struct bp_event *event;
+    struct bp_tensor *x;
+    struct bp_prepared *prepared;
+};
+
+static struct handles make_handles(enum place place)
+{
+    struct handles h = {.s = spot_at(place)};
+    struct bp_arg in[2];
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+
+    OK(bp_event_create(h.s.device, &h.event));
+    OK(bp_tensor_create(h.s.device, BP_F32, 1, two, &h.x));
+    in[0] = in[1] = (struct bp_arg){&h.x, 1};
+    OK(bp_tensor_write(h.s.stream, h.x, some, sizeof some));
+    OK(bp_event_record(h.event, h.s.stream));
+    OK(bp_prepared_create(h.s.device, &call, &h.prepared));
+    return h;
+}
+
+static void nothing(void *ctx, enum bp_status status)
+{
+    (void)ctx;
+    (void)status;
+    abort();
+}
+
+/* Every call that takes a handle refuses with the word; out parameters are as they were. */
+static void expect_refused(struct handles *h, const char *word)
+{
+    struct bp_tensor *const in[2] = {h->x, h->x};
+    struct bp_arg arg[2] = {{&h->x, 1}, {&h->x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = arg, .n_in = 2};
+    struct bp_device_properties properties = {.size = sizeof properties};
+    struct bp_plugin_info plugin = {.size = sizeof plugin};
+    struct bp_tensor_info info = {.size = sizeof info};
+    struct bp_memory_stats stats = {.size = sizeof stats};
+    void *none = NULL;
+    float got[2];
+
+    FAILS(BP_ERR_SHUTDOWN, word, bp_core_plugin(h->s.core, 0, &plugin));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_core_load(h->s.core, 0));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_device_create(h->s.core, "cpu", (struct bp_device **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_device_properties(h->s.device, &properties));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_device_synchronize(h->s.device));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_device_memory(h->s.device, &stats));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_stream_create(h->s.device, (struct bp_stream **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_stream_synchronize(h->s.stream));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_stream_callback(h->s.stream, nothing, NULL));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_event_create(h->s.device, (struct bp_event **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_event_record(h->event, h->s.stream));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_event_query(h->event));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_event_wait(h->event, 0));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_stream_wait(h->s.stream, h->event));
+    FAILS(BP_ERR_SHUTDOWN, word,
+          bp_tensor_create(h->s.device, BP_F32, 1, two, (struct bp_tensor **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_info(h->x, &info));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_write(h->s.stream, h->x, some, sizeof some));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_read(h->s.stream, h->x, got, sizeof got));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_copy(h->s.stream, h->x, h->x));
+    FAILS(BP_ERR_SHUTDOWN, word,
+          bp_prepared_create(h->s.device, &call, (struct bp_prepared **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_prepared_output(h->prepared, 0, &info));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_prepared_run(h->prepared, h->s.stream, in, 2, &h->x, 1, NULL));
+    FAILS(BP_ERR_SHUTDOWN, word,
+          bp_op_add((struct bp_scope *)h->s.stream, h->x, h->x, (struct bp_tensor **)&none));
+    TRUE(!none && !bp_stream_scope(h->s.stream) && !*bp_device_name(h->s.device));
+    FAILS(BP_ERR_INVALID, "expected a stream", bp_stream_synchronize(NULL));
+    FAILS(BP_ERR_INVALID, "expected a device", bp_device_synchronize((void *)&properties));
+}
+
+static void destroy_handles(struct handles *h)
+{
+    bp_prepared_destroy(h->prepared);
+    bp_tensor_destroy(h->x);
+    bp_event_destroy(h->event);
+    bp_stream_destroy(h->s.stream);
+    bp_device_destroy(h->s.device);
+    bp_core_destroy(h->s.core);
+}
+
+/* Runs body in a forked child, which must end well. */
+static void in_child(void (*body)(struct handles *h), struct handles *h)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (!pid) {
+        alarm(20);
+        body(h);
+        _exit(GOOD);
+    }
+    TRUE(waitpid(pid, &status, 0) == pid);
+    TRUE(WIFEXITED(status) && WEXITSTATUS(status) == GOOD);
+}
+
+static void old_handles(struct handles *h)
+{
+    struct bp_tensor *sum = NULL;
+    struct handles new;
+    float got[2];
+
+    expect_refused(h, "before a fork");
+    destroy_handles(h); /* nothing */
+    expect_refused(h, "before a fork");
+    new = make_handles(QUEUE);
+    FAILS(BP_ERR_SHUTDOWN, "before a fork",
+          bp_op_add(bp_stream_scope(new.s.stream), h->x, new.x, &sum));
+    OK(bp_op_add(bp_stream_scope(new.s.stream), new.x, new.x, &sum));
+    OK(bp_tensor_read(new.s.stream, sum, got, sizeof got));
+    TRUE(got[0] == 2 && got[1] == 4);
+    bp_tensor_destroy(sum);
+    destroy_handles(&new);
+    expect_refused(h, "before a fork");
+}
+
+static void fork_again(struct handles *h)
+{
+    struct handles mine = make_handles(INLINE);
+
+    in_child(old_handles, &mine);
+    in_child(old_handles, h);
+    destroy_handles(&mine);
+}
+
+static void a_child_refuses_handles_of_its_parent(void)
+{
+    setenv("BP_THREADS", "1", 1); /* threads of the plugin's libraries are not in the child */
+    for (enum place place = INLINE; place <= GATED; place++) {
+        struct handles h = make_handles(place);
+        in_child(old_handles, &h);
+        in_child(fork_again, &h);
+        OK(bp_stream_synchronize(h.s.stream)); /* the parent goes on */
+        destroy_handles(&h);
+    }
+}
+
+/* Other threads make and load all the while; a child that is forked then finds no lock taken. */
+static atomic_int enough;
+
+static void *keep_making(void *arg)
+{
+    (void)arg;
+    while (!enough) {
+        struct handles h = make_handles(QUEUE);
+        destroy_handles(&h);
+    }
+    return NULL;
+}
+
+static void a_child_of_a_busy_parent_works(void)
+{
+    struct handles h;
+    pthread_t thread;
+
+    setenv("BP_THREADS", "1", 1);
+    h = make_handles(INLINE);
+    pthread_create(&thread, NULL, keep_making, NULL);
+    for (int i = 0; i < 20; i++) in_child(old_handles, &h);
+    enough = 1;
+    pthread_join(thread, NULL);
+    destroy_handles(&h);
+}
+
+static void shutdown_runs_what_was_given_and_refuses_the_rest(void)
+{
+    static struct handles a, b, c; /* nothing is freed: static, not to be leaks */
+    uint64_t before;
+    struct bp_core *core = NULL;
+    sem_t semaphore;
+
+    a = make_handles(QUEUE);
+    b = make_handles(GATED);
+    c = make_handles(PLAIN);
+    before = b.s.gate->ended();
+    sem_init(&semaphore, 0, 0);
+    OK(bp_stream_callback(a.s.stream, hold_until, &semaphore));
+    OK(bp_tensor_write(a.s.stream, a.x, some, sizeof some));
+    FAILS(BP_ERR_TIMEOUT, "cpu:0: launch 2: a callback", bp_shutdown(10000000));
+    expect_refused(&a, "shut down");
+    FAILS(BP_ERR_SHUTDOWN, "shut down", bp_core_create(NULL, &core));
+    TRUE(!core);
+    sem_post(&semaphore);
+    OK(bp_shutdown(UINT64_MAX));
+    OK(bp_shutdown(0));
+    expect_refused(&b, "shut down");
+    expect_refused(&c, "shut down");
+    TRUE(b.s.gate->ended() >= before);
+    destroy_handles(&a); /* nothing */
+    expect_refused(&a, "shut down");
+}
+
+static void shutdown_names_the_device_that_works_on(void)
+{
+    static struct handles h;
+    uint64_t before;
+
+    h = make_handles(GATED);
+    OK(bp_stream_synchronize(h.s.stream));
+    before = h.s.gate->ended();
+    h.s.gate->hold(1);
+    OK(bp_tensor_write(h.s.stream, h.x, some, sizeof some));
+    FAILS(BP_ERR_TIMEOUT, "gated:0: launch 2: copy_in", bp_shutdown(10000000));
+    h.s.gate->open();
+    OK(bp_shutdown(UINT64_MAX));
+    TRUE(h.s.gate->ended() == before + 1);
+}
+
+static enum bp_status inside;
+
+static void shut_down(void *ctx, enum bp_status status)
+{
+    (void)status;
+    inside = bp_shutdown(UINT64_MAX);
+    sem_post(ctx);
+}
+
+static void shutdown_does_not_wait_for_its_own_callback(void)
+{
+    struct spot s = spot_at(QUEUE);
+    sem_t semaphore;
+
+    sem_init(&semaphore, 0, 0);
+    OK(bp_stream_callback(s.stream, shut_down, &semaphore));
+    sem_wait(&semaphore);
+    TRUE(inside == BP_ERR_INVALID);
+    OK(bp_stream_synchronize(s.stream)); /* a refusal stops nothing */
+}
+
+static void run(int number, const char *name, void (*body)(void))
+{
+    int status;
+    pid_t pid;
+
+    fflush(stdout);
+    pid = fork();
+    if (!pid) {
+        alarm(SECONDS);
+        body();
+        _exit(GOOD);
+    }
+    waitpid(pid, &status, 0);
+    status = WIFEXITED(status) && WEXITSTATUS(status) == GOOD;
+    printf("%s %d - %s\n", status ? "ok" : "not ok", number, name);
+    if (!status) failed = 1;
+}
+
+#define TESTS(X) \
+    X(a_child_refuses_handles_of_its_parent) \
+    X(a_child_of_a_busy_parent_works) \
+    X(shutdown_runs_what_was_given_and_refuses_the_rest) \
+    X(shutdown_names_the_device_that_works_on) \
+    X(shutdown_does_not_wait_for_its_own_callback)
+
+int main(int argc, char **argv)
+{
+    int number = 0;
+
+    if (argc != 2) return 2;
+    plugins = argv[1];
+#define X(name) number++;
+    TESTS(X)
+#undef X
+    printf("1..%d\n", number);
+    number = 0;
+#define X(name) run(++number, #name, name);
+    TESTS(X)
+#undef X
+    return failed;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* late.c: a process that ends while one thing is under way, and says which things came to their
+ * end. run.py knows what it should say. Exit status 7.
+ *
+ *   late exit|shutdown|callback|prepare GATED.so, late fork HANGS.so
+ *     exit      a queue runs a callback, and holds another, which is not begun
+ *     shutdown  the same by bp_shutdown: both are run
+ *     callback  the callback itself calls exit
+ *     prepare   a plan is being built
+ *     fork      it forks while a thread is inside the loader for good; the child works */
+#include <backplane/backplane.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STATUS = 7, A_WHILE = 150000 /* us */ };
+
+static sem_t begun;
+
+static void need(enum bp_status status, const char *what)
+{
+    if (status == BP_OK) return;
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    _exit(1);
+}
+
+static void say(const char *text)
+{
+    if (write(1, text, strlen(text)) < 0) _exit(2);
+}
+
+static void first(void *ctx, enum bp_status status)
+{
+    (void)ctx;
+    (void)status;
+    sem_post(&begun);
+    usleep(A_WHILE);
+    say("first\n");
+}
+
+static void second(void *ctx, enum bp_status status)
+{
+    (void)ctx;
+    (void)status;
+    say("second\n");
+}
+
+static void leave(void *ctx, enum bp_status status)
+{
+    (void)ctx;
+    (void)status;
+    exit(STATUS);
+}
+
+static struct bp_stream *open_stream(const char *library)
+{
+    struct bp_core *made;
+    struct bp_device *device;
+    struct bp_stream *stream;
+    uint32_t index;
+
+    need(bp_core_create(NULL, &made), "core");
+    if (library) {
+        need(bp_core_load_path(made, library, &index), "plugin");
+        need(bp_device_create_at(made, index, 0, &device), "device");
+    } else {
+        need(bp_device_create(made, "cpu", &device), "device");
+    }
+    need(bp_stream_create_with(device, BP_STREAM_ASYNC, &stream), "stream");
+    return stream;
+}
+
+/* The row takes its time to prepare, and says so at its end. */
+static void *prepare(void *stream)
+{
+    const int64_t shape[1] = {4};
+    struct bp_tensor *x, *y = NULL;
+
+    need(bp_tensor_create(bp_stream_device(stream), BP_F32, 1, shape, &x), "tensor");
+    sem_post(&begun);
+    bp_op_cast(bp_stream_scope(stream), x, NULL, &y);
+    pause();
+    return NULL;
+}
+
+static struct bp_core *core;
+
+static void *open_hanging(void *library)
+{
+    sem_post(&begun);
+    bp_core_load_path(core, library, NULL);
+    return NULL;
+}
+
+/* The parent can open nothing any more, nor end by exit. */
+static void fork_while_opening(char *library)
+{
+    pthread_t thread;
+    int status;
+
+    need(bp_core_create(NULL, &core), "core");
+    pthread_create(&thread, NULL, open_hanging, library);
+    sem_wait(&begun);
+    usleep(A_WHILE);
+    if (!fork()) {
+        alarm(10);
+        need(bp_stream_synchronize(open_stream(NULL)), "the child's stream");
+        say("child\n");
+        _exit(0);
+    }
+    wait(&status);
+    _exit(WIFEXITED(status) ? STATUS : 4);
+}
+
+int main(int argc, char **argv)
+{
+    struct bp_stream *stream;
+    pthread_t thread;
+
+    if (argc != 3) return 3;
+    sem_init(&begun, 0, 0);
+    if (!strcmp(argv[1], "fork")) fork_while_opening(argv[2]);
+    stream = open_stream(strcmp(argv[1], "prepare") ? NULL : argv[2]);
+    if (!strcmp(argv[1], "callback")) {
+        need(bp_stream_callback(stream, leave, NULL), "callback");
+        pause();
+    }
+    if (!strcmp(argv[1], "prepare")) {
+        pthread_create(&thread, NULL, prepare, stream);
+        sem_wait(&begun);
+        usleep(A_WHILE);
+        exit(STATUS);
+    }
+    need(bp_stream_callback(stream, first, NULL), "callback");
+    need(bp_stream_callback(stream, second, NULL), "callback");
+    sem_wait(&begun);
+    if (!strcmp(argv[1], "shutdown")) need(bp_shutdown(UINT64_MAX), "bp_shutdown");
+    exit(STATUS);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_streams_fail.c: failures of streams: kept, named, told to who asks, and only to them; a
+ * device that is lost. */
+#include "stream_kit.h"
+
+static const float some[2] = {1, 2};
+
+/* add, add, softmax on x, of which the one numbered `doomed` (0: none) fails. */
+static void give_three(struct spot *s, struct bp_tensor *x, int doomed)
+{
+    struct bp_scope *scope = bp_stream_scope(s->stream);
+    struct bp_tensor *y[3];
+
+    s->gate->hold(1);
+    OK(bp_op_add(scope, x, x, &y[0]));
+    OK(bp_op_add(scope, x, x, &y[1]));
+    OK(bp_op_softmax(scope, x, NULL, &y[2]));
+    s->gate->hold(0);
+    if (doomed) s->gate->fail(BP_ERR_DEVICE);
+    s->gate->open();
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(y[i]);
+}
+
+Test(streams_fail, launches_since_the_last_good_point_are_named)
+{
+    static const enum place at[] = {GATED, PLAIN, SINGLE};
+
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct spot s = spot_at(at[i], NULL, NULL);
+        struct bp_tensor *x = floats_at(s.device, 2);
+        OK(bp_tensor_write(s.stream, x, some, sizeof some));
+        OK(bp_stream_synchronize(s.stream));
+        give_three(&s, x, 1);
+        FAILS(BP_ERR_DEVICE, "(one of the launches 2 to 4: add, add, softmax)",
+              bp_stream_synchronize(s.stream));
+        FAILS(BP_ERR_DEVICE, "(one of the launches 2 to 4: add, add, softmax)",
+              bp_stream_synchronize(s.stream));
+        FAILS(BP_ERR_DEVICE, "2 to 4: add, add, softmax", bp_device_synchronize(s.device));
+        bp_tensor_destroy(x);
+        spot_finish(&s);
+    }
+}
+
+/* Where all streams share one order the launch may be another stream's. */
+Test(streams_fail, launches_of_other_streams_of_one_order_are_named)
+{
+    struct spot s = spot_at(SINGLE, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2), *y = NULL;
+    struct bp_stream *other = stream_at(s.device, SINGLE);
+
+    s.gate->hold(1);
+    OK(bp_tensor_write(other, x, some, sizeof some));
+    OK(bp_op_softmax(bp_stream_scope(s.stream), x, NULL, &y));
+    s.gate->hold(0);
+    s.gate->fail(BP_ERR_DEVICE);
+    s.gate->open();
+    FAILS(BP_ERR_DEVICE, "softmax", bp_stream_synchronize(s.stream));
+    cr_assert(strstr(bp_error_message(), "copy_in"), "%s", bp_error_message());
+    cr_assert(strstr(bp_error_message(), "one of the "), "%s", bp_error_message());
+    bp_stream_destroy(other);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    spot_finish(&s);
+}
+
+Test(streams_fail, a_launch_is_named_exactly_when_each_is_waited_for)
+{
+    static const enum place at[] = {GATED, PLAIN, SINGLE};
+
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct spot s = spot_at(at[i], "BP_SYNC", "launch");
+        struct bp_tensor *x = floats_at(s.device, 2), *y = NULL;
+        struct bp_scope *scope = bp_stream_scope(s.stream);
+        OK(bp_tensor_write(s.stream, x, some, sizeof some));
+        OK(bp_op_add(scope, x, x, &y));
+        bp_tensor_destroy(y);
+        OK(bp_tensor_write(s.stream, x, some, sizeof some));
+        s.gate->fail(BP_ERR_DEVICE);
+        FAILS(BP_ERR_DEVICE, "(launch 4: softmax)", bp_op_softmax(scope, x, NULL, &y));
+        bp_tensor_destroy(x);
+        spot_finish(&s);
+    }
+}
+
+/* Of a second stream on a timeline the numbers begin again. */
+Test(streams_fail, a_later_stream_names_its_own_numbers)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2);
+
+    for (int i = 0; i < 3; i++) {
+        OK(bp_tensor_write(s.stream, x, some, sizeof some));
+        OK(bp_stream_synchronize(s.stream));
+        give_three(&s, x, i == 2);
+        if (i == 2) FAILS(BP_ERR_DEVICE, "launches 2 to 4", bp_stream_synchronize(s.stream));
+        else OK(bp_stream_synchronize(s.stream));
+        bp_stream_destroy(s.stream);
+        s.stream = stream_at(s.device, GATED);
+    }
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}
+
+/* The events of a stream that failed and is gone answer its failure; those of the stream that got
+ * its timeline do not, and the device tells of it once. */
+Test(streams_fail, failures_belong_to_the_stream_that_had_them)
+{
+    static const enum place at[] = {GATED, PLAIN};
+
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct spot s = spot_at(at[i], NULL, NULL);
+        struct bp_tensor *x = floats_at(s.device, 2);
+        struct bp_event *old = event_at(s.device), *new = event_at(s.device),
+                        *early = event_at(s.device);
+        OK(bp_event_record(early, s.stream));
+        give_three(&s, x, 1);
+        OK(bp_event_record(old, s.stream));
+        FAILS(BP_ERR_DEVICE, "told to fail", bp_event_wait(old, UINT64_MAX));
+        bp_stream_destroy(s.stream);
+        s.stream = stream_at(s.device, at[i]);
+        OK(bp_event_record(new, s.stream));
+        OK(bp_event_wait(new, UINT64_MAX));
+        OK(bp_event_query(early));
+        FAILS(BP_ERR_DEVICE, "told to fail", bp_event_query(old));
+        FAILS(BP_ERR_DEVICE, "told to fail", bp_event_wait(old, 0));
+        OK(bp_stream_synchronize(s.stream));
+        give_three(&s, x, 1);
+        FAILS(BP_ERR_DEVICE, "1 to 3", bp_stream_synchronize(s.stream));
+        OK(bp_event_query(early));
+        OK(bp_event_query(new));
+        bp_event_destroy(old);
+        bp_event_destroy(new);
+        bp_event_destroy(early);
+        bp_tensor_destroy(x);
+        spot_finish(&s);
+    }
+}
+
+Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2);
+    struct bp_event *event = event_at(s.device);
+    uint64_t before;
+
+    for (int again = 0; again < 2; again++) {
+        before = s.gate->ended();
+        give_three(&s, x, 1);
+        OK(bp_event_record(event, s.stream)); /* a mark, by which the stream's end can be seen */
+        while (s.gate->ended() < before + 3) usleep(100);
+        usleep(2000);
+        bp_stream_destroy(s.stream); /* finds that it has ended, and how */
+        if (again) s.stream = stream_at(s.device, GATED); /* takes its timeline */
+        FAILS(BP_ERR_DEVICE, "told to fail", bp_device_synchronize(s.device));
+        OK(bp_device_synchronize(s.device));
+        if (!again) s.stream = stream_at(s.device, GATED);
+    }
+    bp_event_destroy(event);
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}
+
+/* A driver tells of work that failed when it is asked for anything: it is not lost. */
+Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2);
+    struct bp_event *event = event_at(s.device);
+
+    s.gate->hold(1);
+    OK(bp_tensor_write(s.stream, x, some, sizeof some));
+    s.gate->hold(0);
+    s.gate->no_record(BP_ERR_DEVICE);
+    FAILS(BP_ERR_DEVICE, "no record for you", bp_event_record(event, s.stream));
+    s.gate->no_record(BP_OK);
+    FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
+    s.gate->open();
+    FAILS(BP_ERR_DEVICE, "no record for you", bp_stream_synchronize(s.stream));
+    bp_event_destroy(event);
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}
+
+static void note(void *ctx, enum bp_status status)
+{
+    *(_Atomic uint32_t *)ctx = status;
+}
+
+/* Without memory for an event there is none to be had, and a callback comes after all that was
+ * given to the stream, but not before its work. */
+Test(streams_fail, a_wait_without_memory_for_an_event_is_a_longer_wait)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2);
+    struct bp_event *event = event_at(s.device);
+    _Atomic uint32_t heard = 99;
+
+    s.gate->hold(1);
+    OK(bp_tensor_write(s.stream, x, some, sizeof some));
+    s.gate->hold(0);
+    s.gate->no_events(BP_ERR_MEMORY);
+    FAILS(BP_ERR_MEMORY, "no event for you", bp_event_record(event, s.stream));
+    FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
+    OK(bp_stream_callback(s.stream, note, &heard));
+    usleep(10000);
+    cr_assert_eq(heard, 99);
+    s.gate->open();
+    OK(bp_stream_synchronize(s.stream));
+    cr_assert_eq(heard, BP_OK);
+    bp_event_destroy(event);
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}
+
+static struct bp_stream *open_stream_of(struct spot *s, enum place place)
+{
+    return stream_at(s->device, place);
+}
+
+/* A lost device: all answer so, nothing hangs, and it ends; opened again it works. */
+static void lose(enum place place)
+{
+    struct spot s = spot_at(place, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2), *y = NULL;
+    struct bp_stream *other = open_stream_of(&s, place), *more = NULL;
+    struct bp_event *event = event_at(s.device);
+    struct bp_device *cpu = open_place(s.core, QUEUE);
+    struct bp_stream *queue = stream_at(cpu, QUEUE), *here_and_now = stream_at(cpu, INLINE);
+    struct bp_tensor *here = floats_at(cpu, 2);
+    _Atomic uint32_t heard = BP_OK;
+    float got[2];
+
+    s.gate->hold(1);
+    OK(bp_tensor_write(s.stream, x, some, sizeof some));
+    OK(bp_event_record(event, s.stream));
+    OK(bp_stream_callback(s.stream, note, &heard));
+    OK(bp_stream_wait(queue, event));
+    OK(bp_tensor_write(queue, here, some, sizeof some));
+    s.gate->lose();
+    FAILS(BP_ERR_DEVICE_LOST, "pulled the plug", bp_tensor_write(other, x, some, sizeof some));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_tensor_write(s.stream, x, some, sizeof some));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_tensor_read(other, x, got, sizeof got));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_op_add(bp_stream_scope(s.stream), x, x, &y));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_stream_synchronize(s.stream));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_stream_synchronize(other));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_device_synchronize(s.device));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_event_query(event));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_event_wait(event, UINT64_MAX));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_event_record(event, other));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_stream_create(s.device, &more));
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_tensor_create(s.device, BP_F32, 1, SHAPE(2), &y));
+    /* What a lost device was given counts as ended: nobody waits for it. */
+    FAILS(BP_ERR_DEVICE_LOST, "lost", bp_stream_wait(here_and_now, event));
+    cr_assert_eq(bp_device_blocked(cpu, BP_BLOCK_INLINE_WAIT), 0);
+    bp_stream_destroy(here_and_now);
+    OK(bp_stream_synchronize(queue)); /* others go on */
+    bp_event_destroy(event);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(here);
+    bp_stream_destroy(other);
+    bp_stream_destroy(queue);
+    bp_device_destroy(cpu);
+    bp_stream_destroy(s.stream);
+    bp_device_destroy(s.device);
+    cr_assert_eq(heard, BP_ERR_DEVICE_LOST);
+    cr_assert(!more && !y);
+    s.gate->hold(0);
+    bp_core_destroy(s.core);
+    s = spot_at(place, NULL, NULL);
+    OK(bp_stream_synchronize(s.stream));
+    spot_finish(&s);
+}
+
+Test(streams_fail, a_lost_device_answers_so_and_ends, .timeout = 20)
+{
+    lose(GATED);
+    lose(PLAIN);
+    lose(SINGLE);
+}
+
+/* Whoever hears it first. */
+Test(streams_fail, a_wait_that_finds_the_device_lost_tells_all, .timeout = 20)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2), *y = NULL;
+    struct bp_stream *other = stream_at(s.device, GATED);
+
+    s.gate->hold(1);
+    OK(bp_tensor_write(s.stream, x, some, sizeof some));
+    s.gate->hold(0);
+    s.gate->lose();
+    FAILS(BP_ERR_DEVICE_LOST, "pulled", bp_stream_synchronize(s.stream));
+    FAILS(BP_ERR_DEVICE_LOST, "is lost", bp_tensor_create(s.device, BP_F32, 1, SHAPE(2), &y));
+    FAILS(BP_ERR_DEVICE_LOST, "is lost", bp_stream_synchronize(other));
+    bp_stream_destroy(other);
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}
