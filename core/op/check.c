@@ -126,11 +126,12 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
         return BP_OK;
     }
     for (size_t i = 0; i < n; i++) {
-        if (!bp_tensor_is(arg->at[i]) && bp_was_stale()) return bp_not_a_for(op->name, "tensor");
         if (!bp_symbol_is(arg->at[i]) && !bp_tensor_is(arg->at[i]))
-            return bp_error(BP_ERR_INVALID,
-                            "%s: input %s: expected a tensor, got NULL or something else", op->name,
-                            port->name);
+            return bp_was_stale()
+                       ? bp_not_a_for(op->name, "tensor")
+                       : bp_error(BP_ERR_INVALID,
+                                  "%s: input %s: expected a tensor, got NULL or something else",
+                                  op->name, port->name);
         TRY(check_tensor(site, port, arg->at[i]));
         site->constant[site->n_in] = bp_tensor_constant(arg->at[i]);
         site->in[site->n_in++] = &arg->at[i]->view;
@@ -254,8 +255,10 @@ static enum bp_status check_given(const struct bp_site *site, const struct bp_te
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
     if (!bp_tensor_is(t))
-        return bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
-                        op->out[i].name);
+        return bp_was_stale()
+                   ? bp_not_a_for(op->name, "tensor")
+                   : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
+                              op->out[i].name);
     if (t->device != site->device)
         return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name,
                         op->out[i].name, t->device->name, site->device->name);

@@ -12,9 +12,10 @@ static enum bp_status check_result(const struct bp_site *site, const char *what,
     const char *op = site->row->info.name;
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
-    if (!bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op, "tensor");
     if (!bp_symbol_is(t) && !bp_tensor_is(t))
-        return bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
+        return bp_was_stale()
+                   ? bp_not_a_for(op, "tensor")
+                   : bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
     if (site->graph ? t->graph && t->graph != site->graph : t->device != site->device)
         return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i,
                         t->device ? t->device->name : "a graph",

@@ -274,6 +274,7 @@ static enum bp_status check_types(const struct bp_prepared *p, const char *what,
         const struct bp_view *expected = &type[i].view;
         struct bp_tensor *t = tensor[i];
         if (!t && expected->rank == BP_ABSENT) continue;
+        if (t && !bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op, "tensor");
         if (!bp_tensor_is(t) || expected->rank == BP_ABSENT)
             return bp_error(BP_ERR_INVALID, "%s: %s %zu: expected %s", op, what, i,
                             expected->rank == BP_ABSENT ? "NULL, as it was prepared"
