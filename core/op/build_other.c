@@ -85,7 +85,7 @@ struct bookmark {
 static void go_back(struct bp_prepared *p, struct bookmark to)
 {
     while (p->n_step > to.n_step) bp_step_finish(p, &p->step[--p->n_step]);
-    p->n_temp = to.n_temp;
+    while (p->n_temp > to.n_temp) free(p->temp[--p->n_temp]);
 }
 
 enum bp_status bp_build_between(struct bp_builder *b, const struct bp_site *site,
@@ -236,9 +236,9 @@ enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *si
     if (status == BP_OK) status = bp_prepared_make_dense(copy, &there);
     if (copy) free(copy->attrs);
     free(copy);
-    bp_device_release(host);
+    if (status) bp_device_release(host);
     TRY(status);
-    b->kind = b->kind == BP_FALLBACK_NONE ? BP_FALLBACK_DEVICE : b->kind;
+    there->keeps_device = true; /* takes the reference */
     status = bp_build_step(b, site, in, out, &step);
     if (status) bp_prepared_release(there);
     else {
