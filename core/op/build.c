@@ -109,11 +109,13 @@ enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
     return BP_OK;
 }
 
-/* The attributes of a step other than the call itself. */
+/* The attributes of a step other than the call itself: a view's copy may be of its kind. */
 static enum bp_status own_attrs(const struct bp_builder *b, const struct bp_site *site,
                                 struct bp_step *step)
 {
-    if (b->kind == BP_FALLBACK_NONE || !site->attrs) return BP_OK;
+    bool itself = b->kind == BP_FALLBACK_NONE && site->row == b->p->row;
+
+    if (itself || !site->attrs) return BP_OK;
     return bp_attrs_copy(&site->row->info, site->attrs, &step->attrs);
 }
 
@@ -175,13 +177,15 @@ static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site
 {
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
-    if (bp_build_changes(site, out_view, false)) status = bp_build_between(b, site, in, out, false);
+    /* a copy that makes a tensor dense is not itself made of such copies */
+    if (b->kind != BP_FALLBACK_LAYOUT && bp_build_changes(site, out_view, false))
+        status = bp_build_between(b, site, in, out, false);
     if (status == BP_ERR_UNSUPPORTED && site->row->expand) status = bp_build_expand(b, site, in, out);
     if (status != BP_ERR_UNSUPPORTED || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
     if (bp_build_changes(site, out_view, true) && !bp_build_names_dtype(&site->row->info))
         status = bp_build_between(b, site, in, out, true);
-    if (status == BP_ERR_UNSUPPORTED && b->kind == BP_FALLBACK_NONE)
+    if (status == BP_ERR_UNSUPPORTED && b->kind == BP_FALLBACK_NONE && site->row == b->p->row)
         status = bp_build_elsewhere(b, site, in, out);
     return status;
 }

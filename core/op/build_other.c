@@ -85,7 +85,7 @@ struct bookmark {
 static void go_back(struct bp_prepared *p, struct bookmark to)
 {
     while (p->n_step > to.n_step) bp_step_finish(p, &p->step[--p->n_step]);
-    p->n_temp = to.n_temp;
+    while (p->n_temp > to.n_temp) free(p->temp[--p->n_temp]);
 }
 
 enum bp_status bp_build_between(struct bp_builder *b, const struct bp_site *site,

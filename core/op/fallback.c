@@ -134,9 +134,15 @@ static enum bp_status bring(const struct bp_prepared *p, struct there *t,
         TRY(bp_tensor_make_like(p->device, NULL, &p->type[i], &t->in[i]));
         TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
     }
-    for (uint32_t i = 0; i < p->n_out; i++)
-        if (p->want >> i & 1)
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        const struct bp_port *port = &p->row->info.out[i];
+        if (port->kind == BP_PORT_UPDATE) { /* written over there as here */
+            t->out[i] = t->in[p->in_at[port->share]];
+            atomic_fetch_add_explicit(&t->out[i]->refs, 1, memory_order_relaxed);
+        } else if (p->want >> i & 1) {
             TRY(bp_tensor_make_like(p->device, NULL, &p->type[p->n_in + i], &t->out[i]));
+        }
+    }
     return BP_OK;
 }
 
@@ -150,17 +156,16 @@ static void end(const struct bp_prepared *p, struct there *t)
 
 enum bp_status bp_fallback_run(const struct bp_step *step, struct bp_stream *stream,
                                struct bp_tensor *const *in, struct bp_tensor *const *out,
-                               const void *attrs)
+                               const struct bp_run *run)
 {
     struct bp_prepared *p = step->elsewhere;
     struct there *t = calloc(1, sizeof *t);
-    struct bp_run run = {.attrs = attrs};
     enum bp_status status;
 
     if (!t) return bp_error(BP_ERR_MEMORY, "%s: no memory to run it elsewhere", p->row->info.name);
     status = bp_stream_create_with(p->device, BP_STREAM_INLINE, &t->stream);
     if (status == BP_OK) status = bring(p, t, in);
-    if (status == BP_OK) status = bp_prepared_go(p, t->stream, t->in, t->out, &run);
+    if (status == BP_OK) status = bp_prepared_go(p, t->stream, t->in, t->out, run);
     for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
         if (out[i]) status = bp_tensor_copy(stream, out[i], t->out[i]);
     end(p, t);

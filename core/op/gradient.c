@@ -2,6 +2,7 @@
 /* gradient.c: the gradients of one call, by its row's rule. */
 #include "op.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Results and their gradients are of the types that the forward gives. */
@@ -109,10 +110,10 @@ static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_de
     return BP_OK;
 }
 
-enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
-                                struct bp_tensor *const *out, struct bp_tensor *const *dy,
-                                size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
-                                size_t n_dx)
+static enum bp_status gradient(struct bp_scope *scope, const struct bp_call *call,
+                               struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                               size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
+                               size_t n_dx)
 {
     struct bp_device *device;
     struct bp_graph *graph;
@@ -121,8 +122,6 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
     enum bp_status status;
 
     TRY(place_of(scope, &device, &graph));
-    if (!out || !dy || !want || !out_dx)
-        return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
     TRY(bp_site_init(&site, device, graph, call, NULL, n_out));
     if (!is_room(&site, n_dx)) {
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
@@ -133,5 +132,33 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
         if (status == BP_OK) status = apply(scope, &site, call, &asked, out_dx, n_dx);
     }
     bp_site_finish(&site);
+    return status;
+}
+
+enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
+                                struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                                size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
+                                size_t n_dx)
+{
+    const struct bp_op_row *row;
+    struct bp_device *device;
+    struct bp_graph *graph;
+    struct bp_call filled;
+    void *attrs = NULL;
+    enum bp_status status;
+
+    TRY(place_of(scope, &device, &graph));
+    if (!out || !dy || !want || !out_dx)
+        return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
+    TRY(bp_call_check(call));
+    row = bp_row_find(call->op);
+    if (!row || !row->has_host || graph)
+        return gradient(scope, call, out, dy, n_out, want, out_dx, n_dx);
+    filled = (struct bp_call){.size = offsetof(struct bp_call, kernel), .op = call->op,
+                              .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
+    TRY(bp_host_values((struct bp_stream *)scope, row, call->in, call->n_in, call->attrs, &attrs));
+    if (attrs) filled.attrs = attrs;
+    status = gradient(scope, &filled, out, dy, n_out, want, out_dx, n_dx);
+    free(attrs);
     return status;
 }

@@ -136,16 +136,50 @@ enum bp_status bp_grad_softmax(struct bp_grad *g)
                       : BP_OK;
 }
 
-/* Its matrix is symmetric, so in dy it is its own gradient. In y it needs products: not before mul
- * is a row. */
+/* a times the sum of b c along axis, which stays with extent 1 (a NULL: that sum). */
+static enum bp_status times_sum(struct bp_scope *scope, struct bp_tensor *a, struct bp_tensor *b,
+                                struct bp_tensor *c, int64_t axis, struct bp_tensor **out)
+{
+    struct bp_tensor *product, *sum;
+    enum bp_status status;
+
+    TRY(bp_op_mul(scope, b, c, &product));
+    status = sum_axes(scope, product, &axis, 1, 1, &sum);
+    bp_tensor_destroy(product);
+    TRY(status);
+    if (!a) {
+        *out = sum;
+        return BP_OK;
+    }
+    status = bp_op_mul(scope, a, sum, out);
+    bp_tensor_destroy(sum);
+    return status;
+}
+
+/* With g the gradient of dx = y (dy - s), s = sum(y dy): in y it is g (dy - s) - dy sum(g y). */
+static enum bp_status softmax_grad_in_y(struct bp_grad *g, int64_t axis, struct bp_tensor **out)
+{
+    struct bp_tensor *y = g->in[0], *dy = g->in[1], *dx = g->dy[0];
+    struct bp_tensor *s = NULL, *inner = NULL, *direct = NULL, *through = NULL;
+    enum bp_status status = times_sum(g->scope, NULL, y, dy, axis, &s);
+
+    if (status == BP_OK) status = bp_op_sub(g->scope, dy, s, &inner);
+    if (status == BP_OK) status = bp_op_mul(g->scope, dx, inner, &direct);
+    if (status == BP_OK) status = times_sum(g->scope, dy, dx, y, axis, &through);
+    if (status == BP_OK) status = bp_op_sub(g->scope, direct, through, out);
+    bp_tensor_destroy(s);
+    bp_tensor_destroy(inner);
+    bp_tensor_destroy(direct);
+    bp_tensor_destroy(through);
+    return status;
+}
+
+/* Its matrix is symmetric, so in dy it is its own gradient. */
 enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
 {
     const struct bp_softmax_grad_attrs *attrs = g->attrs;
 
-    if (g->want[0])
-        return bp_error(BP_ERR_UNSUPPORTED,
-                        "softmax_grad: its gradient in y (the second order of softmax) is not "
-                        "defined yet; ask for that in dy only");
+    if (g->want[0]) TRY(softmax_grad_in_y(g, attrs->axis, &g->dx[0]));
     return g->want[1] ? bp_op_softmax_grad(g->scope, g->in[0], g->dy[0], attrs, &g->dx[1]) : BP_OK;
 }
 

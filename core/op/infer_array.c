@@ -80,6 +80,7 @@ static enum bp_status slice(const struct bp_site *site, const struct bp_slice_at
                             const struct bp_view *x, struct bp_extents *out)
 {
     const char *name = site->row->info.name;
+    int64_t offset = 0;
     uint32_t seen = 0;
 
     if (a->starts.n != a->ends.n || (a->axes.n && a->axes.n != a->starts.n) ||
@@ -99,7 +100,9 @@ static enum bp_status slice(const struct bp_site *site, const struct bp_slice_at
         if (axis >= 0 && axis < x->rank) seen |= 1u << axis;
         TRY(bp_extents_slice(name, out, axis, a->starts.at[i], a->ends.at[i],
                              a->steps.n ? a->steps.at[i] : 1, out));
+        offset += out->offset; /* of this axis */
     }
+    out->offset = offset;
     return BP_OK;
 }
 

@@ -84,7 +84,7 @@ static enum bp_status launch(const struct bp_prepared *p, const struct bp_step *
 
     l.in = in;
     l.out = out;
-    if (!step->attrs) l.attrs = run->attrs;
+    if (!step->attrs && step->row == p->row) l.attrs = run->attrs;
     l.result = run->result;
     l.seed = run->seed;
     l.offset = run->offset;
@@ -200,7 +200,7 @@ static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
     enum bp_status status;
 
     if (step->elsewhere) {
-        status = bp_fallback_run(step, stream, at->in, at->out, run->attrs);
+        status = bp_fallback_run(step, stream, at->in, at->out, run);
     } else {
         for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
         for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);

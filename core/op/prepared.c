@@ -154,6 +154,20 @@ enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared *
     return status;
 }
 
+/* A value that lies in a tensor is read when a call runs: what is prepared knows it as an
+ * attribute. */
+static enum bp_status check_no_host(const struct bp_call *call)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(call->op);
+
+    for (uint32_t i = 0; op && call->in && i < op->n_in && i < call->n_in; i++)
+        if (op->in[i].kind == BP_PORT_HOST && call->in[i].n && call->in[i].at && call->in[i].at[0])
+            return bp_error(BP_ERR_UNSUPPORTED,
+                            "%s: input %s: a prepared call takes it as the attribute of that name",
+                            op->name, op->in[i].name);
+    return BP_OK;
+}
+
 /* The device of a call is that of its first tensor, for a call without tensors the given one. */
 enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
                                   struct bp_prepared **out_prepared)
@@ -164,7 +178,9 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
-    op = call && call->op ? bp_opinfo_find(call->op) : NULL;
+    TRY(bp_call_check(call));
+    op = bp_opinfo_find(call->op);
+    TRY(check_no_host(call));
     TRY(bp_site_init(&site, device, NULL, call, NULL, op ? op->n_out : 0));
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);

@@ -113,6 +113,14 @@ static inline acc acc_add(acc a, acc b)
 {
     return (acc){a.re + b.re, a.im + b.im};
 }
+static inline acc acc_sub(acc a, acc b)
+{
+    return (acc){a.re - b.re, a.im - b.im};
+}
+static inline acc acc_mul(acc a, acc b)
+{
+    return (acc){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
 /* s + a b, by the four products, as the references have it: no recovery of infinities (C11 annex
  * G). */
 static inline acc acc_mul_add(acc s, acc a, acc b)
@@ -127,6 +135,14 @@ static inline acc acc_zero(void)
 static inline acc acc_add(acc a, acc b)
 {
     return a + b;
+}
+static inline acc acc_sub(acc a, acc b)
+{
+    return a - b;
+}
+static inline acc acc_mul(acc a, acc b)
+{
+    return a * b;
 }
 static inline acc acc_mul_add(acc s, acc a, acc b)
 {

@@ -1,67 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: add, for one dtype (elem.h). */
+/* elementwise.c: add, sub, mul, for one dtype (elem.h). */
 #include "cpu.h"
 #include "elem.h"
 #include "kernels.h"
 #include "walk.h"
 
-struct add {
+struct binary {
     struct walk walk; /* z, x, y */
     elem *z;
     const elem *x, *y;
 };
 
-static inline elem add_one(elem x, elem y)
+typedef acc acc_fn(acc x, acc y);
+typedef void span_fn(void *ctx, int64_t n, const int64_t *at);
+
+static inline elem apply(acc_fn *f, elem x, elem y)
 {
-    return elem_put(acc_add(elem_get(x), elem_get(y)));
+    return elem_put(f(elem_get(x), elem_get(y)));
 }
 
-/* z may be x: then each element is read before it is written, in any order. */
-static void add_span(void *ctx, int64_t n, const int64_t *at)
+/* f is known wherever this is inlined, so that the loops vectorise. z may be x: then each element
+ * is read before it is written, in any order. */
+static inline __attribute__((always_inline)) void span(const struct binary *b, int64_t n,
+                                                       const int64_t *at, acc_fn *f)
 {
-    const struct add *add = ctx;
-    int last = add->walk.rank - 1;
-    int64_t sz = add->walk.stride[0][last], sx = add->walk.stride[1][last],
-            sy = add->walk.stride[2][last];
-    elem *z = add->z + at[0];
-    const elem *x = add->x + at[1], *y = add->y + at[2];
+    int last = b->walk.rank - 1;
+    int64_t sz = b->walk.stride[0][last], sx = b->walk.stride[1][last],
+            sy = b->walk.stride[2][last];
+    elem *z = b->z + at[0];
+    const elem *x = b->x + at[1], *y = b->y + at[2];
 
     if (sz == 1 && sx == 1 && sy == 1) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = add_one(x[i], y[i]);
+        for (int64_t i = 0; i < n; i++) z[i] = apply(f, x[i], y[i]);
     } else if (sz == 1 && sx == 1 && sy == 0) {
         elem fixed = *y;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = add_one(x[i], fixed);
+        for (int64_t i = 0; i < n; i++) z[i] = apply(f, x[i], fixed);
     } else if (sz == 1 && sx == 0 && sy == 1) {
         elem fixed = *x;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = add_one(fixed, y[i]);
+        for (int64_t i = 0; i < n; i++) z[i] = apply(f, fixed, y[i]);
     } else {
-        for (int64_t i = 0; i < n; i++) z[i * sz] = add_one(x[i * sx], y[i * sy]);
+        for (int64_t i = 0; i < n; i++) z[i * sz] = apply(f, x[i * sx], y[i * sy]);
     }
+}
+
+static void add_span(void *ctx, int64_t n, const int64_t *at)
+{
+    span(ctx, n, at, acc_add);
+}
+
+static void sub_span(void *ctx, int64_t n, const int64_t *at)
+{
+    span(ctx, n, at, acc_sub);
+}
+
+static void mul_span(void *ctx, int64_t n, const int64_t *at)
+{
+    span(ctx, n, at, acc_mul);
+}
+
+static enum bp_status run(const struct bp_launch *launch, span_fn *each)
+{
+    const struct bp_view *x = launch->in[0], *y = launch->in[1], *z = launch->out[0];
+    struct binary b;
+
+    b.z = z->data;
+    b.x = x->data;
+    b.y = y->data;
+    if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
+        y->count == z->count) {
+        walk_flat(&b.walk, z->count);
+        walk_run(&b.walk, launch, each, &b);
+        return BP_OK;
+    }
+    walk_init(&b.walk, z->rank, z->shape);
+    walk_broadcast(&b.walk, 0, z->rank, z->shape, z->stride);
+    walk_broadcast(&b.walk, 1, x->rank, x->shape, x->stride);
+    walk_broadcast(&b.walk, 2, y->rank, y->shape, y->stride);
+    walk_sort(&b.walk, 0);
+    walk_collapse(&b.walk);
+    walk_run(&b.walk, launch, each, &b);
+    return BP_OK;
 }
 
 enum bp_status NAME(add)(const struct bp_launch *launch)
 {
-    const struct bp_view *x = launch->in[0], *y = launch->in[1], *z = launch->out[0];
-    struct add add;
+    return run(launch, add_span);
+}
 
-    add.z = z->data;
-    add.x = x->data;
-    add.y = y->data;
-    if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
-        y->count == z->count) {
-        walk_flat(&add.walk, z->count);
-        walk_run(&add.walk, launch, add_span, &add);
-        return BP_OK;
-    }
-    walk_init(&add.walk, z->rank, z->shape);
-    walk_broadcast(&add.walk, 0, z->rank, z->shape, z->stride);
-    walk_broadcast(&add.walk, 1, x->rank, x->shape, x->stride);
-    walk_broadcast(&add.walk, 2, y->rank, y->shape, y->stride);
-    walk_sort(&add.walk, 0);
-    walk_collapse(&add.walk);
-    walk_run(&add.walk, launch, add_span, &add);
-    return BP_OK;
+enum bp_status NAME(sub)(const struct bp_launch *launch)
+{
+    return run(launch, sub_span);
+}
+
+enum bp_status NAME(mul)(const struct bp_launch *launch)
+{
+    return run(launch, mul_span);
 }

@@ -23,8 +23,12 @@ static const struct bp_kernel rows[] = {
     {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T, U}, \
      .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), \
      .launch = cpu_##operator##variant, .accepts = cpu_accepts},
-#define LEVEL(operator, variant, T, set, level, isa) \
-    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T}, \
+#define INDICES(operator, variant, T, I, set) \
+    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T, 0, I}, \
+     .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), \
+     .launch = cpu_##operator##variant, .accepts = cpu_accepts},
+#define LEVEL(operator, variant, T, U, set, level, isa) \
+    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T, U}, \
      .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), .priority = 10 * (isa), \
      .launch = cpu_##operator##variant, .accepts = cpu_accepts},
 #define LIBRARY(operator, variant, T, set, library) \
@@ -48,7 +52,8 @@ static enum bp_status cpu_usable(void *p, const struct bp_kernel *kernel)
     const char *name = kernel->name;
 
 #define KERNEL(op, variant, T, U, flags)
-#define LEVEL(op, variant, T, flags, level, isa) \
+#define INDICES(op, variant, T, I, flags)
+#define LEVEL(op, variant, T, U, flags, level, isa) \
     if (!strcmp(name, "cpu_" #op #variant)) return usable_level(self, name, isa, #level);
 #define LIBRARY(op, variant, T, flags, library) \
     if (!strcmp(name, "cpu_" #op "_" #variant)) return cpu_##library##_usable(self, name);

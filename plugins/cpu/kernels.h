@@ -9,7 +9,8 @@ extern const struct bp_kernels cpu_kernels;
 
 #define KERNEL(op, variant, T, U, flags) \
     enum bp_status cpu_##op##variant(const struct bp_launch *launch);
-#define LEVEL(op, variant, T, flags, level, isa) \
+#define INDICES(op, variant, T, I, flags) KERNEL(op, variant, T, I, flags)
+#define LEVEL(op, variant, T, U, flags, level, isa) \
     enum bp_status cpu_##op##variant(const struct bp_launch *launch);
 #define LIBRARY(op, variant, T, flags, library) \
     enum bp_status cpu_##op##_##library##_prepare(void *self, const struct bp_prep *prep, \

@@ -32,6 +32,16 @@ void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape
         walk->stride[index][missing + a] = shape[a] == 1 ? 0 : stride[a];
 }
 
+void walk_number(struct walk *walk, int index)
+{
+    int64_t step = 1;
+
+    for (int a = walk->rank - 1; a >= 0; a--) {
+        walk->stride[index][a] = step;
+        step *= walk->shape[a];
+    }
+}
+
 void walk_append(struct walk *walk, int64_t extent, const int64_t *stride, int n_stride)
 {
     walk->shape[walk->rank] = extent;

@@ -28,6 +28,10 @@ void walk_flat(struct walk *walk, int64_t n);
 void walk_broadcast(struct walk *walk, int index, int rank, const int64_t *shape,
                     const int64_t *stride);
 
+/* View number index has the number of each element, in row-major order, in place of where it lies.
+ */
+void walk_number(struct walk *walk, int index);
+
 /* Adds an innermost axis; stride[i] belongs to view i. */
 void walk_append(struct walk *walk, int64_t extent, const int64_t *stride, int n_stride);
 

@@ -20,7 +20,7 @@ static long double allowance(const struct conform_op *op, const struct ref_array
     const struct num_type *type = part_type(expected->type), *sum = num_accumulate(expected->type);
     long double value = expected->v[i], allowed;
 
-    if (!op->terms) return op->ulp * num_ulp(type, value);
+    if (!op->terms) return op->ulp * num_ulp(type, value) + num_unit(sum) * expected->bound[i];
     allowed = op->ulp * num_ulp(sum, value) + num_unit(sum) * expected->bound[i];
     if (num_is_half(type)) allowed += num_ulp(type, value) / 2;
     if (expected->flush && fabsl(value) < num_min_normal(sum)) allowed += fabsl(value);

@@ -157,6 +157,15 @@ static long double plain_float(enum data data, struct random *r)
     case DATA_POSITIVE: return 0.5L + random_unit(r);
     case DATA_WIDE: return 80 * random_unit(r) - 40;
     case DATA_UNREAD: return NAN;
+    case DATA_ZERO: return random_below(r, 2) ? -0.0L : 0.0L;
+    case DATA_SPARSE:
+        switch (random_below(r, 16)) {
+        case 0: return NAN;
+        case 1: case 2: return -0.0L;
+        case 3: case 4: case 5: case 6: case 7: case 8: return 0;
+        default: break;
+        }
+        break;
     default: break;
     }
     return 4 * random_unit(r) - 2;
@@ -166,6 +175,7 @@ static uint64_t plain_int(const struct num_type *type, enum data data, struct ra
 {
     bool is_signed = type->class == NUM_SIGNED;
 
+    if (data == DATA_ZERO || (data == DATA_SPARSE && random_below(r, 2))) return 0;
     if (type->class == NUM_BOOL) return random_below(r, 2);
     switch (data) {
     case DATA_EXACT: return random_below(r, 7) - (is_signed ? 3 : 0);

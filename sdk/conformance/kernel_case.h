@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_case.h: one case of the suite `kernel`: an operator, its inputs and how they lie in
- * memory, its attributes, the row that must run it. Families (cases/) make them; suites/kernel.c
+ * memory, its attributes, the row that must run it (or none: the operator makes views, or is
+ * defined in others). Families (cases/) make them; suites/kernel.c
  * runs them. */
 #ifndef BP_CONFORM_KERNEL_CASE_H
 #define BP_CONFORM_KERNEL_CASE_H
@@ -9,7 +10,9 @@
 #include <backplane/device.h>
 
 enum {
-    CASE_PORTS = 4,
+    CASE_PORTS = 8,
+    CASE_LISTS = 4,
+    CASE_NEEDS = 5,
     CASE_ID = 192
 };
 
@@ -30,6 +33,8 @@ enum data {
     DATA_LOGIT,     /* probabilities that add up to about 1 */
     DATA_NONFINITE, /* plain, with some NaN and infinities */
     DATA_SPECIAL,   /* the ends of the type, zeros of both signs, subnormals, ties, then plain */
+    DATA_SPARSE,    /* plain, but about half are zeros, of both signs, and there are some NaN */
+    DATA_ZERO,      /* zeros of both signs */
     DATA_UNREAD,    /* NaN or the largest integer: only the shape may be used */
 };
 
@@ -45,13 +50,22 @@ struct kernel_input {
 struct kernel_case {
     char id[CASE_ID];
     const struct conform_op *op;
-    const char *row;    /* name, of the plugin */
+    const char *row;    /* name, of the plugin; NULL: no kernel of the operator runs */
     uint32_t row_flags; /* enum bp_kernel_flags */
     struct kernel_input in[CASE_PORTS];
     int n_in;
     bool in_place; /* the output is the input that it may share */
     bool quick;    /* part of a quick run */
-    int64_t dims[REF_RANK];
+    enum layout out; /* of the output that is given */
+    bool given;    /* of a view: the output is given, so that elements are copied */
+    uint32_t host; /* BP_I32 or BP_I64: attributes that may be inputs are such tensors; 0: no */
+    uint64_t seed, offset; /* of random numbers */
+    /* Rows that the device must have for it, besides that of the operator. */
+    struct {
+        const char *op;
+        uint32_t dtype;
+    } needs[CASE_NEEDS];
+    int64_t dims[CASE_LISTS][REF_RANK]; /* lists of attrs lie here */
     union { /* by op */
         size_t size;
         struct bp_cast_attrs cast;
@@ -60,6 +74,12 @@ struct kernel_case {
         struct bp_matmul_attrs matmul;
         struct bp_softmax_attrs softmax;
         struct bp_softmax_grad_attrs softmax_grad;
+        struct bp_scale_attrs scale;
+        struct bp_reshape_attrs reshape; /* expand too */
+        struct bp_transpose_attrs transpose;
+        struct bp_slice_attrs slice; /* and its gradient */
+        struct bp_concat_attrs concat;
+        struct bp_uniform_attrs uniform;
         struct bp_conv_attrs conv; /* and its gradients, which have the same members */
     } attrs;
     struct kernel_case *next;
@@ -68,7 +88,7 @@ struct kernel_case {
 /* What a family is given: one row with one dtype for each type variable. */
 struct case_maker {
     const struct conform_op *op;
-    const char *row;
+    const char *row; /* NULL: the operator has none */
     uint32_t row_flags;
     uint32_t dtype[4];
     const void *defaults; /* of the operator's attributes; NULL: it has none */
@@ -103,8 +123,14 @@ void case_data(struct kernel_case *made, enum data data); /* of all inputs */
 bool case_is_float(const struct case_maker *maker);
 bool case_is_complex(const struct case_maker *maker);
 
-/* For a case that a family has made up to its name: the same in other layouts of each input, and in
- * place if the row may. made is handed over too, under the name variant. */
+/* List number list of the case, of n numbers: for an attribute. n 0: none. */
+struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const int64_t *at);
+
+/* The case needs a row of op for dtype too. */
+void case_needs(struct kernel_case *made, const char *op, uint32_t dtype);
+
+/* For a case that a family has made up to its name: the same in other layouts of each input and of
+ * the output, and in place if the row may. made is handed over too, under the name variant. */
 void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
                   bool share);
 

@@ -2,6 +2,8 @@
 /* list.c: makes the list of cases. */
 #include "list.h"
 #include "suites/suites.h"
+#include <backplane/kernel.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,35 +57,76 @@ static void add_roundtrips(struct list *list)
 struct into {
     struct list *list;
     int row;
+    struct bp_device *device;
 };
+
+/* A line in the report for what cannot be run: kernel/<op>@<row>, or kernel/<op>/<dtype>@none. */
+static void add_note(struct list *list, enum outcome outcome, const char *message,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void add_note(struct list *list, enum outcome outcome, const char *message,
+                     const char *format, ...)
+{
+    struct listed *l = add(list, SUITE_KERNEL);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(l->id, sizeof l->id, format, args);
+    va_end(args);
+    l->outcome = outcome;
+    l->message = strdup(message);
+    if (!l->message) abort();
+}
+
+/* A case for which the device lacks a row is no case: one line stands for all of its operator and
+ * dtype. */
+static bool is_lacking(struct into *into, const struct kernel_case *made)
+{
+    const char *dtype = num_type(made->in[0].dtype)->name;
+    char text[160], id[96];
+
+    if (!kernel_case_lacks(into->device, made, text, sizeof text)) return false;
+    snprintf(id, sizeof id, "kernel/%s/%s@none", made->op->name, dtype);
+    for (size_t i = 0; i < into->list->n; i++)
+        if (!strcmp(into->list->at[i].id, id)) return true;
+    add_note(into->list, OUTCOME_UNSUPPORTED, text, "%s", id);
+    return true;
+}
 
 static void add_kernel(void *ctx, struct kernel_case *made)
 {
     struct into *into = ctx;
-    struct listed *l = add(into->list, SUITE_KERNEL);
+    struct listed *l;
 
+    if (is_lacking(into, made)) {
+        free(made);
+        return;
+    }
+    l = add(into->list, SUITE_KERNEL);
     snprintf(l->id, sizeof l->id, "%s", made->id);
     l->kernel = made;
     l->row = into->row;
     l->quick = made->quick;
 }
 
-/* A line in the report for what cannot be run. */
-static void add_note(struct list *list, const char *op, const char *row, enum outcome outcome,
-                     const char *message)
+/* All dtypes of the first type variable with all others of a second. */
+static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types)
 {
-    struct listed *l = add(list, SUITE_KERNEL);
-
-    snprintf(l->id, sizeof l->id, "kernel/%s%s%s", op, *row ? "@" : "", row);
-    l->outcome = outcome;
-    l->message = message;
+    for (uint32_t t = 0; t < 64; t++) {
+        if (!(types[0] >> t & 1) || !num_type(t)) continue;
+        for (uint32_t u = 0; u < 64; u++) {
+            if (op->types[1] ? !(types[1] >> u & 1) || !num_type(u) : u != t) continue;
+            maker->dtype[0] = t;
+            maker->dtype[1] = u;
+            maker->op->cases(maker);
+        }
+    }
 }
 
-/* All dtypes that the row takes, with all others of a second type variable. */
-static void add_row(struct list *list, const struct bp_kernel_info *info,
-                    const struct bp_opinfo *op, int row)
+/* What the row takes. */
+static void add_row(struct list *list, struct bp_device *device,
+                    const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
 {
-    struct into into = {list, row};
+    struct into into = {list, row, device};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
@@ -92,15 +135,25 @@ static void add_row(struct list *list, const struct bp_kernel_info *info,
                                .made = add_kernel,
                                .ctx = &into};
 
-    for (uint32_t t = 0; t < 64; t++) {
-        if (!(info->types[0] >> t & 1) || !num_type(t)) continue;
-        for (uint32_t u = 0; u < 64; u++) {
-            if (op->types[1] ? !(info->types[1] >> u & 1) || !num_type(u) : u != t) continue;
-            maker.dtype[0] = t;
-            maker.dtype[1] = u;
-            maker.op->cases(&maker);
-        }
-    }
+    add_dtypes(&maker, op, info->types);
+}
+
+/* An operator that needs no row: what the device holds. */
+static void add_rowless(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
+{
+    struct bp_device_properties properties = {.size = sizeof properties};
+    struct into into = {list, -1, device};
+    struct case_maker maker = {.op = conform_op(op->name),
+                               .row_flags = BP_KERNEL_STRIDED,
+                               .defaults = op->defaults,
+                               .attrs_size = op->attrs_size,
+                               .made = add_kernel,
+                               .ctx = &into};
+    uint64_t types[4];
+
+    if (bp_device_properties(device, &properties)) return;
+    for (int i = 0; i < 4; i++) types[i] = op->types[i] & properties.dtypes;
+    add_dtypes(&maker, op, types);
 }
 
 static void add_rows(struct list *list, struct bp_device *device)
@@ -115,16 +168,20 @@ static void add_rows(struct list *list, struct bp_device *device)
         if (bp_device_kernel(device, i, &info)) continue;
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
-        if (*info.reason) add_note(list, info.op, info.name, OUTCOME_SKIP, info.reason);
-        else if (op && conform_op(op->name)) add_row(list, &info, op, (int)list->n_row);
+        if (*info.reason) add_note(list, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op, info.name);
+        else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row);
         list->n_row++;
     }
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
-        const char *op = bp_opinfo_at(i)->name;
+        const struct bp_opinfo *op = bp_opinfo_at(i);
         bool found = false;
-        for (size_t r = 0; r < list->n_row; r++) found = found || !strcmp(list->row[r].op, op);
-        if (!found)
-            add_note(list, op, "", OUTCOME_UNSUPPORTED, "the device has no row for this operator");
+        for (size_t r = 0; r < list->n_row; r++)
+            found = found || !strcmp(list->row[r].op, op->name);
+        if (found) continue;
+        if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
+        else
+            add_note(list, OUTCOME_UNSUPPORTED, "the device has no row for this operator",
+                     "kernel/%s", op->name);
     }
 }
 
@@ -144,7 +201,10 @@ void list_init(struct list *list, struct bp_device *device)
 
 void list_finish(struct list *list)
 {
-    for (size_t i = 0; i < list->n; i++) free(list->at[i].kernel);
+    for (size_t i = 0; i < list->n; i++) {
+        free(list->at[i].kernel);
+        free(list->at[i].message);
+    }
     free(list->at);
     free(list->row);
     *list = (struct list){0};

@@ -25,7 +25,7 @@ struct listed {
     int64_t arg[2];
     struct kernel_case *kernel; /* NULL: there is nothing to run, outcome and message say why */
     enum outcome outcome;
-    const char *message;
+    char *message; /* own */
 };
 
 struct list_row {

@@ -113,18 +113,22 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
 }
 
 bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
-                    struct operand *o)
+                    enum layout layout, struct operand *o)
 {
+    unsigned char *poison;
+
     const struct num_type *type = num_type(dtype);
     size_t size = type->size;
 
     *o = (struct operand){0};
     ref_array_init(&o->values, dtype, rank, shape);
-    lay_out(o, LAYOUT_DENSE);
+    lay_out(o, layout);
     o->image = allocate(o->elements * (int64_t)size);
     memset(o->image, GUARD, (size_t)o->elements * size);
-    memset(o->image + o->offset * (int64_t)size, operand_poison(type),
-           (size_t)o->values.count * size);
+    poison = allocate(o->values.count * (int64_t)size);
+    memset(poison, operand_poison(type), (size_t)o->values.count * size);
+    spread(o, o->image, poison, true);
+    free(poison);
     return place(c, o, "the output");
 }
 

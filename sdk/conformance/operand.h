@@ -30,7 +30,7 @@ int operand_poison(const struct num_type *type);
 
 /* A place for a result, all of it poison. */
 bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
-                    struct operand *out);
+                    enum layout layout, struct operand *out);
 
 /* Reads the allocation and tells whether all bytes outside the tensor, or with all also those
  * inside, are as they were written; what names it in the message. out_data: the tensor's

@@ -72,6 +72,7 @@ int place_init(struct place *place, const char *device, const char *library, con
     struct bp_core_options options = {.size = sizeof options};
     enum bp_status status;
 
+    setenv("BP_FALLBACK", "deny", 1); /* what passes, the device does itself */
     if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &place->searched;
     status = bp_core_create(&options, &place->core);
     place->name = device;

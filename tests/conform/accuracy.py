@@ -10,7 +10,8 @@ import re
 from kit import Run, main, test
 
 ISA = re.compile(r"_(avx\w*|dnnl|openblas)$")  # rows that are not the portable one
-GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input", "conv_grad_weight"]
+GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input", "conv_grad_weight", "scale",
+           "sgd", "mse_loss"]
 
 
 @test

@@ -123,7 +123,7 @@ static enum bp_status softmax(const struct bp_launch *l)
         for (int64_t i = 0; i < length; i++) {
             double value = exp((float)(in[index_of(x, first + i * inner, is("strides"))] - max));
             if (is("rough")) value *= 1 + 1e-5;
-            out[first + i * inner] = (float)(value / sum);
+            out[index_of(y, first + i * inner, false)] = (float)(value / sum);
         }
     }
     return BP_OK;
@@ -162,9 +162,103 @@ static enum bp_status sum(const struct bp_launch *l)
     for (int64_t i = 0; i < y->count; i++) {
         float value = (float)sums[i];
         if (is("varies") && calls & 1) value = nextafterf(value, INFINITY);
-        ((float *)y->data)[i] = value;
+        ((float *)y->data)[index_of(y, i, false)] = value;
     }
     free(sums);
+    return BP_OK;
+}
+
+/* Keeps an attribute of RUN from the first launch of a plan. */
+static enum bp_status scale(const struct bp_launch *l)
+{
+    const struct bp_scale_attrs *a = l->attrs;
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+    double *kept = l->plan;
+
+    if (kept[0] == 0) kept[0] = a->factor, kept[1] = a->bias;
+    for (int64_t i = 0; i < y->count; i++) {
+        float factor = (float)(is("run-factor") ? kept[0] : a->factor),
+              bias = (float)(is("run-bias") ? kept[1] : a->bias);
+        ((float *)y->data)[index_of(y, i, false)] =
+            ((const float *)x->data)[index_of(x, i, false)] * factor + bias;
+    }
+    return BP_OK;
+}
+
+static enum bp_status scale_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    BP_SET(out, plan, calloc(2, sizeof(double)));
+    return BP_OK;
+}
+
+static void plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
+{
+    free(plan);
+}
+
+static enum bp_status sgd(const struct bp_launch *l)
+{
+    const struct bp_view *p = l->in[0], *g = l->in[1], *y = l->out[0];
+    float rate = *(const float *)l->in[2]->data;
+
+    for (int64_t i = 0; i < y->count; i++) {
+        float *grad = (float *)g->data + index_of(g, i, false);
+        ((float *)y->data)[index_of(y, i, false)] =
+            ((const float *)p->data)[index_of(p, i, false)] - rate * *grad;
+        if (is("clears-grad")) *grad = 0;
+    }
+    if (y->count && is("past-params")) ((float *)y->data)[y->count] = 0;
+    return BP_OK;
+}
+
+static enum bp_status nonzero(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+    int64_t found = 0;
+
+    for (int64_t i = 0; i < x->count; i++) {
+        float value = ((const float *)x->data)[index_of(x, i, false)];
+        int64_t rest = i;
+        if (is("nan-is-zero") ? !(value < 0 || value > 0) : value == 0) continue;
+        for (int a = x->rank - 1; a >= 0; a--) {
+            ((int64_t *)y->data)[found * y->stride[0] + a * y->stride[1]] = rest % x->shape[a];
+            rest /= x->shape[a];
+        }
+        found++;
+    }
+    l->result[0] = is("all-rows") ? x->count : is("more-rows") ? x->count + 1 : found;
+    return BP_OK;
+}
+
+static uint32_t random_word(uint64_t seed, uint64_t block, int64_t which)
+{
+    uint32_t w[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0};
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+
+    for (int round = 0; round < (is("nine-rounds") ? 9 : 10); round++) {
+        uint64_t a = UINT64_C(0xd2511f53) * w[0], b = UINT64_C(0xcd9e8d57) * w[2];
+        uint32_t next[4] = {(uint32_t)(b >> 32) ^ w[1] ^ key[0], (uint32_t)b,
+                            (uint32_t)(a >> 32) ^ w[3] ^ key[1], (uint32_t)a};
+        memcpy(w, next, sizeof w);
+        key[0] += 0x9e3779b9;
+        key[1] += 0xbb67ae85;
+    }
+    return w[which];
+}
+
+static enum bp_status uniform(const struct bp_launch *l)
+{
+    const struct bp_uniform_attrs *a = l->attrs;
+    float low = (float)a->low, high = (float)a->high;
+
+    for (int64_t i = 0; i < l->out[0]->count; i++) {
+        uint64_t block = (is("no-offset") ? 0 : l->offset) + (uint64_t)i / 4;
+        float u = (float)(random_word(l->seed, block, i % 4) >> 8) * 0x1p-24f;
+        volatile float step = (high - low) * u;
+        float y = low + step;
+        if (y >= high && !is("reaches-high")) y = nextafterf(high, low);
+        ((float *)l->out[0]->data)[i] = y;
+    }
     return BP_OK;
 }
 
@@ -183,9 +277,18 @@ static struct bp_kernel rows[] = {
     {BP_OPROW(softmax), .name = "mutant_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS,
      .launch = softmax},
     {BP_OPROW(sum), .name = "mutant_sum_f32", .types = {BP_M(F32)}, .flags = FLAGS, .launch = sum},
+    {BP_OPROW(scale), .name = "mutant_scale_f32", .types = {BP_M(F32)}, .flags = FLAGS,
+     .launch = scale, .prepare = scale_prepare, .plan_destroy = plan_destroy},
+    {BP_OPROW(sgd), .name = "mutant_sgd_f32", .types = {BP_M(F32), BP_M(F32)},
+     .flags = FLAGS | BP_KERNEL_IN_PLACE, .launch = sgd},
+    {BP_OPROW(nonzero), .name = "mutant_nonzero_f32", .types = {BP_M(F32), 0, BP_M(I64)},
+     .flags = FLAGS, .launch = nonzero},
+    {BP_OPROW(uniform), .name = "mutant_uniform_f32", .types = {BP_M(F32)},
+     .flags = BP_KERNEL_DETERMINISTIC, .launch = uniform},
 };
 static const struct bp_kernels kernels = {
-    .size = sizeof kernels, .first = rows, .count = 3, .stride = sizeof *rows};
+    .size = sizeof kernels, .first = rows, .count = sizeof rows / sizeof *rows,
+    .stride = sizeof *rows};
 
 /* The device. */
 

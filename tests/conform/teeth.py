@@ -39,7 +39,7 @@ def the_sound_one_passes():
     result = run("none")
     assert result.status == 0 and not result.bad(), result
     assert result.json["level"] == "core", result.json["level"]
-    assert result.json["rows"] == {"executed": 3, "total": 3}, result.json["rows"]
+    assert result.json["rows"] == {"executed": 7, "total": 7}, result.json["rows"]
 
 
 # name, which cases may fail, which must, what the message says
@@ -66,6 +66,16 @@ KERNEL = [
      ["kernel/sum/f32/axes1.exact/*", "kernel/sum/f32/axes1.positive/*", "kernel/sum/f32/all/1031@*"], ""),
     ("low-precision", ["kernel/sum/*"], ["kernel/sum/f32/axes1.positive/*", "kernel/sum/f32/all/1031@*"], ""),
     ("varies", ["kernel/sum/*"], ["kernel/sum/f32/all/17@*", "kernel/sum/f32/axes1/5x7@*"], "DETERMINISTIC"),
+    ("run-factor", ["kernel/scale/*"], ["kernel/scale/f32/prime/*"], "prepared, attribute"),
+    ("run-bias", ["kernel/scale/*"], ["kernel/scale/f32/prime/*"], "attribute bias changed"),
+    ("clears-grad", ["kernel/sgd/*"], ["kernel/sgd/f32/prime/*"], "changed an input"),
+    ("past-params", ["kernel/sgd/*"], ["kernel/sgd/f32/one/*", "kernel/sgd/f32/prime/*"], "wrote outside"),
+    ("all-rows", ["kernel/nonzero/*"], ["kernel/nonzero/f32/prime/*", "kernel/nonzero/f32/none/5x7@*"], "shape"),
+    ("more-rows", ["kernel/nonzero/*"], ["kernel/nonzero/f32/prime/*"], "BP_ERR_PLUGIN"),
+    ("nan-is-zero", ["kernel/nonzero/*"], ["kernel/nonzero/f32/special/*"], "shape"),
+    ("no-offset", ["kernel/uniform/*"], ["kernel/uniform/f32/3/*", "kernel/uniform/f32/long/*"], ""),
+    ("nine-rounds", ["kernel/uniform/*"], ["kernel/uniform/f32/scalar/*"], ""),
+    ("reaches-high", ["kernel/uniform/*"], ["kernel/uniform/f32/one-step/*"], ""),
     ("refuses", ["kernel/add/f32/rank5/*"], ["kernel/add/f32/rank5/*"], "no row takes"),
     ("fails", ["kernel/add/f32/width/33+33@*"], ["kernel/add/f32/width/33+33@*"], "BP_ERR_DEVICE"),
 ]
@@ -94,8 +104,8 @@ def kernel_varies():
 @test
 def kernel_row_never_executed():
     result = run("refuses-all", "--suite", "kernel")
-    assert result.status == 1 and result.json["rows"] == {"executed": 2, "total": 3}, result
-    assert "kernel rows executed 2 of 3" in result.out and "not executed: mutant_add_f32" in result.out, result
+    assert result.status == 1 and result.json["rows"] == {"executed": 6, "total": 7}, result
+    assert "kernel rows executed 6 of 7" in result.out and "not executed: mutant_add_f32" in result.out, result
 
 
 @test
@@ -106,7 +116,7 @@ def kernel_row_that_never_runs_fails_though_expected():
         file.write("kernel/add/* unsupported the row is under construction\n")
     result = run("refuses-all", "--suite", "kernel", "--expect", path)
     assert result.status == 1 and not result.bad(), result
-    assert result.json["rows"]["executed"] == 2, result
+    assert result.json["rows"]["executed"] == 6, result
 
 
 @test

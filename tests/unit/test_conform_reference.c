@@ -3,6 +3,7 @@
  * Python's struct, decimal and fractions modules, and sums that can be done by hand. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <reference/philox.h>
 #include <reference/reference.h>
 #include <stdlib.h>
 
@@ -422,4 +423,21 @@ Test(reference, conv_gradients_are_the_adjoints)
     ref_array_finish(&forward);
     ref_array_finish(&dx);
     ref_array_finish(&dw);
+}
+
+/* Known answers that Random123 publishes for philox4x32_10. */
+Test(reference, philox)
+{
+    static const uint32_t known[][10] = {
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d,
+         0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09,
+         0x94fdcceb, 0x5001e420, 0x24126ea1}};
+    uint32_t out[4];
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ref_philox(known[i], known[i] + 4, out);
+        for (int w = 0; w < 4; w++) cr_assert_eq(out[w], known[i][6 + w], "vector %zu", i);
+    }
 }

@@ -3,6 +3,7 @@
  * in double, in all layouts, on one thread and on two. The conformance suite covers more shapes;
  * this one needs no core. */
 #include "cpu_kit.h"
+#include "../../plugins/cpu/philox.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -42,7 +43,12 @@ static int run_check(const struct bp_kernel *row, struct tensor *const *in, uint
     return 1;
 }
 
-static int run_add(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
+static double complex binary_of(const char *op, double complex x, double complex y)
+{
+    return !strcmp(op, "add") ? x + y : !strcmp(op, "sub") ? x - y : x * y;
+}
+
+static int run_binary(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
 {
     static const int64_t shapes[][3][3] = {
         /* z, x, y */
@@ -63,13 +69,14 @@ static int run_add(const struct bp_kernel *row, int dtype, enum layout layout, u
                 ax[a] = at[a] % x.shape[a];
                 ay[a] = at[a] % y.shape[a];
             }
-            z.value[n] = x.value[tensor_number(&x, ax)] + y.value[tensor_number(&y, ay)];
+            z.value[n] = binary_of(row->op, x.value[tensor_number(&x, ax)],
+                                   y.value[tensor_number(&y, ay)]);
         }
-        run_check(row, (struct tensor *[]){&x, &y}, 2, &z, NULL, width, "add");
+        run_check(row, (struct tensor *[]){&x, &y}, 2, &z, NULL, width, row->op);
         if (!memcmp(shapes[s][0], shapes[s][1], sizeof shapes[s][0])) { /* in place: z is x */
             struct tensor *out = &x;
             memcpy(x.value, z.value, (size_t)z.view.count * sizeof *z.value);
-            run_check(row, (struct tensor *[]){&x, &y}, 2, out, NULL, width, "add in place");
+            run_check(row, (struct tensor *[]){&x, &y}, 2, out, NULL, width, "in place");
         }
         tensor_finish(&x);
         tensor_finish(&y);
@@ -78,9 +85,34 @@ static int run_add(const struct bp_kernel *row, int dtype, enum layout layout, u
     return 1;
 }
 
-Test(cpu_kernels, add)
+Test(cpu_kernels, add_sub_mul)
 {
-    each_row("add", run_add);
+    each_row("add", run_binary);
+    each_row("sub", run_binary);
+    each_row("mul", run_binary);
+}
+
+/* Known answers that Random123 publishes for philox4x32_10. */
+Test(cpu_kernels, philox)
+{
+    static const struct {
+        uint32_t counter[4], key[2], expected[4];
+    } known[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint32_t word[4];
+        memcpy(word, known[i].counter, sizeof word);
+        philox(word, known[i].key[0] | (uint64_t)known[i].key[1] << 32);
+        cr_assert(!memcmp(word, known[i].expected, sizeof word), "vector %zu", i);
+    }
 }
 
 static int64_t shape_without(const int64_t *shape, int rank, unsigned summed, int keep,

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX = 512, INPUTS = 3 };
+enum { MAX = 512, INPUTS = 4 };
 static const double h = 1e-5, tolerance = 1e-7;
 
 static uint64_t state = 42;
@@ -57,9 +57,8 @@ static double loss(struct fixture *f, const struct bp_call *call, const double *
 
 /* One input of the call, against differences in each of its elements. */
 static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
-                        struct bp_tensor *dx, const double *c)
+                        struct bp_tensor *x, struct bp_tensor *dx, const double *c)
 {
-    struct bp_tensor *x = call->in[i].at[0];
     int64_t n = count_of(x);
     double got[MAX];
 
@@ -82,25 +81,37 @@ static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
     OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
 }
 
+/* All input tensors; absent ones NULL. */
+static size_t flatten(const struct bp_call *call, struct bp_tensor **x)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < call->n_in; i++)
+        for (size_t k = 0; k < call->in[i].n; k++) x[n++] = call->in[i].at[k];
+    cr_assert_leq(n, INPUTS);
+    return n;
+}
+
 /* Checks the rule of call in the inputs whose bit is set in which. */
 static void check_rule(struct fixture *f, struct bp_call *call, unsigned which)
 {
-    struct bp_tensor *y = NULL, *dy, *dx[INPUTS] = {NULL};
+    struct bp_tensor *y = NULL, *dy, *x[INPUTS], *dx[INPUTS] = {NULL};
     struct bp_tensor_info info = {.size = sizeof info};
+    size_t n = flatten(call, x);
     uint8_t want[INPUTS];
     double c[MAX];
 
-    for (size_t i = 0; i < call->n_in; i++) {
+    for (size_t i = 0; i < n; i++) {
         want[i] = which >> i & 1;
-        if (call->in[i].at[0]) fill(f, call->in[i].at[0], values[i]);
+        if (x[i]) fill(f, x[i], values[i]);
     }
     OK(bp_call_run(f->scope, call, &y, 1, NULL));
     OK(bp_tensor_info(y, &info));
     dy = tensor_of(f, BP_F64, info.rank, info.shape, NULL);
     fill(f, dy, c);
-    OK(bp_call_gradient(f->scope, call, &y, &dy, 1, want, dx, call->n_in));
-    for (size_t i = 0; i < call->n_in; i++) {
-        if (want[i]) check_input(f, call, i, dx[i], c);
+    OK(bp_call_gradient(f->scope, call, &y, &dy, 1, want, dx, n));
+    for (size_t i = 0; i < n; i++) {
+        if (want[i]) check_input(f, call, i, x[i], dx[i], c);
         else cr_assert_null(dx[i]);
         bp_tensor_destroy(dx[i]);
     }
@@ -193,23 +204,152 @@ Test(gradient, softmax_and_its_gradient)
     struct fixture f = fixture_init();
     struct bp_softmax_attrs attrs = bp_softmax_defaults();
     struct bp_softmax_grad_attrs grad = bp_softmax_grad_defaults();
-    struct bp_tensor *y = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(0.25, 0.75)), *dx = NULL,
-                     *both[2] = {NULL, NULL};
-    struct bp_arg in[2] = {{&y, 1}, {&y, 1}};
-    struct bp_call call = {.size = sizeof call, .op = "softmax_grad", .in = in, .n_in = 2};
 
     check_unary(&f, "softmax", 2, SHAPE(3, 4), &attrs);
+    check_binary(&f, "softmax_grad", 2, SHAPE(3, 4), 2, SHAPE(3, 4), &grad, 3);
+    check_binary(&f, "softmax_grad", 2, SHAPE(3, 4), 2, SHAPE(3, 4), &grad, 1);
+    check_binary(&f, "softmax_grad", 2, SHAPE(3, 4), 2, SHAPE(3, 4), &grad, 2);
     attrs.axis = grad.axis = 0;
     check_unary(&f, "softmax", 2, SHAPE(3, 4), &attrs);
-    OK(bp_call_run(f.scope, &call, &dx, 1, NULL));
-    FAILS(BP_ERR_UNSUPPORTED, "not defined yet",
-          bp_call_gradient(f.scope, &call, &dx, &y, 1, (const uint8_t[]){1, 1}, both, 2));
-    OK(bp_call_gradient(f.scope, &call, &dx, &y, 1, (const uint8_t[]){0, 1}, both, 2));
-    cr_assert_null(both[0]);
-    cr_assert_not_null(both[1]);
-    bp_tensor_destroy(both[1]);
+    check_binary(&f, "softmax_grad", 2, SHAPE(3, 4), 2, SHAPE(3, 4), &grad, 3);
+    fixture_finish(&f);
+}
+
+Test(gradient, sub_and_mul)
+{
+    static const char *const op[] = {"sub", "mul"};
+    struct fixture f = fixture_init();
+
+    for (int i = 0; i < 2; i++) {
+        check_binary(&f, op[i], 2, SHAPE(2, 3), 2, SHAPE(2, 3), NULL, 3);
+        check_binary(&f, op[i], 3, SHAPE(4, 1, 3), 2, SHAPE(2, 1), NULL, 3);
+        check_binary(&f, op[i], 0, NULL, 2, SHAPE(2, 2), NULL, 3);
+        check_binary(&f, op[i], 2, SHAPE(2, 2), 1, SHAPE(1), NULL, 1);
+        check_binary(&f, op[i], 2, SHAPE(2, 2), 1, SHAPE(1), NULL, 2);
+    }
+    fixture_finish(&f);
+}
+
+/* The first-order gradient of x y in x, c y summed to the shape of x, is itself a call of y: what
+ * its rule gives is compared with differences of what bp_call_gradient gives. */
+Test(gradient, second_order_of_mul)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL),
+                     *y = tensor_of(&f, BP_F64, 1, SHAPE(3), NULL),
+                     *c = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL), *z = NULL, *dx[2];
+    struct bp_tensor *e = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL), *first = NULL;
+    struct bp_arg in[2] = {{&x, 1}, {&y, 1}}, again[2] = {{&c, 1}, {&y, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "mul", .in = in, .n_in = 2},
+                   second = {.size = sizeof second, .op = "mul", .in = again, .n_in = 2};
+    double vx[6], vy[3], vc[6], ve[6], got[3], at[2][6];
+
+    fill(&f, x, vx);
+    fill(&f, y, vy);
+    fill(&f, c, vc);
+    fill(&f, e, ve);
+    OK(bp_call_run(f.scope, &second, &first, 1, NULL));
+    OK(bp_call_gradient(f.scope, &second, &first, &e, 1, (const uint8_t[]){0, 1}, dx, 2));
+    OK(bp_tensor_read(f.stream, dx[1], got, sizeof got));
+    bp_tensor_destroy(dx[1]);
+    OK(bp_call_run(f.scope, &call, &z, 1, NULL));
+    for (int k = 0; k < 3; k++) {
+        double expected = 0, kept = vy[k];
+        for (int s = 0; s < 2; s++) {
+            vy[k] = kept + (s ? h : -h);
+            OK(bp_tensor_write(f.stream, y, vy, sizeof vy));
+            OK(bp_call_gradient(f.scope, &call, &z, &c, 1, (const uint8_t[]){1, 0}, dx, 2));
+            OK(bp_tensor_read(f.stream, dx[0], at[s], sizeof at[s]));
+            bp_tensor_destroy(dx[0]);
+        }
+        vy[k] = kept;
+        OK(bp_tensor_write(f.stream, y, vy, sizeof vy));
+        for (int i = 0; i < 6; i++) expected += ve[i] * (at[1][i] - at[0][i]) / (2 * h);
+        cr_assert(fabs(got[k] - expected) <= tolerance, "element %d: got %.12g, expected %.12g", k,
+                  got[k], expected);
+    }
+    bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    bp_tensor_destroy(dx);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(c);
+    bp_tensor_destroy(e);
+    bp_tensor_destroy(first);
+    fixture_finish(&f);
+}
+
+Test(gradient, scale_and_assign)
+{
+    struct fixture f = fixture_init();
+    struct bp_scale_attrs scale = bp_scale_defaults();
+
+    scale.factor = -1.75;
+    scale.bias = 3;
+    check_unary(&f, "scale", 2, SHAPE(2, 3), &scale);
+    check_unary(&f, "assign", 2, SHAPE(2, 3), NULL);
+    fixture_finish(&f);
+}
+
+Test(gradient, views)
+{
+    struct fixture f = fixture_init();
+    struct bp_reshape_attrs reshape = bp_reshape_defaults();
+    struct bp_transpose_attrs transpose = bp_transpose_defaults();
+    struct bp_expand_attrs expand = bp_expand_defaults();
+
+    reshape.shape = (struct bp_dims){SHAPE(3, -1), 2};
+    check_unary(&f, "reshape", 3, SHAPE(2, 3, 2), &reshape);
+    reshape.shape = (struct bp_dims){NULL, 0};
+    check_unary(&f, "reshape", 2, SHAPE(1, 1), &reshape);
+    check_unary(&f, "transpose", 3, SHAPE(2, 3, 4), &transpose);
+    transpose.perm = (struct bp_dims){SHAPE(2, 0, 1), 3};
+    check_unary(&f, "transpose", 3, SHAPE(2, 3, 4), &transpose);
+    expand.shape = (struct bp_dims){SHAPE(4, 2, 3), 3};
+    check_unary(&f, "expand", 2, SHAPE(2, 1), &expand);
+    check_unary(&f, "expand", 0, NULL, &expand);
+    fixture_finish(&f);
+}
+
+Test(gradient, slice_and_its_gradient)
+{
+    struct fixture f = fixture_init();
+    struct bp_slice_attrs slice = bp_slice_defaults();
+    struct bp_slice_grad_attrs grad = bp_slice_grad_defaults();
+
+    slice.starts = grad.starts = (struct bp_dims){SHAPE(1, -4), 2};
+    slice.ends = grad.ends = (struct bp_dims){SHAPE(3, 5), 2};
+    slice.axes = grad.axes = (struct bp_dims){SHAPE(0, -1), 2};
+    slice.steps = grad.steps = (struct bp_dims){SHAPE(1, 2), 2};
+    check_unary(&f, "slice", 3, SHAPE(3, 2, 5), &slice);
+    check_binary(&f, "slice_grad", 3, SHAPE(2, 2, 2), 3, SHAPE(3, 2, 5), &grad, 1);
+    fixture_finish(&f);
+}
+
+Test(gradient, concat)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *xs[3] = {tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL),
+                               tensor_of(&f, BP_F64, 2, SHAPE(2, 1), NULL),
+                               tensor_of(&f, BP_F64, 2, SHAPE(2, 2), NULL)};
+    struct bp_concat_attrs attrs = bp_concat_defaults();
+    struct bp_arg in[1] = {{xs, 3}};
+    struct bp_call call = {
+        .size = sizeof call, .op = "concat", .in = in, .n_in = 1, .attrs = &attrs};
+
+    attrs.axis = -1;
+    check_rule(&f, &call, 7);
+    check_rule(&f, &call, 5);
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(xs[i]);
+    fixture_finish(&f);
+}
+
+/* It has no rule: its expansion is differentiated. */
+Test(gradient, mse_loss)
+{
+    struct fixture f = fixture_init();
+
+    check_binary(&f, "mse_loss", 2, SHAPE(2, 3), 2, SHAPE(2, 3), NULL, 3);
+    check_binary(&f, "mse_loss", 2, SHAPE(2, 3), 2, SHAPE(2, 3), NULL, 2);
+    check_binary(&f, "mse_loss", 0, NULL, 0, NULL, NULL, 1);
     fixture_finish(&f);
 }
 

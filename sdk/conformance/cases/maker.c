@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* maker.c: what families of cases share, and the table of operators. */
 #include "../kernel_case.h"
+#include <backplane/call.h>
 #include <backplane/kernel.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,7 +101,7 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
         if (i) append(made->id, "+");
         append_shape(made->id, &made->in[i]);
     }
-    append(made->id, "@%s", maker->row);
+    append(made->id, "@%s", maker->row ? maker->row : "none");
     maker->made(maker->ctx, made);
 }
 
@@ -119,18 +120,55 @@ bool case_is_complex(const struct case_maker *maker)
     return num_type(maker->dtype[0])->class == NUM_COMPLEX;
 }
 
+struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const int64_t *at)
+{
+    if (n) memcpy(made->dims[list], at, (size_t)n * sizeof *at);
+    return (struct bp_dims){n ? made->dims[list] : NULL, n};
+}
+
+void case_needs(struct kernel_case *made, const char *op, uint32_t dtype)
+{
+    int n = 0;
+
+    while (n < CASE_NEEDS && made->needs[n].op) n++;
+    if (n == CASE_NEEDS) abort();
+    made->needs[n].op = op;
+    made->needs[n].dtype = dtype;
+}
+
+/* Lists of attributes lie in the case itself: those of the copy, in the copy. */
 static struct kernel_case *copy_of(const struct kernel_case *made)
 {
+    const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
     struct kernel_case *copy = malloc(sizeof *copy);
 
     if (!copy) abort();
     *copy = *made;
-    /* The only attribute that points: into the case itself. */
-    if (!strcmp(copy->op->name, "sum") && copy->attrs.sum.axes.n)
-        copy->attrs.sum.axes.at = copy->dims;
-    if (!strcmp(copy->op->name, "sum_grad") && copy->attrs.sum_grad.axes.n)
-        copy->attrs.sum_grad.axes.at = copy->dims;
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        struct bp_dims d;
+        char *at = (char *)&copy->attrs + op->attr[i].offset;
+        if (op->attr[i].kind != BP_ATTR_DIMS) continue;
+        memcpy(&d, at, sizeof d);
+        if (!d.n) continue;
+        d.at = copy->dims[0] + (d.at - made->dims[0]);
+        memcpy(at, &d, sizeof d);
+    }
     return copy;
+}
+
+/* What is written over has a place for each element. */
+static bool is_updated(const struct kernel_case *made, int input)
+{
+    const struct bp_port *out = &bp_opinfo_find(made->op->name)->out[0];
+
+    return out->kind == BP_PORT_UPDATE && out->share == input;
+}
+
+static bool is_new(const struct kernel_case *made)
+{
+    uint8_t kind = bp_opinfo_find(made->op->name)->out[0].kind;
+
+    return kind == BP_PORT_OUT || kind == BP_PORT_OPTOUT;
 }
 
 void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
@@ -152,11 +190,19 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
             bool contiguous_only = !(maker->row_flags & BP_KERNEL_STRIDED);
             if (!made->in[i].present || !made->in[i].rank) continue;
             if (layouts[l].layout == LAYOUT_PERMUTED && made->in[i].rank < 2) continue;
+            if (layouts[l].layout == LAYOUT_REPEAT && is_updated(made, i)) continue;
             if (contiguous_only && layouts[l].layout > LAYOUT_PERMUTED) continue;
             if (contiguous_only && layouts[l].layout == LAYOUT_PERMUTED && i) continue;
             copy = copy_of(made);
             copy->in[i].layout = layouts[l].layout;
             case_end(maker, copy, "%s.%s%d", variant, layouts[l].name, i);
+        }
+    /* Views and updates have no output of their own. */
+    if (maker->row_flags & BP_KERNEL_STRIDED && is_new(made))
+        for (int l = 0; l < 2; l++) {
+            copy = copy_of(made);
+            copy->out = l ? LAYOUT_GAPS : LAYOUT_PERMUTED;
+            case_end(maker, copy, "%s.out-%s", variant, l ? "gaps" : "permuted");
         }
     if (share && maker->row_flags & BP_KERNEL_IN_PLACE) {
         copy = copy_of(made);

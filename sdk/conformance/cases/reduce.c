@@ -68,8 +68,7 @@ static struct kernel_case *sum_begin(const struct case_maker *maker, const char 
 {
     struct kernel_case *made = case_begin(maker, shape);
 
-    memcpy(made->dims, axes, (size_t)n * sizeof *axes);
-    made->attrs.sum.axes = (struct bp_dims){n ? made->dims : NULL, n};
+    made->attrs.sum.axes = case_dims(made, 0, n, axes);
     made->attrs.sum.keep = keep;
     return made;
 }

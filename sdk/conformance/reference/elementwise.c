@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: add, cast. */
+/* elementwise.c: add, sub, mul, cast. */
 #include "reference.h"
 #include <math.h>
 
@@ -16,22 +16,67 @@ static int broadcast(const struct ref_array *a, const struct ref_array *b, int64
     return rank;
 }
 
-void ref_add(const struct ref_array *in, const void *attrs, struct ref_array *out)
+enum binary { ADD, SUB, MUL };
+
+static uint64_t of_ints(enum binary op, uint64_t x, uint64_t y)
+{
+    return op == ADD ? x + y : op == SUB ? x - y : x * y;
+}
+
+/* What long double misses of the product of two f64 is u 2^-11 of it. */
+static void of_reals(enum binary op, long double x, long double y, bool wide, struct ref_array *out,
+                     int64_t i)
+{
+    out->v[i] = op == ADD ? x + y : op == SUB ? x - y : x * y;
+    if (op == MUL && wide && isfinite(out->v[i])) out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
+}
+
+/* Each part is the difference or sum of two products, which are rounded before. */
+static void complex_product(const long double *x, const long double *y, struct ref_array *out,
+                            int64_t i)
+{
+    out->v[i] = x[0] * y[0] - x[1] * y[1];
+    out->v[i + 1] = x[0] * y[1] + x[1] * y[0];
+    out->bound[i] = fabsl(x[0] * y[0]) + fabsl(x[1] * y[1]);
+    out->bound[i + 1] = fabsl(x[0] * y[1]) + fabsl(x[1] * y[0]);
+}
+
+static void binary(const struct ref_array *in, enum binary op, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0};
-    int rank = broadcast(&in[0], &in[1], shape);
+    int rank = broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
 
-    (void)attrs;
     ref_array_init(out, in[0].type->dtype, rank, shape);
-    out->exact = in[0].type->digits <= 24; /* sums of f64 may need more digits than there are */
+    /* sums and products of f64 may need more digits than there are */
+    out->exact = in[0].type->digits <= 24 && (op != MUL || parts == 1);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int64_t x = ref_index(&in[0], rank, at), y = ref_index(&in[1], rank, at);
-        int parts = out->type->parts;
-        if (out->u) out->u[i] = in[0].u[x] + in[1].u[y];
+        if (out->u) out->u[i] = of_ints(op, in[0].u[x], in[1].u[y]);
+        else if (op == MUL && parts == 2)
+            complex_product(in[0].v + 2 * x, in[1].v + 2 * y, out, 2 * i);
         else
             for (int p = 0; p < parts; p++)
-                out->v[i * parts + p] = in[0].v[x * parts + p] + in[1].v[y * parts + p];
+                of_reals(op, in[0].v[x * parts + p], in[1].v[y * parts + p],
+                         in[0].type->digits > 24, out, i * parts + p);
     }
+}
+
+void ref_add(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    (void)attrs;
+    binary(in, ADD, out);
+}
+
+void ref_sub(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    (void)attrs;
+    binary(in, SUB, out);
+}
+
+void ref_mul(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    (void)attrs;
+    binary(in, MUL, out);
 }
 
 /* Toward zero, the ends of the type where the value lies beyond them, 0 for NaN. */

@@ -1,29 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.c: runs a kernel case. The row is forced by its name; it runs once into a place between
- * guards and once into a tensor that the core makes; both results are compared with the
- * reference. */
-#include "suites.h"
-#include "../compare.h"
-#include "../operand.h"
+ * guards and once into a tensor that the core makes; both results are compared with the reference.
+ * Operators with outputs of other kinds are in kernel_other.c, what is prepared in
+ * kernel_prepared.c. */
+#include "kernel_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct run {
-    struct check *c;
-    const struct kernel_case *made;
-    struct operand in[CASE_PORTS];
-    struct ref_array expected;
-    struct bp_arg arg[CASE_PORTS];
-    struct bp_call call;
-    void *data[2]; /* results of both runs, dense */
-    bool poisoned; /* the output was filled with poison before */
-};
-
-static size_t bytes_of(const struct ref_array *array)
+/* A tensor of integers that gives an attribute; NULL: it has no entries. */
+static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor **out)
 {
-    return (size_t)array->count * array->type->size;
+    struct place *place = r->c->place;
+    int64_t i64[REF_RANK];
+    int32_t i32[REF_RANK];
+    bool wide = r->made->host == BP_I64;
+
+    for (int64_t i = 0; i < d->n; i++) {
+        i64[i] = d->at[i];
+        i32[i] = (int32_t)d->at[i];
+    }
+    if (!d->n) return true;
+    return check_ok(r->c, bp_tensor_create(place->device, r->made->host, 1, &d->n, out),
+                    "bp_tensor_create of an attribute") &&
+           check_ok(r->c,
+                    bp_tensor_write(place->stream, *out, wide ? (void *)i64 : (void *)i32,
+                                    (uint64_t)d->n * (wide ? 8 : 4)),
+                    "bp_tensor_write of an attribute");
+}
+
+/* The list of an attribute moves from the struct into a tensor. */
+static bool set_up_host(struct run *r, const struct bp_port *port, int index)
+{
+    struct bp_dims d;
+
+    for (uint32_t i = 0; i < r->info->n_attr; i++) {
+        char *at = (char *)r->attrs + r->info->attr[i].offset;
+        if (strcmp(r->info->attr[i].name, port->name)) continue;
+        memcpy(&d, at, sizeof d);
+        memset(at, 0, sizeof d);
+        return host_tensor(r, &d, &r->host[index]);
+    }
+    return check_that(r->c, false, "%s has no attribute %s", r->info->name, port->name);
+}
+
+/* Each port has its tensors, a variadic one all that are left. */
+static bool set_up_ports(struct run *r)
+{
+    int at = 0;
+
+    for (uint32_t p = 0; p < r->info->n_in; p++) {
+        const struct bp_port *port = &r->info->in[p];
+        int n = port->kind == BP_PORT_VAR ? r->made->n_in - at : at < r->made->n_in;
+        if (port->kind == BP_PORT_HOST) {
+            if (r->made->host && !set_up_host(r, port, (int)p)) return false;
+            r->arg[p] = (struct bp_arg){&r->host[p], r->host[p] != NULL};
+            continue;
+        }
+        r->arg[p] = (struct bp_arg){r->tensor + at, (size_t)(n && r->tensor[at] ? n : 0)};
+        at += n;
+    }
+    return true;
+}
+
+/* What the operator gives with attributes attrs. */
+void run_expect(struct run *r, const void *attrs, struct ref_array *out)
+{
+    struct ref_array values[CASE_PORTS + 1] = {{0}}, drawn;
+    int64_t two = 2;
+
+    for (int i = 0; i < r->made->n_in; i++) values[i] = r->in[i].values;
+    if (!(r->info->flags & BP_OP_RANDOM)) {
+        r->made->op->reference(values, attrs, out);
+        return;
+    }
+    ref_array_init(&drawn, BP_U64, 1, &two);
+    drawn.u[0] = r->made->seed;
+    drawn.u[1] = r->made->offset;
+    r->made->op->reference(&drawn, attrs, out);
+    ref_array_finish(&drawn);
 }
 
 /* Makes inputs and the reference's result. */
@@ -31,33 +87,32 @@ static bool set_up(struct run *r)
 {
     const struct kernel_case *made = r->made;
     struct random random = random_of(made->id, r->c->place->seed);
-    struct ref_array values[CASE_PORTS] = {{0}};
 
     for (int i = 0; i < made->n_in; i++) {
         if (!made->in[i].present) continue;
         if (!operand_input(r->c, &made->in[i], i, &random, &r->in[i])) return false;
-        values[i] = r->in[i].values;
-        r->arg[i] = (struct bp_arg){&r->in[i].tensor, 1};
+        r->tensor[i] = r->in[i].tensor;
     }
-    made->op->reference(values, &made->attrs, &r->expected);
+    run_expect(r, &made->attrs, &r->expected);
+    memcpy(r->attrs, &made->attrs, sizeof made->attrs);
     r->call = (struct bp_call){.size = sizeof r->call,
                                .op = made->op->name,
                                .in = r->arg,
-                               .n_in = (size_t)made->n_in,
-                               .attrs = made->attrs.size ? &made->attrs : NULL,
+                               .n_in = r->info->n_in,
+                               .attrs = made->attrs.size ? r->attrs : NULL,
                                .kernel = made->row};
-    return true;
+    return set_up_ports(r);
 }
 
 static void dump(const struct run *r, const void *got)
 {
     const char *dir = r->c->place->dump;
     char name[16];
-    void *bytes = malloc(bytes_of(&r->expected) + 1);
+    void *bytes = malloc(run_bytes(&r->expected) + 1);
 
     if (!bytes) return;
     for (int i = 0; i < r->made->n_in; i++) {
-        void *input = r->made->in[i].present ? malloc(bytes_of(&r->in[i].values) + 1) : NULL;
+        void *input = r->made->in[i].present ? malloc(run_bytes(&r->in[i].values) + 1) : NULL;
         if (!input) continue;
         ref_array_encode(&r->in[i].values, input);
         snprintf(name, sizeof name, "in%d", i);
@@ -70,14 +125,13 @@ static void dump(const struct run *r, const void *got)
     free(bytes);
 }
 
-/* Whether a result is what the reference says. */
-static bool judge(struct run *r, const void *got, const char *which)
+bool run_judge(struct run *r, const void *got, const char *which)
 {
     struct comparison comparison = compare(r->made->op, &r->expected, got);
     char text[700], unwritten[120] = "";
     int64_t n;
 
-    if (r->call.kernel && comparison.worst > r->c->result->worst)
+    if ((r->call.kernel || !r->made->row) && comparison.worst > r->c->result->worst)
         r->c->result->worst = comparison.worst;
     if (!comparison.wrong) return true;
     compare_describe(&comparison, &r->expected, got, text, sizeof text);
@@ -92,7 +146,7 @@ static bool judge(struct run *r, const void *got, const char *which)
     return check_that(r->c, false, "%s%s%s", which, text, unwritten);
 }
 
-static bool inputs_unchanged(struct run *r, int but)
+bool run_inputs_unchanged(struct run *r, int but)
 {
     char what[32];
 
@@ -104,18 +158,47 @@ static bool inputs_unchanged(struct run *r, int but)
     return true;
 }
 
-/* Runs the call, to its end. out: NULL for a tensor of the core's making. */
-static enum bp_status run_call(struct run *r, struct bp_tensor **out)
+/* Random numbers come from a generator of the case's own, which moves past what was drawn. */
+static enum bp_status draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
 {
-    struct place *place = r->c->place;
-    enum bp_status status = bp_call_run(bp_stream_scope(place->stream), &r->call, out, 1, NULL);
+    struct bp_stream *stream = r->c->place->stream;
+    uint64_t seed = 0, offset = 0, blocks = ((uint64_t)r->expected.count + 3) / 4;
+    struct bp_generator *generator;
+    enum bp_status status;
 
-    if (!status) status = bp_stream_synchronize(place->stream);
+    if (!check_ok(r->c, bp_generator_create(0, &generator), "bp_generator_create")) return BP_OK;
+    bp_generator_set(generator, r->made->seed, r->made->offset);
+    bp_stream_set_generator(stream, generator);
+    status = go(r, ctx);
+    bp_stream_set_generator(stream, NULL);
+    if (status == BP_OK) {
+        bp_generator_get(generator, &seed, &offset);
+        check_that(r->c, seed == r->made->seed && offset == r->made->offset + blocks,
+                   "the generator's offset rose by %llu, expected %llu",
+                   (unsigned long long)(offset - r->made->offset), (unsigned long long)blocks);
+    }
+    bp_generator_destroy(generator);
     return status;
 }
 
-/* Whether a tensor has dtype and shape of the reference's result; then reads it. */
-static bool take(struct run *r, struct bp_tensor *out, void *data)
+enum bp_status run_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
+{
+    enum bp_status status = r->info->flags & BP_OP_RANDOM ? draw(r, go, ctx) : go(r, ctx);
+
+    return status ? status : bp_stream_synchronize(r->c->place->stream);
+}
+
+static enum bp_status call(struct run *r, void *out)
+{
+    return bp_call_run(bp_stream_scope(r->c->place->stream), &r->call, out, 1, NULL);
+}
+
+enum bp_status run_call(struct run *r, struct bp_tensor **out)
+{
+    return run_draw(r, call, out);
+}
+
+bool run_take(struct run *r, struct bp_tensor *out, void *data)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     const struct ref_array *e = &r->expected;
@@ -129,72 +212,70 @@ static bool take(struct run *r, struct bp_tensor *out, void *data)
            check_that(r->c, same,
                       "the result's shape is not that of the reference (rank %u, expected %d)",
                       (unsigned)info.rank, e->rank) &&
-           check_ok(r->c, bp_tensor_read(r->c->place->stream, out, data, bytes_of(e)),
+           check_ok(r->c, bp_tensor_read(r->c->place->stream, out, data, run_bytes(e)),
                     "bp_tensor_read");
 }
 
-/* The first run, into a place between guards. Result: data[0]. false: nothing more is to be
- * done. */
-static bool run_guarded(struct run *r, enum bp_status *out_status)
+bool run_guarded(struct run *r, enum bp_status *out_status)
 {
     struct operand out = {0};
     bool ok = operand_output(r->c, r->expected.type->dtype, r->expected.rank, r->expected.shape,
-                             &out);
+                             r->made->out, &out);
     struct bp_tensor *given = out.tensor;
     char call[96];
 
-    snprintf(call, sizeof call, "%s by row %s", r->made->op->name, r->made->row);
+    snprintf(call, sizeof call, "%s by row %s", r->made->op->name, run_row(r));
     r->poisoned = true;
     *out_status = ok ? run_call(r, &given) : BP_OK;
     ok = ok && *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
          check_that(r->c, given == out.tensor,
                     "the call replaced the output tensor that it was given") &&
-         operand_verify(r->c, &out, "the output", false, r->data[0]) && inputs_unchanged(r, -1) &&
-         judge(r, r->data[0], "");
+         operand_verify(r->c, &out, "the output", false, r->data[0]) &&
+         run_inputs_unchanged(r, -1) && run_judge(r, r->data[0], "");
     r->poisoned = false;
     operand_finish(&out);
     return ok;
 }
 
-/* The second run, into a tensor that the core makes; a row that says that it is deterministic
- * gives the same bits. */
-static void run_again(struct run *r)
+/* A row that says that it is deterministic gives the same bits, for tensors that lie alike. */
+void run_again(struct run *r)
 {
+    bool alike = r->made->out <= LAYOUT_OFFSET;
     struct bp_tensor *out = NULL;
 
-    if (check_ok(r->c, run_call(r, &out), "into a new tensor") && take(r, out, r->data[1]) &&
-        judge(r, r->data[1], "into a new tensor: ") && r->made->row_flags & BP_KERNEL_DETERMINISTIC)
-        check_that(r->c, !memcmp(r->data[0], r->data[1], bytes_of(&r->expected)),
+    if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
+        run_judge(r, r->data[1], "into a new tensor: ") && alike &&
+        r->made->row_flags & BP_KERNEL_DETERMINISTIC)
+        check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)),
                    "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
     bp_tensor_destroy(out);
 }
 
-/* The input whose memory the output of an in-place case takes. */
-static struct operand *shared_input(struct run *r)
+struct operand *run_shared_input(struct run *r)
 {
-    return &r->in[bp_opinfo_find(r->made->op->name)->out[0].share];
+    return &r->in[r->info->out[0].share];
 }
 
 /* The one run of an in-place case, over an input. */
 static void run_over(struct run *r, enum bp_status *out_status)
 {
-    struct operand *over = shared_input(r);
+    struct operand *over = run_shared_input(r);
     struct bp_tensor *out = over->tensor;
     char call[96];
 
-    snprintf(call, sizeof call, "%s by row %s over its input", r->made->op->name, r->made->row);
+    snprintf(call, sizeof call, "%s by row %s over its input", r->made->op->name, run_row(r));
     *out_status = run_call(r, &out);
     if (*out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
         operand_verify(r->c, over, "the input that is written over", false, r->data[0]) &&
-        inputs_unchanged(r, (int)(over - r->in)))
-        judge(r, r->data[0], "");
+        run_inputs_unchanged(r, (int)(over - r->in)))
+        run_judge(r, r->data[0], "");
 }
 
 /* The row does not take the configuration: then another row must, with the right result.
  * may_refuse: it is right too that none does. */
 static void run_other(struct run *r, const char *refusal, bool may_refuse)
 {
-    struct bp_tensor *over = r->made->in_place ? shared_input(r)->tensor : NULL, *out = over;
+    struct bp_tensor *over = r->made->in_place ? run_shared_input(r)->tensor : NULL, *out = over;
     enum bp_status status;
 
     r->call.kernel = NULL;
@@ -204,19 +285,19 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
     } else if (status == BP_ERR_UNSUPPORTED) {
         r->c->result->refused = true;
         check_that(r->c, false, "no row takes this configuration: %s", refusal);
-    } else if (check_ok(r->c, status, "the call, by any row") && take(r, out, r->data[0]) &&
-               judge(r, r->data[0], "by another row: ") && !may_refuse) {
+    } else if (check_ok(r->c, status, "the call, by any row") && run_take(r, out, r->data[0]) &&
+               run_judge(r, r->data[0], "by another row: ") && !may_refuse) {
         check_skip(r->c, "the row declines this configuration, another takes it: %s", refusal);
     }
     if (!over) bp_tensor_destroy(out);
 }
 
-/* Whether an input lies as only rows flagged BP_KERNEL_STRIDED can take it. */
+/* Whether a tensor lies as only rows flagged BP_KERNEL_STRIDED can take it. */
 static bool is_strided(const struct kernel_case *made)
 {
     for (int i = 0; i < made->n_in; i++)
         if (made->in[i].present && made->in[i].layout > LAYOUT_OFFSET) return true;
-    return false;
+    return made->out > LAYOUT_OFFSET;
 }
 
 /* A row that takes contiguous tensors only is given one that is not: it is refused, or it works. */
@@ -225,9 +306,9 @@ static void run_unflagged(struct run *r)
     struct bp_tensor *out = NULL;
     enum bp_status status = run_call(r, &out);
 
-    if (status == BP_OK && take(r, out, r->data[0])) {
+    if (status == BP_OK && run_take(r, out, r->data[0])) {
         r->c->result->executed = true;
-        judge(r, r->data[0], "strided input, row not flagged BP_KERNEL_STRIDED: ");
+        run_judge(r, r->data[0], "strided input, row not flagged BP_KERNEL_STRIDED: ");
     }
     check_that(
         r->c, status == BP_OK || status == BP_ERR_UNSUPPORTED,
@@ -237,44 +318,68 @@ static void run_unflagged(struct run *r)
     run_other(r, "", true);
 }
 
+/* The kinds of case. Result: data[0] of a run into a tensor of the case's, and whether all went
+ * well. */
+static bool run_first(struct run *r, enum bp_status *out_status)
+{
+    if (r->info->flags & BP_OP_VIEW && !r->made->given) return run_view(r, out_status);
+    if (r->info->flags & BP_OP_BOUND) return run_bound(r, out_status);
+    if (r->info->out[0].kind == BP_PORT_UPDATE) return run_update(r, out_status);
+    if (!r->made->in_place) return run_guarded(r, out_status);
+    run_over(r, out_status);
+    return false;
+}
+
 static void run_case(struct run *r)
 {
     enum bp_status status = BP_OK;
     char refusal[400];
-    bool again = false;
+    bool more;
 
     if (is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
         run_unflagged(r);
         return;
     }
-    if (r->made->in_place) run_over(r, &status);
-    else again = run_guarded(r, &status);
+    more = run_first(r, &status);
     if (status == BP_ERR_UNSUPPORTED) {
         snprintf(refusal, sizeof refusal, "%s", bp_error_message());
-        run_other(r, refusal, false);
+        if (r->made->row) run_other(r, refusal, false);
+        else check_that(r->c, false, "the device has what it needs, but: %s", refusal);
         return;
     }
     r->c->result->executed = true;
-    if (again) run_again(r);
+    if (more && !(r->info->flags & BP_OP_VIEW)) run_again(r);
+    if (more) run_prepared(r);
+}
+
+/* What the device says that it does not hold. */
+static bool is_held(struct check *c, const struct kernel_case *made)
+{
+    uint64_t dtypes = c->place->properties.dtypes;
+
+    for (int i = 0; i < made->n_in; i++)
+        if (made->in[i].present && !(dtypes >> made->in[i].dtype & 1))
+            check_unsupported(c, "the device does not hold %s", bp_dtype_name(made->in[i].dtype));
+    if (made->host && !(dtypes >> made->host & 1))
+        check_unsupported(c, "the device does not hold %s", bp_dtype_name(made->host));
+    return c->result->outcome != OUTCOME_UNSUPPORTED;
 }
 
 void kernel_case_run(struct check *c, const struct kernel_case *made)
 {
-    struct run r = {.c = c, .made = made};
+    struct run r = {.c = c, .made = made, .info = bp_opinfo_find(made->op->name)};
 
-    for (int i = 0; i < made->n_in; i++)
-        if (made->in[i].present && !(c->place->properties.dtypes >> made->in[i].dtype & 1))
-            check_unsupported(c, "the device does not hold %s", bp_dtype_name(made->in[i].dtype));
-    if (c->result->outcome == OUTCOME_UNSUPPORTED) return;
+    if (!is_held(c, made)) return;
     c->result->worst = -1;
     if (set_up(&r)) {
-        r.data[0] = calloc(1, bytes_of(&r.expected) + 1);
-        r.data[1] = calloc(1, bytes_of(&r.expected) + 1);
+        r.data[0] = calloc(1, run_bytes(&r.expected) + 1);
+        r.data[1] = calloc(1, run_bytes(&r.expected) + 1);
         if (!r.data[0] || !r.data[1]) abort();
         run_case(&r);
     }
     for (int i = 0; i < made->n_in; i++)
         if (made->in[i].present && r.in[i].image) operand_finish(&r.in[i]);
+    for (int i = 0; i < CASE_PORTS; i++) bp_tensor_destroy(r.host[i]);
     ref_array_finish(&r.expected);
     free(r.data[0]);
     free(r.data[1]);

@@ -16,6 +16,10 @@ void memory_roundtrip(struct check *c, const int64_t *arg);
 /* Runs one kernel case. */
 void kernel_case_run(struct check *c, const struct kernel_case *made);
 
+/* Whether the device has no usable row for something that the case needs; then text says what. */
+bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
+                       size_t size);
+
 /* npy.c: writes dense data as DIR/<id with _ for />.<what>.npy; bf16 is written as f32. Failures
  * are said on standard error: a dump is no part of the verdict. */
 void npy_write(const char *dir, const char *id, const char *what, const struct ref_array *like,

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* move.h: kernels that move elements and compute nothing: one row serves all dtypes, by their
+ * size. */
+#ifndef CPU_MOVE_H
+#define CPU_MOVE_H
+
+#include "walk.h"
+
+/* Copies elements of size bytes. walk: view 0 is to, view 1 is from, as their axes lie; it is
+ * reordered. The two share no memory. */
+void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const void *from,
+              int size);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_other.c: kernel cases whose output is no new tensor of known extents: it is narrowed to
+ * what the data give, written over an input, or the view of one. */
+#include "kernel_run.h"
+#include <backplane/kernel.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether a usable row of the device takes op on dtype. */
+static bool has_row(struct bp_device *device, const char *op, uint32_t dtype)
+{
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op)) continue;
+        if (info.types[0] >> dtype & 1) return true;
+    }
+    return false;
+}
+
+bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
+                       size_t size)
+{
+    for (int i = 0; i < CASE_NEEDS && made->needs[i].op; i++) {
+        if (has_row(device, made->needs[i].op, made->needs[i].dtype)) continue;
+        snprintf(text, size, "it needs %s for %s, for which the device has no row",
+                 made->needs[i].op, bp_dtype_name(made->needs[i].dtype));
+        return true;
+    }
+    return false;
+}
+
+/* The extents that a call without data has: at least those of the result along one axis, and equal
+ * along others. */
+static bool bound_of(struct run *r, int64_t *shape)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+    const struct ref_array *e = &r->expected;
+    struct bp_prepared *p;
+    bool ok = check_ok(r->c, bp_prepared_create(r->c->place->device, &r->call, &p),
+                       "bp_prepared_create");
+
+    if (!ok) return false;
+    ok = check_ok(r->c, bp_prepared_output(p, 0, &info), "bp_prepared_output") &&
+         check_that(r->c, info.rank == (uint32_t)e->rank, "the bound has rank %u, expected %d",
+                    info.rank, e->rank);
+    for (int i = 0; ok && i < e->rank; i++) {
+        bool narrowed = (uint32_t)i == r->info->bound_axis;
+        shape[i] = info.shape[i];
+        ok = check_that(r->c, shape[i] == e->shape[i] || (narrowed && shape[i] > e->shape[i]),
+                        "the bound of axis %d is %lld, for a result of %lld", i,
+                        (long long)shape[i], (long long)e->shape[i]);
+    }
+    bp_prepared_destroy(p);
+    return ok;
+}
+
+/* What lies behind the true extent is the kernel's to write or not. */
+bool run_bound(struct run *r, enum bp_status *out_status)
+{
+    int64_t shape[REF_RANK];
+    struct operand out = {0};
+    struct bp_tensor *given;
+    char call[96];
+    bool ok;
+
+    snprintf(call, sizeof call, "%s by row %s", r->info->name, run_row(r));
+    if (!bound_of(r, shape) ||
+        !operand_output(r->c, r->expected.type->dtype, r->expected.rank, shape,
+                        r->made->out, &out)) {
+        operand_finish(&out);
+        return false;
+    }
+    given = out.tensor;
+    r->poisoned = true;
+    *out_status = run_call(r, &given);
+    ok = *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
+         check_that(r->c, given == out.tensor,
+                    "the call replaced the output tensor that it was given") &&
+         operand_verify(r->c, &out, "the output", false, NULL) &&
+         run_take(r, given, r->data[0]) && run_inputs_unchanged(r, -1) &&
+         run_judge(r, r->data[0], "");
+    r->poisoned = false;
+    operand_finish(&out);
+    return ok;
+}
+
+static bool info_of(struct run *r, struct bp_tensor *t, struct bp_tensor_info *out)
+{
+    out->size = sizeof *out;
+    return check_ok(r->c, bp_tensor_info(t, out), "bp_tensor_info");
+}
+
+/* The result handle is another of the same memory, whose version has risen. */
+static bool is_updated(struct run *r, struct bp_tensor *out, uint64_t version)
+{
+    struct bp_tensor_info a, b;
+
+    return info_of(r, out, &a) && info_of(r, run_shared_input(r)->tensor, &b) &&
+           check_that(r->c, a.storage == b.storage && a.offset == b.offset,
+                      "the result does not lie in the memory that it updates") &&
+           check_that(r->c, a.version > version, "the memory's version is %llu as before",
+                      (unsigned long long)version);
+}
+
+/* Once over the input. given: it is the output that the call is given; else the call finds it. */
+static enum bp_status update(struct run *r, bool given, void *data, const char *which)
+{
+    struct operand *over = run_shared_input(r);
+    struct bp_tensor *out = given ? over->tensor : NULL;
+    struct bp_tensor_info before;
+    enum bp_status status;
+
+    if (!info_of(r, over->tensor, &before)) return BP_ERR_INTERNAL;
+    status = run_call(r, &out);
+    if (status == BP_ERR_UNSUPPORTED) return status;
+    if (!check_ok(r->c, status, which) || !is_updated(r, out, before.version) ||
+        !operand_verify(r->c, over, "the input that is written over", false, data) ||
+        !run_inputs_unchanged(r, (int)(over - r->in)) || !run_judge(r, data, which))
+        status = BP_ERR_INTERNAL;
+    if (!given) bp_tensor_destroy(out);
+    return status;
+}
+
+bool run_update(struct run *r, enum bp_status *out_status)
+{
+    struct operand *over = run_shared_input(r);
+    uint64_t bytes = (uint64_t)over->elements * over->values.type->size;
+    enum bp_status status = update(r, true, r->data[0], "");
+
+    if (status == BP_ERR_UNSUPPORTED) *out_status = status;
+    if (status ||
+        !check_ok(r->c, bp_tensor_write(r->c->place->stream, over->base, over->image, bytes),
+                  "bp_tensor_write"))
+        return false;
+    status = update(r, false, r->data[1], "with the output left to the call: ");
+    if (status == BP_OK)
+        check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)) ||
+                             !(r->made->row_flags & BP_KERNEL_DETERMINISTIC),
+                   "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
+    return false;
+}
+
+/* Which element of the input each element of the view is: the reference of an array of numbers. */
+static void origins(struct run *r, struct ref_array *out)
+{
+    struct ref_array values[CASE_PORTS + 1] = {{0}};
+    const struct ref_array *x = &run_shared_input(r)->values;
+
+    ref_array_init(&values[0], BP_I64, x->rank, x->shape);
+    for (int64_t i = 0; i < x->count; i++) values[0].u[i] = (uint64_t)i;
+    r->made->op->reference(values, &r->made->attrs, out);
+    ref_array_finish(&values[0]);
+}
+
+/* Where an element of the input lies, in elements from its first. */
+static int64_t place_of(const struct operand *o, uint64_t number)
+{
+    int64_t place = 0, rest = (int64_t)number;
+
+    for (int i = o->values.rank - 1; i >= 0; i--) {
+        place += rest % o->values.shape[i] * o->stride[i];
+        rest /= o->values.shape[i];
+    }
+    return place;
+}
+
+static int64_t with_strides(int rank, const int64_t *at, const int64_t *stride)
+{
+    int64_t place = 0;
+
+    for (int i = 0; i < rank; i++) place += at[i] * stride[i];
+    return place;
+}
+
+/* Strides with which the elements are found where they lie in the input; false: there are none. */
+static bool find_strides(const struct operand *o, const struct ref_array *from, int64_t *stride)
+{
+    int64_t at[REF_RANK] = {0}, first = place_of(o, from->u[0]), step = 1;
+
+    for (int i = from->rank - 1; i >= 0; i--) {
+        stride[i] = from->shape[i] > 1 ? place_of(o, from->u[step]) - first : 0;
+        step *= from->shape[i];
+    }
+    for (int64_t i = 0; i < from->count; i++, ref_next(from->rank, from->shape, at))
+        if (place_of(o, from->u[i]) != first + with_strides(from->rank, at, stride)) return false;
+    return true;
+}
+
+/* A view where strides allow it, with each element where it is in the input; else memory apart. */
+static bool shares(struct run *r, struct bp_tensor *out)
+{
+    struct operand *o = run_shared_input(r);
+    struct bp_tensor_info x, y;
+    struct ref_array from;
+    int64_t stride[REF_RANK], offset;
+    bool ok = info_of(r, o->tensor, &x) && info_of(r, out, &y);
+
+    if (!ok || !r->expected.count) return ok;
+    origins(r, &from);
+    offset = place_of(o, from.u[0]);
+    if (!find_strides(o, &from, stride)) {
+        ok = check_that(r->c, x.storage != y.storage,
+                        "the input's strides allow no such view, but its memory is shared");
+    } else {
+        ok = check_that(r->c, x.storage == y.storage, "the result is a copy, expected a view");
+        ok = ok && check_that(r->c, y.offset == x.offset + (uint64_t)offset * o->values.type->size,
+                              "the view begins at byte %llu, expected %llu",
+                              (unsigned long long)y.offset,
+                              (unsigned long long)(x.offset +
+                                                   (uint64_t)offset * o->values.type->size));
+        for (int i = 0; ok && i < from.rank; i++)
+            ok = check_that(r->c, from.shape[i] < 2 || y.stride[i] == stride[i],
+                            "the view's stride of axis %d is %lld, expected %lld", i,
+                            (long long)y.stride[i], (long long)stride[i]);
+    }
+    ref_array_finish(&from);
+    return ok;
+}
+
+bool run_view(struct run *r, enum bp_status *out_status)
+{
+    struct bp_tensor *out = NULL;
+    bool ok;
+
+    *out_status = run_call(r, &out);
+    ok = *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, r->info->name) &&
+         run_take(r, out, r->data[0]) && run_judge(r, r->data[0], "") && shares(r, out) &&
+         run_inputs_unchanged(r, -1);
+    bp_tensor_destroy(out);
+    return ok;
+}

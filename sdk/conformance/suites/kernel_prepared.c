@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_prepared.c: what kernel cases ask of a prepared call: that attributes of RUN are read at
+ * each launch, and that what is defined in other operators runs as those. */
+#include "kernel_run.h"
+#include <stdio.h>
+#include <string.h>
+
+struct prepared_run {
+    struct bp_prepared *prepared;
+    struct bp_tensor *out;
+    const void *attrs;
+};
+
+static enum bp_status go(struct run *r, void *ctx)
+{
+    struct bp_tensor *flat[2 * CASE_PORTS];
+    struct prepared_run *p = ctx;
+    size_t n = 0;
+
+    for (uint32_t port = 0; port < r->info->n_in; port++) {
+        for (size_t i = 0; i < r->arg[port].n; i++) flat[n++] = r->arg[port].at[i];
+        if (!r->arg[port].n && r->info->in[port].kind != BP_PORT_VAR) flat[n++] = NULL;
+    }
+    return bp_prepared_run(p->prepared, r->c->place->stream, flat, n, &p->out, 1, p->attrs);
+}
+
+/* Runs with attributes (NULL: those it was prepared with) into a new tensor, and compares with what
+ * is then expected. */
+static bool run_with(struct run *r, struct bp_prepared *prepared, const void *attrs,
+                     const char *which)
+{
+    const struct ref_array *e = &r->expected;
+    struct prepared_run p = {prepared, NULL, attrs};
+    bool ok = check_ok(r->c,
+                       bp_tensor_create(r->c->place->device, e->type->dtype, (uint32_t)e->rank,
+                                        e->shape, &p.out),
+                       "bp_tensor_create") &&
+              check_ok(r->c, run_draw(r, go, &p), which) && run_take(r, p.out, r->data[1]) &&
+              run_judge(r, r->data[1], which);
+
+    bp_tensor_destroy(p.out);
+    return ok;
+}
+
+/* Another value of an attribute, in a copy of the struct. */
+static bool vary(struct run *r, uint32_t index, void *attrs)
+{
+    const struct bp_attr *a = &r->info->attr[index];
+    char *at = (char *)attrs + a->offset;
+    int64_t number;
+    double real;
+
+    memcpy(&number, at, sizeof number);
+    memcpy(&real, at, sizeof real);
+    switch (a->kind) {
+    case BP_ATTR_F64: real += index % 2 ? 1.5 : -0.5; memcpy(at, &real, sizeof real); return true;
+    case BP_ATTR_I64: number++; break;
+    case BP_ATTR_FLAG: number = !number; break;
+    default:
+        return check_that(r->c, false, "the suite does not know how to vary attribute %s of RUN",
+                          a->name);
+    }
+    memcpy(at, &number, sizeof number);
+    return true;
+}
+
+/* One attribute: another value, then the first again, through one prepared call. */
+static bool vary_one(struct run *r, struct bp_prepared *prepared, uint32_t index)
+{
+    struct ref_array first = r->expected;
+    uint64_t attrs[sizeof r->attrs / 8];
+    char which[96];
+    bool ok;
+
+    memcpy(attrs, r->attrs, sizeof attrs);
+    if (!vary(r, index, attrs)) return false;
+    snprintf(which, sizeof which, "prepared, attribute %s changed: ", r->info->attr[index].name);
+    run_expect(r, attrs, &r->expected);
+    ok = run_with(r, prepared, attrs, which);
+    ref_array_finish(&r->expected);
+    r->expected = first;
+    return ok && run_with(r, prepared, NULL, "prepared, attributes as before: ");
+}
+
+/* Without a row of its own it is several steps. */
+static bool check_steps(struct run *r, struct bp_prepared *prepared)
+{
+    if (r->made->row || !(r->info->flags & BP_OP_EXPAND)) return true;
+    return check_that(r->c, bp_prepared_steps(prepared) > 1,
+                      "the device has no row for it, but it is prepared in %u steps",
+                      bp_prepared_steps(prepared)) &&
+           run_with(r, prepared, NULL, "prepared: ");
+}
+
+void run_prepared(struct run *r)
+{
+    struct bp_prepared *prepared;
+    bool ok, any = !r->made->row && r->info->flags & BP_OP_EXPAND;
+
+    for (uint32_t i = 0; i < r->info->n_attr; i++) any |= r->info->attr[i].when == BP_ATTR_RUN;
+    if (!any || r->made->host) return; /* a prepared call takes such values as attributes */
+    if (!check_ok(r->c, bp_prepared_create(r->c->place->device, &r->call, &prepared),
+                  "bp_prepared_create"))
+        return;
+    ok = check_steps(r, prepared);
+    for (uint32_t i = 0; ok && i < r->info->n_attr; i++)
+        if (r->info->attr[i].when == BP_ATTR_RUN) ok = vary_one(r, prepared, i);
+    bp_prepared_destroy(prepared);
+}
