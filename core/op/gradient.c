@@ -2,6 +2,7 @@
 /* gradient.c: the gradients of one call, by its row's rule. */
 #include "op.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Results and their gradients are of the types that the forward gives. */
@@ -105,6 +106,30 @@ static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_de
     return BP_OK;
 }
 
+/* Fills the site; on a stream, values that were given as tensors are read again first. */
+static enum bp_status init_site(struct bp_site *site, struct bp_scope *scope,
+                                struct bp_device *device, struct bp_graph *graph,
+                                const struct bp_call *call, size_t n_out)
+{
+    struct bp_call filled = {.size = offsetof(struct bp_call, kernel)};
+    const struct bp_op_row *row;
+    enum bp_status status;
+    void *attrs = NULL;
+
+    TRY(bp_call_check(call));
+    row = bp_row_find(call->op);
+    if (!device || !row || !row->has_host)
+        return bp_site_init(site, device, graph, call, NULL, n_out);
+    TRY(bp_host_values((struct bp_stream *)scope, row, call->in, call->n_in, call->attrs, &attrs));
+    filled.op = call->op;
+    filled.in = call->in;
+    filled.n_in = call->n_in;
+    filled.attrs = attrs ? attrs : call->attrs;
+    status = bp_site_init(site, device, graph, &filled, NULL, n_out);
+    free(attrs);
+    return status;
+}
+
 enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
                                 struct bp_tensor *const *out, struct bp_tensor *const *dy,
                                 size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
@@ -119,7 +144,7 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
     TRY(place_of(scope, &device, &graph));
     if (!out || !dy || !want || !out_dx)
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
-    TRY(bp_site_init(&site, device, graph, call, NULL, n_out));
+    TRY(init_site(&site, scope, device, graph, call, n_out));
     if (!is_room(&site, n_dx)) {
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
                           site.row->info.name, n_dx, site.n_in);
