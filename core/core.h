@@ -27,6 +27,12 @@ enum bp_magic {
     BP_MAGIC_STORAGE = 0x4250430a,
 };
 
+/* Bytes of the smallest handle. The place where each kind keeps its magic word lies within, so that
+ * looking for it in a handle of another kind reads no other memory. Small handles are made by this,
+ * all zero; NULL: no memory. */
+enum { BP_HANDLE_BYTES = 128 };
+void *bp_handle_make(size_t size);
+
 struct bp_plugin_entry; /* plugin/entry.h */
 
 /* What may happen without being asked for. */
@@ -80,7 +86,8 @@ void bp_error_enter(void);
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback);
 
 /* Fills a struct of the app that begins with its size: it gets the fields that it knows. */
-enum bp_status bp_answer(void *out, const void *full, size_t full_size);
+#define bp_answer(out, full, full_size) bp_answer_for(__func__, out, full, full_size)
+enum bp_status bp_answer_for(const char *call, void *out, const void *full, size_t full_size);
 
 /* Logs text through the core's sink if level is wanted. */
 void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)

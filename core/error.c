@@ -54,12 +54,13 @@ enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const c
     return status;
 }
 
-enum bp_status bp_answer(void *out, const void *full, size_t full_size)
+enum bp_status bp_answer_for(const char *call, void *out, const void *full, size_t full_size)
 {
     size_t size = out ? *(size_t *)out : 0;
 
     if (size < sizeof(size_t) || size > 65536)
-        return bp_error(BP_ERR_INVALID, "out is NULL, or its size field is not set to its sizeof");
+        return bp_error(BP_ERR_INVALID,
+                        "%s: out is NULL, or its size field is not set to its sizeof", call);
     if (size > full_size) size = full_size; /* a newer caller sees how much was filled */
     memcpy(out, full, size);
     *(size_t *)out = size;

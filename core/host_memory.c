@@ -33,3 +33,8 @@ void bp_core_release(struct bp_core *core, void *memory, size_t size)
 {
     if (memory) core->allocator.release(core->allocator.ctx, memory, size);
 }
+
+void *bp_handle_make(size_t size)
+{
+    return calloc(1, size < BP_HANDLE_BYTES ? BP_HANDLE_BYTES : size);
+}

@@ -24,7 +24,7 @@ enum bp_status bp_event_create(struct bp_device *device, struct bp_event **out_e
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_event) return bp_error(BP_ERR_INVALID, "bp_event_create: out_event is NULL");
-    event = calloc(1, sizeof *event);
+    event = bp_handle_make(sizeof *event);
     if (!event) return bp_error(BP_ERR_MEMORY, "bp_event_create: no memory");
     event->magic = bp_magic(BP_MAGIC_EVENT);
     event->device = device;

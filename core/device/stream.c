@@ -36,7 +36,7 @@ enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
     if (!flags) flags = device->core->async_streams ? BP_STREAM_ASYNC : BP_STREAM_INLINE;
     now = device->is_inline && flags & BP_STREAM_INLINE;
     queue = device->is_inline && !now;
-    stream = calloc(1, sizeof *stream);
+    stream = bp_handle_make(sizeof *stream);
     if (!stream) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
     status = bp_timeline_create(device, now, queue, &stream->timeline);
     if (status) {

@@ -6,7 +6,7 @@
 
 enum bp_status bp_graph_make(struct bp_graph **out_graph)
 {
-    struct bp_graph *graph = calloc(1, sizeof *graph);
+    struct bp_graph *graph = bp_handle_make(sizeof *graph);
 
     if (!graph) return bp_error(BP_ERR_MEMORY, "no memory for a graph");
     graph->scope.magic = bp_magic(BP_MAGIC_GRAPH);

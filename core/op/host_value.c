@@ -72,6 +72,23 @@ static enum bp_status fill(struct bp_stream *stream, const struct bp_opinfo *op,
     return BP_OK;
 }
 
+static bool is_given(const struct bp_opinfo *op, uint32_t port, const struct bp_arg *in,
+                     size_t n_in)
+{
+    return op->in[port].kind == BP_PORT_HOST && in && port < n_in && in[port].n == 1 &&
+           in[port].at && in[port].at[0];
+}
+
+enum bp_status bp_host_refuse(const struct bp_op_row *row, const struct bp_arg *in, size_t n_in)
+{
+    for (uint32_t i = 0; i < row->info.n_in; i++)
+        if (is_given(&row->info, i, in, n_in))
+            return bp_error(BP_ERR_UNSUPPORTED,
+                            "%s: input %s: a prepared call takes it as the attribute of that name",
+                            row->info.name, row->info.in[i].name);
+    return BP_OK;
+}
+
 enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *row,
                               const struct bp_arg *in, size_t n_in, const void *attrs,
                               void **out_attrs)
@@ -82,12 +99,11 @@ enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *
     enum bp_status status = BP_OK;
     bool any = false;
 
-    for (uint32_t i = 0; i < op->n_in && i < n_in; i++)
-        any |= op->in[i].kind == BP_PORT_HOST && in[i].n == 1 && in[i].at && in[i].at[0];
+    for (uint32_t i = 0; i < op->n_in; i++) any |= is_given(op, i, in, n_in);
     if (!any) return BP_OK;
     TRY(bp_attrs_copy(op, attrs, &full));
-    for (uint32_t i = 0; i < op->n_in && i < n_in && status == BP_OK; i++)
-        if (op->in[i].kind == BP_PORT_HOST && in[i].n == 1 && in[i].at && in[i].at[0])
+    for (uint32_t i = 0; i < op->n_in && status == BP_OK; i++)
+        if (is_given(op, i, in, n_in))
             status = fill(stream, op, &op->in[i], in[i].at[0], full, &list[i]);
     if (status == BP_OK) status = bp_attrs_copy(op, full, out_attrs);
     for (uint32_t i = 0; i < BP_PORT_MAX; i++) free(list[i]);

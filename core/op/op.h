@@ -146,6 +146,9 @@ enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *
                               const struct bp_arg *in, size_t n_in, const void *attrs,
                               void **out_attrs);
 
+/* Refuses such tensors, where there is no stream that could read them. */
+enum bp_status bp_host_refuse(const struct bp_op_row *row, const struct bp_arg *in, size_t n_in);
+
 /* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL
  * for zero. Rules are written in the typed calls, so that they work wherever calls go. */
 struct bp_grad {

@@ -154,34 +154,20 @@ enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared *
     return status;
 }
 
-/* A value that lies in a tensor is read when a call runs: what is prepared knows it as an
- * attribute. */
-static enum bp_status check_no_host(const struct bp_call *call)
-{
-    const struct bp_opinfo *op = bp_opinfo_find(call->op);
-
-    for (uint32_t i = 0; op && call->in && i < op->n_in && i < call->n_in; i++)
-        if (op->in[i].kind == BP_PORT_HOST && call->in[i].n && call->in[i].at && call->in[i].at[0])
-            return bp_error(BP_ERR_UNSUPPORTED,
-                            "%s: input %s: a prepared call takes it as the attribute of that name",
-                            op->name, op->in[i].name);
-    return BP_OK;
-}
-
 /* The device of a call is that of its first tensor, for a call without tensors the given one. */
 enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
                                   struct bp_prepared **out_prepared)
 {
-    const struct bp_opinfo *op;
+    const struct bp_op_row *row;
     struct bp_site site;
     enum bp_status status;
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
     TRY(bp_call_check(call));
-    op = bp_opinfo_find(call->op);
-    TRY(check_no_host(call));
-    TRY(bp_site_init(&site, device, NULL, call, NULL, op ? op->n_out : 0));
+    row = bp_row_find(call->op);
+    if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
+    TRY(bp_site_init(&site, device, NULL, call, NULL, row ? row->info.n_out : 0));
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
     if (status) return status;
@@ -271,12 +257,17 @@ static enum bp_status wrong_type(const struct bp_prepared *p, const char *what, 
 {
     char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
 
+    if (t->view.space != expected->space)
+        return bp_error(BP_ERR_INVALID, "%s: %s %zu is in memory space %u, prepared for %u",
+                        p->row->info.name, what, i, t->view.space, expected->space);
     return bp_error(
-        BP_ERR_INVALID, "%s: %s %zu is %s%s, prepared for %s%s", p->row->info.name, what, i,
+        BP_ERR_INVALID, "%s: %s %zu is %s%s%s, prepared for %s%s%s", p->row->info.name, what, i,
         bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
         t->view.flags & BP_VIEW_STRIDED ? " strided" : "",
+        t->view.flags & BP_VIEW_CONSTANT ? " frozen" : "",
         bp_type_text(expected->dtype, expected->rank, expected->shape, want, sizeof want),
-        expected->flags & BP_VIEW_STRIDED ? " strided" : "");
+        expected->flags & BP_VIEW_STRIDED ? " strided" : "",
+        expected->flags & BP_VIEW_CONSTANT ? " frozen" : "");
 }
 
 /* Tensors against the prepared types. */
@@ -375,9 +366,12 @@ static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
     if (stream->device != p->device)
         return bp_error(BP_ERR_INVALID, "%s: prepared for %s, the stream is of %s",
                         p->row->info.name, p->device->name, stream->device->name);
-    if (n_in != p->n_in || n_out != p->n_out || (n_in && !in) || (n_out && !out))
+    if (n_in != p->n_in || n_out != p->n_out)
         return bp_error(BP_ERR_INVALID, "%s: %zu inputs and %zu outputs given, %u and %u prepared",
                         p->row->info.name, n_in, n_out, p->n_in, p->n_out);
+    if ((n_in && !in) || (n_out && !out))
+        return bp_error(BP_ERR_INVALID, "%s: %s is NULL", p->row->info.name,
+                        n_in && !in ? "in" : "out");
     return bp_stream_failed(stream) ? bp_stream_check(stream) : BP_OK;
 }
 

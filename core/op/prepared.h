@@ -58,6 +58,7 @@ struct bp_prepared {
 };
 enum { BP_ABSENT = 255 };
 
+_Static_assert(offsetof(struct bp_prepared, magic) + sizeof(uint32_t) <= BP_HANDLE_BYTES, "magic");
 static inline bool bp_prepared_is(const struct bp_prepared *p)
 {
     return bp_is(p ? p->magic : 0, BP_MAGIC_PREPARED);

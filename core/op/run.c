@@ -240,7 +240,8 @@ static enum bp_status run_update(struct bp_stream *stream, const struct bp_op_ro
 {
     struct bp_tensor *place[BP_PORT_MAX];
     const struct bp_opinfo *op = &row->info;
-    uint8_t all[BP_PORT_MAX];
+    uint8_t all[BP_PORT_MAX] = {0};
+    size_t n_all = n_want > op->n_out ? n_want : op->n_out; /* too many are refused below */
     enum bp_status status;
 
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -248,12 +249,13 @@ static enum bp_status run_update(struct bp_stream *stream, const struct bp_op_ro
         place[i] = given ? given[i] : NULL;
         all[i] = i < n_want && (!want || want[i]);
         if (op->out[i].kind != BP_PORT_UPDATE || (size_t)share >= call->n_in ||
-            call->in[share].n != 1 || !call->in[share].at || !bp_tensor_is(call->in[share].at[0]))
+            !call->in || call->in[share].n != 1 || !call->in[share].at ||
+            !bp_tensor_is(call->in[share].at[0]))
             continue; /* the checked way says what is wrong */
         if (!place[i]) place[i] = call->in[share].at[0];
         all[i] = 1;
     }
-    status = (call->kernel ? run_named : run_eager)(stream, row, call, all, op->n_out, place,
+    status = (call->kernel ? run_named : run_eager)(stream, row, call, all, n_all, place,
                                                     result);
     if (status) return status;
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -370,8 +372,9 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
         any |= out[i] != NULL;
     }
     if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
-        struct bp_call named = *call;
-        if (!BP_HAS(call, kernel)) named.kernel = NULL;
+        struct bp_call named = {.kernel = NULL};
+        if (BP_HAS(call, kernel)) named = *call;
+        else memcpy(&named, call, offsetof(struct bp_call, kernel));
         TRY(run((struct bp_stream *)scope, row, &named, want, n_out, any ? given : NULL, result));
     } else {
         if (any)

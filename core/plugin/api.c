@@ -24,7 +24,7 @@ static enum bp_status find_entry(struct bp_core *core, const char *caller, uint3
     struct bp_plugin_entry *entry;
     uint32_t count;
 
-    if (!bp_core_is(core)) return bp_not_a("core");
+    if (!bp_core_is(core)) return bp_not_a_for(caller, "core");
     pthread_mutex_lock(&core->lock);
     count = core->n_entry;
     entry = index < count ? core->entry[index] : NULL;

@@ -12,7 +12,7 @@ enum bp_status bp_generator_create(uint64_t seed, struct bp_generator **out_gene
 
     if (!out_generator)
         return bp_error(BP_ERR_INVALID, "bp_generator_create: out_generator is NULL");
-    generator = calloc(1, sizeof *generator);
+    generator = bp_handle_make(sizeof *generator);
     if (!generator) return bp_error(BP_ERR_MEMORY, "bp_generator_create: no memory");
     generator->magic = bp_magic(BP_MAGIC_GENERATOR);
     atomic_init(&generator->refs, 1);

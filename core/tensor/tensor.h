@@ -20,6 +20,7 @@ struct bp_tensor {
     int64_t stride[BP_RANK_MAX];
 };
 
+_Static_assert(offsetof(struct bp_tensor, magic) + sizeof(uint32_t) <= BP_HANDLE_BYTES, "magic");
 static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
     return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_TENSOR);

@@ -458,3 +458,22 @@ Test(gradient, bad_arguments)
     bp_tensor_destroy(wrong);
     fixture_finish(&f);
 }
+
+/* A value that was given as a tensor is read for the gradient too. */
+Test(gradient, host_values)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)),
+                     *shape = tensor_of(&f, BP_I64, 1, SHAPE(1), SHAPE(6)), *y = NULL, *dx = NULL;
+    struct bp_arg in[2] = {{&x, 1}, {&shape, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "reshape", .in = in, .n_in = 2};
+
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    OK(bp_call_gradient(f.scope, &call, &y, &y, 1, (const uint8_t[]){1, 0}, &dx, 1));
+    expect_bytes(&f, dx, F32(1, 2, 3, 4, 5, 6), 24);
+    bp_tensor_destroy(dx);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(shape);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}

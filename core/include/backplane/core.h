@@ -124,7 +124,7 @@ BP_API enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index,
 BP_API enum bp_status bp_core_load(struct bp_core *core, uint32_t index);
 
 /* Loads a plugin by the absolute path of its library, without a manifest; answers as bp_core_load.
- * Its index is the last one; a path loaded before keeps its index. */
+ * Its index is the last one; a path loaded before keeps its index. out_index may be NULL. */
 BP_API enum bp_status bp_core_load_path(struct bp_core *core, const char *path,
                                         uint32_t *out_index);
 

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mistakes_core.c: wrong calls of core.h, error.h, and of the operator table (call.h). */
+#include "mistakes.h"
+
+#include <backplane/op.h>
+
+static uint64_t core_create(const union value *a)
+{
+    return bp_core_create(a[0].cp, a[1].p);
+}
+
+static uint64_t core_destroy(const union value *a)
+{
+    bp_core_destroy(a[0].p);
+    return 0;
+}
+
+static uint64_t version(const union value *a)
+{
+    (void)a;
+    return (uintptr_t)bp_version();
+}
+
+static uint64_t core_plugins(const union value *a)
+{
+    return bp_core_plugins(a[0].p);
+}
+
+static uint64_t core_plugin(const union value *a)
+{
+    return bp_core_plugin(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t core_load(const union value *a)
+{
+    return bp_core_load(a[0].p, (uint32_t)a[1].u);
+}
+
+static uint64_t core_load_path(const union value *a)
+{
+    return bp_core_load_path(a[0].p, a[1].cp, a[2].p);
+}
+
+static uint64_t error_message(const union value *a)
+{
+    (void)a;
+    return (uintptr_t)bp_error_message();
+}
+
+static uint64_t status_name(const union value *a)
+{
+    return (uintptr_t)bp_status_name((enum bp_status)a[0].u);
+}
+
+static uint64_t status_text(const union value *a)
+{
+    return (uintptr_t)bp_status_text((enum bp_status)a[0].u);
+}
+
+static uint64_t dtype_name(const union value *a)
+{
+    return (uintptr_t)bp_dtype_name((uint32_t)a[0].u);
+}
+
+static uint64_t dtype_find(const union value *a)
+{
+    return bp_dtype_find(a[0].cp, a[1].p);
+}
+
+static uint64_t dtype_bits(const union value *a)
+{
+    return bp_dtype_bits((uint32_t)a[0].u);
+}
+
+static uint64_t opinfo_find(const union value *a)
+{
+    return (uintptr_t)bp_opinfo_find(a[0].cp);
+}
+
+static uint64_t opinfo_count(const union value *a)
+{
+    (void)a;
+    return bp_opinfo_count();
+}
+
+static uint64_t opinfo_at(const union value *a)
+{
+    return (uintptr_t)bp_opinfo_at((uint32_t)a[0].u);
+}
+
+static const struct function functions[] = {
+    {"bp_core_create", core_create, {OPTIONAL(NULL), OUT_OF(T_CORE)}},
+    {"bp_core_destroy", core_destroy, {HANDLE(T_CORE)}, ANSWERS_NOTHING},
+    {"bp_version", version, {{0}}, ANSWERS_TEXT},
+    {"bp_core_plugins", core_plugins, {HANDLE(T_CORE)}, ANSWERS_ZERO},
+    {"bp_core_plugin", core_plugin,
+     {HANDLE(T_CORE), NUMBER_OWN(T_PLUGIN), ANSWER(struct bp_plugin_info)}},
+    {"bp_core_load", core_load, {HANDLE(T_CORE), NUMBER_OWN(T_PLUGIN)}},
+    {"bp_core_load_path", core_load_path,
+     {HANDLE(T_CORE), POINTER(TEMPLATE), {.kind = ARG_OUT_OPT}}, .called = ""},
+    {"bp_error_message", error_message, {{0}}, ANSWERS_TEXT},
+    {"bp_status_name", status_name, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},
+    {"bp_status_text", status_text, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},
+    {"bp_dtype_name", dtype_name, {NUMBER(BP_F32)}, ANSWERS_TEXT},
+    {"bp_dtype_find", dtype_find, {POINTER("f32"), OUT_OF(T_NONE)}},
+    {"bp_dtype_bits", dtype_bits, {NUMBER(BP_F32)}, ANSWERS_ZERO},
+    {"bp_opinfo_find", opinfo_find, {POINTER("add")}, ANSWERS_ZERO},
+    {"bp_opinfo_count", opinfo_count, {{0}}, ANSWERS_TEXT},
+    {"bp_opinfo_at", opinfo_at, {NUMBER(0)}, ANSWERS_ZERO},
+};
+
+static const struct bp_core_options size_0 = {.size = 0}, size_4 = {.size = 4},
+                                    size_huge = {.size = SIZE_MAX};
+static void *take(void *ctx, size_t size, size_t alignment)
+{
+    (void)ctx, (void)size, (void)alignment;
+    return NULL;
+}
+static const struct bp_allocator half = {.allocate = take};
+static const struct bp_core_options half_allocator = {.size = sizeof half_allocator,
+                                                      .allocator = &half};
+
+static const struct mistake mistakes[] = {
+    {"bp_core_create", "size 0", BP_ERR_INVALID, "options->size is 0", {PUT(1, &size_0)}},
+    {"bp_core_create", "size 4", BP_ERR_INVALID, "options->size is 4", {PUT(1, &size_4)}},
+    {"bp_core_create", "huge size", BP_ERR_INVALID, "options->size", {PUT(1, &size_huge)}},
+    {"bp_core_create", "an allocator that cannot release", BP_ERR_INVALID, "allocate and release",
+     {PUT(1, &half_allocator)}},
+
+    {"bp_core_plugin", "no such plugin", BP_ERR_INVALID, "there is no plugin 99999",
+     {SET(2, 99999)}},
+    {"bp_core_plugin", "the largest index", BP_ERR_INVALID, "there is no plugin 4294967295",
+     {SET(2, UINT32_MAX)}},
+    {"bp_core_load", "no such plugin", BP_ERR_INVALID, "there is no plugin 99999", {SET(2, 99999)}},
+    {"bp_core_load_path", "an empty path", BP_ERR_INVALID, "absolute path", {PUT(2, "")}},
+    {"bp_core_load_path", "a relative path", BP_ERR_INVALID, "absolute path",
+     {PUT(2, "plugin.so")}},
+    {"bp_core_load_path", "a path that climbs", BP_ERR_INVALID, "absolute path",
+     {PUT(2, "/a/../b.so")}},
+    {"bp_core_load_path", "not a library's name", BP_ERR_INVALID, "ends in .so", {PUT(2, "/a/b")}},
+    {"bp_core_load_path", "no such file", BP_ERR_PLUGIN, "/no/such/bp_plugin.so",
+     {PUT(2, "/no/such/bp_plugin.so")}},
+
+    {"bp_status_name", "no status", 0, "BP_ERR_?", {SET(1, 12345)}},
+    {"bp_status_text", "no status", 0, "a status that this version does not know", {SET(1, 12345)}},
+    {"bp_dtype_name", "no dtype", 0, "?", {SET(1, 99)}},
+    {"bp_dtype_name", "the largest number", 0, "?", {SET(1, UINT32_MAX)}},
+    {"bp_dtype_bits", "no dtype", 0, NULL, {SET(1, 99)}},
+    {"bp_dtype_bits", "the largest number", 0, NULL, {SET(1, UINT32_MAX)}},
+    {"bp_dtype_find", "no dtype", BP_ERR_INVALID, "dtype 'f31'", {PUT(1, "f31")}},
+    {"bp_dtype_find", "an empty name", BP_ERR_INVALID, "dtype ''", {PUT(1, "")}},
+    {"bp_opinfo_find", "NULL", 0, NULL, {PUT(1, NULL)}},
+    {"bp_opinfo_find", "no operator", 0, NULL, {PUT(1, "addd")}},
+    {"bp_opinfo_find", "an empty name", 0, NULL, {PUT(1, "")}},
+    {"bp_opinfo_at", "the largest index", 0, NULL, {SET(1, UINT32_MAX)}},
+};
+
+const struct table mistakes_core = {
+    .function = functions,
+    .n_function = COUNT(functions),
+    .mistake = mistakes,
+    .n_mistake = COUNT(mistakes),
+};

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mistakes_device.c: wrong calls of device.h, and of the questions to a device in call.h. */
+#include "mistakes.h"
+
+static uint64_t device_create(const union value *a)
+{
+    return bp_device_create(a[0].p, a[1].cp, a[2].p);
+}
+
+static uint64_t device_create_at(const union value *a)
+{
+    return bp_device_create_at(a[0].p, (uint32_t)a[1].u, (uint32_t)a[2].u, a[3].p);
+}
+
+static uint64_t device_destroy(const union value *a)
+{
+    bp_device_destroy(a[0].p);
+    return 0;
+}
+
+static uint64_t device_name(const union value *a)
+{
+    return (uintptr_t)bp_device_name(a[0].p);
+}
+
+static uint64_t device_properties(const union value *a)
+{
+    return bp_device_properties(a[0].p, a[1].p);
+}
+
+static uint64_t device_synchronize(const union value *a)
+{
+    return bp_device_synchronize(a[0].p);
+}
+
+static uint64_t device_emulated(const union value *a)
+{
+    return bp_device_emulated(a[0].p);
+}
+
+static uint64_t device_blocked(const union value *a)
+{
+    return bp_device_blocked(a[0].p, (uint32_t)a[1].u);
+}
+
+static uint64_t device_memory(const union value *a)
+{
+    return bp_device_memory(a[0].p, a[1].p);
+}
+
+static uint64_t device_kernels(const union value *a)
+{
+    return bp_device_kernels(a[0].p);
+}
+
+static uint64_t device_kernel(const union value *a)
+{
+    return bp_device_kernel(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t device_fallbacks(const union value *a)
+{
+    return bp_device_fallbacks(a[0].p);
+}
+
+static uint64_t device_fallback(const union value *a)
+{
+    return bp_device_fallback(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static const struct function functions[] = {
+    {"bp_device_create", device_create, {HANDLE(T_CORE), POINTER("cpu:0"), OUT_OF(T_DEVICE)}},
+    {"bp_device_create_at", device_create_at,
+     {HANDLE(T_CORE), NUMBER_OWN(T_PLUGIN), NUMBER(0), OUT_OF(T_DEVICE)}},
+    {"bp_device_destroy", device_destroy, {HANDLE(T_DEVICE)}, ANSWERS_NOTHING},
+    {"bp_device_name", device_name, {HANDLE(T_DEVICE)}, ANSWERS_EMPTY},
+    {"bp_device_properties", device_properties,
+     {HANDLE(T_DEVICE), ANSWER(struct bp_device_properties)}},
+    {"bp_device_synchronize", device_synchronize, {HANDLE(T_DEVICE)}},
+    {"bp_device_emulated", device_emulated, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
+    {"bp_device_blocked", device_blocked, {HANDLE(T_DEVICE), NUMBER(0)}, ANSWERS_ZERO},
+    {"bp_device_memory", device_memory, {HANDLE(T_DEVICE), ANSWER(struct bp_memory_stats)}},
+    {"bp_device_kernels", device_kernels, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
+    {"bp_device_kernel", device_kernel,
+     {HANDLE(T_DEVICE), NUMBER(0), ANSWER(struct bp_kernel_info)}},
+    {"bp_device_fallbacks", device_fallbacks, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
+    {"bp_device_fallback", device_fallback,
+     {GIVEN(T_DEVICE, T_OTHER_DEVICE), NUMBER(0), ANSWER(struct bp_fallback_info)}},
+};
+
+static const char long_name[] = "a_kind_of_device_whose_name_is_longer_than_any_other_there_was"
+                                "_since_devices_were_first_given_names_by_those_who_made_them";
+
+static const struct mistake mistakes[] = {
+    {"bp_device_create", "an empty name", BP_ERR_INVALID, "kind:index", {PUT(2, "")}},
+    {"bp_device_create", "no kind", BP_ERR_INVALID, "kind:index", {PUT(2, ":0")}},
+    {"bp_device_create", "no index", BP_ERR_INVALID, "kind:index", {PUT(2, "cpu:")}},
+    {"bp_device_create", "a negative index", BP_ERR_INVALID, "kind:index", {PUT(2, "cpu:-1")}},
+    {"bp_device_create", "a sign", BP_ERR_INVALID, "kind:index", {PUT(2, "cpu:+1")}},
+    {"bp_device_create", "letters after the index", BP_ERR_INVALID, "kind:index",
+     {PUT(2, "cpu:0x")}},
+    {"bp_device_create", "an index of 65 bits", BP_ERR_INVALID, "kind:index",
+     {PUT(2, "cpu:99999999999999999999")}},
+    {"bp_device_create", "an index of 33 bits", BP_ERR_INVALID, "kind:index",
+     {PUT(2, "cpu:4294967296")}},
+    {"bp_device_create", "a name that is too long", BP_ERR_INVALID, "device name",
+     {PUT(2, long_name)}},
+    {"bp_device_create", "no such index", BP_ERR_NOT_FOUND, "there is no such device",
+     {PUT(2, "cpu:7")}},
+    {"bp_device_create", "no such kind", BP_ERR_NOT_FOUND, "no plugin serves it",
+     {PUT(2, "warp")}},
+    {"bp_device_create_at", "no such plugin", BP_ERR_INVALID, "there is no plugin 99999",
+     {SET(2, 99999)}},
+    {"bp_device_create_at", "no such device", BP_ERR_NOT_FOUND, "there is no such device",
+     {SET(3, 99)}},
+    {"bp_device_create_at", "the largest device", BP_ERR_NOT_FOUND, "there is no such device",
+     {SET(3, UINT32_MAX)}},
+    {"bp_device_blocked", "no reason", 0, NULL, {SET(2, BP_BLOCK_COUNT)}},
+    {"bp_device_blocked", "the largest reason", 0, NULL, {SET(2, UINT32_MAX)}},
+    {"bp_device_kernel", "no such row", BP_ERR_INVALID, "there is no row 99999", {SET(2, 99999)}},
+    {"bp_device_kernel", "the largest row", BP_ERR_INVALID, "there is no row",
+     {SET(2, UINT32_MAX)}},
+    {"bp_device_fallback", "no such entry", BP_ERR_INVALID, "bp_device_fallback", {SET(2, 99999)}},
+    {"bp_device_fallback", "a device without entries", BP_ERR_INVALID, "only 0 entries",
+     {USE(1, T_DEVICE)}},
+};
+
+const struct table mistakes_device = {
+    .function = functions,
+    .n_function = COUNT(functions),
+    .mistake = mistakes,
+    .n_mistake = COUNT(mistakes),
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mistakes_graph.c: wrong calls of graph.h. */
+#include "mistakes.h"
+
+static uint64_t graph_create(const union value *a)
+{
+    return bp_graph_create(a[0].p, a[1].p);
+}
+
+static uint64_t graph_destroy(const union value *a)
+{
+    bp_graph_destroy(a[0].p);
+    return 0;
+}
+
+static uint64_t graph_scope(const union value *a)
+{
+    return (uintptr_t)bp_graph_scope(a[0].p);
+}
+
+static uint64_t graph_input(const union value *a)
+{
+    return bp_graph_input(a[0].p, a[1].cp, (uint32_t)a[2].u, (uint32_t)a[3].u, a[4].cp, a[5].p);
+}
+
+static uint64_t graph_output(const union value *a)
+{
+    return bp_graph_output(a[0].p, a[1].p, a[2].cp);
+}
+
+static uint64_t graph_name(const union value *a)
+{
+    static unsigned number; /* a name is given once */
+    char fresh[32];
+
+    snprintf(fresh, sizeof fresh, "name_%u", number++);
+    return bp_graph_name(a[0].p, a[1].p, a[2].cp && !strcmp(a[2].cp, "fresh") ? fresh : a[2].cp);
+}
+
+static uint64_t graph_run(const union value *a)
+{
+    return bp_graph_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
+}
+
+static uint64_t graph_info(const union value *a)
+{
+    return bp_graph_info(a[0].p, a[1].p);
+}
+
+static uint64_t graph_value(const union value *a)
+{
+    return bp_graph_value(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t graph_node(const union value *a)
+{
+    return bp_graph_node(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+enum {
+    INPUTS = T_OWN, /* a list of T_TENSOR */
+};
+
+#define BIG (INT64_C(1) << 40)
+#define TO_GRAPH {.kind = ARG_HANDLE, .thing = T_GRAPH, .good = T_SCRATCH}
+#define SYMBOL \
+    {.kind = ARG_HANDLE, .thing = T_SYMBOL, .good = T_SCRATCH_SYMBOL, .word = "symbolic tensor"}
+
+static const struct function functions[] = {
+    {"bp_graph_create", graph_create, {HANDLE(T_CORE), OUT_OF(T_GRAPH)}},
+    {"bp_graph_destroy", graph_destroy, {HANDLE(T_GRAPH)}, ANSWERS_NOTHING},
+    {"bp_graph_scope", graph_scope, {HANDLE(T_GRAPH)}, ANSWERS_ZERO},
+    {"bp_graph_input", graph_input,
+     {TO_GRAPH, OPTIONAL(NULL), NUMBER(BP_F32), NUMBER(2), POINTER(SHAPE(2, 3)), OUT_OF(T_TENSOR)}},
+    {"bp_graph_output", graph_output, {TO_GRAPH, SYMBOL, OPTIONAL(NULL)}},
+    {"bp_graph_name", graph_name, {TO_GRAPH, SYMBOL, POINTER("fresh")}},
+    {"bp_graph_run", graph_run,
+     {HANDLE(T_GRAPH), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),
+      {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
+    {"bp_graph_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
+    {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_value_info)}},
+    {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_node_info)}},
+};
+
+static const struct mistake mistakes[] = {
+    {"bp_graph_input", "a name that is taken", BP_ERR_INVALID, "'taken' is taken",
+     {PUT(2, "taken")}},
+    {"bp_graph_input", "an empty name", BP_ERR_INVALID, "a name is empty", {PUT(2, "")}},
+    {"bp_graph_input", "no dtype", BP_ERR_INVALID, "99 is no dtype", {SET(3, 99)}},
+    {"bp_graph_input", "rank 9", BP_ERR_INVALID, "rank is 9",
+     {SET(4, 9), PUT(5, SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1))}},
+    {"bp_graph_input", "the largest rank", BP_ERR_INVALID, "rank is 4294967295",
+     {SET(4, UINT32_MAX)}},
+    {"bp_graph_input", "a negative extent", BP_ERR_INVALID, "extent 1 is -3",
+     {PUT(5, SHAPE(2, -3))}},
+    {"bp_graph_input", "past 63 bits", BP_ERR_INVALID, "63 bits", {PUT(5, SHAPE(BIG, BIG))}},
+    {"bp_graph_output", "a value of another graph", BP_ERR_INVALID, "no value of this graph",
+     {USE(2, T_SYMBOL)}},
+    {"bp_graph_output", "a name that is taken", BP_ERR_INVALID, "'taken' is taken",
+     {PUT(3, "taken")}},
+    {"bp_graph_output", "an empty name", BP_ERR_INVALID, "a name is empty", {PUT(3, "")}},
+    {"bp_graph_name", "a value of another graph", BP_ERR_INVALID, "no value of this graph",
+     {USE(2, T_SYMBOL)}},
+    {"bp_graph_name", "a name that is taken", BP_ERR_INVALID, "'taken' is taken",
+     {PUT(3, "taken")}},
+    {"bp_graph_name", "an empty name", BP_ERR_INVALID, "a name is empty", {PUT(3, "")}},
+    {"bp_graph_run", "fewer inputs", BP_ERR_INVALID, "0 inputs", {SET(4, 0)}},
+    {"bp_graph_run", "more inputs", BP_ERR_INVALID, "2 inputs", {SET(4, 2)}},
+    {"bp_graph_run", "the most inputs", BP_ERR_INVALID, "inputs", {SET(4, SIZE_MAX)}},
+    {"bp_graph_run", "fewer outputs", BP_ERR_INVALID, "0 outputs", {SET(6, 0)}},
+    {"bp_graph_run", "more outputs", BP_ERR_INVALID, "2 outputs", {SET(6, 2)}},
+    {"bp_graph_run", "the most outputs", BP_ERR_INVALID, "outputs", {SET(6, SIZE_MAX)}},
+    {"bp_graph_run", "a stream of another device", BP_ERR_INVALID, "is on cpu:0",
+     {USE(2, T_OTHER_STREAM)}},
+    {"bp_graph_run", "an output of another shape", BP_ERR_INVALID, "output z is f32 [4]",
+     {USE(5, T_SHORT)}},
+    {"bp_graph_run", "an output of another device", BP_ERR_INVALID, "template:0",
+     {USE(5, T_OTHER_TENSOR)}},
+    {"bp_graph_run", "a frozen output", BP_ERR_INVALID, "frozen", {USE(5, T_FROZEN)}},
+    {"bp_graph_run", "a symbolic output", BP_ERR_INVALID, "output 0", {USE(5, T_SYMBOL)}},
+    {"bp_graph_run", "a device for an output", BP_ERR_INVALID, "output 0", {USE(5, T_DEVICE)}},
+    {"bp_graph_run", "a stream for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STREAM)}},
+    {"bp_graph_run", "no handle for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STRANGER)}},
+    {"bp_graph_value", "no such value", BP_ERR_INVALID, "there is no value 99", {SET(2, 99)}},
+    {"bp_graph_value", "the largest value", BP_ERR_INVALID, "there is no value 4294967295",
+     {SET(2, UINT32_MAX)}},
+    {"bp_graph_node", "no such node", BP_ERR_INVALID, "there is no node 99", {SET(2, 99)}},
+    {"bp_graph_node", "the largest node", BP_ERR_INVALID, "there is no node 4294967295",
+     {SET(2, UINT32_MAX)}},
+};
+
+static void more(struct world *w)
+{
+    static const uint8_t wrong_input[] = {T_NONE,  T_CORE,  T_DEVICE,    T_STREAM,   T_EVENT,
+                                          T_GRAPH, T_SHORT, T_DOUBLE,    T_PREPARED, T_GENERATOR,
+                                          T_SYMBOL, T_STRANGER};
+
+    for (size_t i = 0; i < COUNT(wrong_input); i++) {
+        struct bp_tensor *in = w->thing[wrong_input[i]].p;
+        char what[64];
+        struct mistake m = {"bp_graph_run", what, BP_ERR_INVALID, "input x", {PUT(3, &in)}};
+        snprintf(what, sizeof what, "input x is thing %u", wrong_input[i]);
+        mistakes_try(w, &m);
+    }
+}
+
+static void prepare(struct world *w)
+{
+    static struct bp_tensor *in[1];
+    struct bp_tensor *taken;
+
+    in[0] = w->thing[T_TENSOR].p;
+    w->thing[INPUTS].p = in;
+    OK(bp_graph_input(w->thing[T_SCRATCH].p, "taken", BP_F32, 0, NULL, &taken));
+    bp_tensor_destroy(taken);
+}
+
+const struct table mistakes_graph = {
+    .function = functions,
+    .n_function = COUNT(functions),
+    .mistake = mistakes,
+    .n_mistake = COUNT(mistakes),
+    .prepare = prepare,
+    .more = more,
+};
