@@ -68,9 +68,9 @@ class Library:
         return out
 
     def allocated(self):
-        stats = (ctypes.c_uint64 * 6)(48)
+        stats = (ctypes.c_uint64 * 3)(24)
         self.call("bp_device_memory", self.device, ctypes.byref(stats))
-        return stats[1]
+        return stats[2]
 
 
 class Tensor:

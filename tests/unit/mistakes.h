@@ -35,6 +35,7 @@ enum thing {
     T_PREPARED,
     T_GRAPH,  /* complete: z = x + x of f32 [2, 3] */
     T_GENERATOR,
+    T_STORAGE, /* 64 bytes of T_DEVICE */
     T_KINDS,  /* one past the last kind of handle */
 
     T_STRANGER, /* 512 bytes that are no handle */

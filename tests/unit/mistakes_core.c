@@ -15,6 +15,13 @@ static uint64_t core_destroy(const union value *a)
     return 0;
 }
 
+/* No call of it is wrong but one from a callback; a right one would end this process' use. */
+static uint64_t shut_down(const union value *a)
+{
+    (void)a;
+    return 0;
+}
+
 static uint64_t version(const union value *a)
 {
     (void)a;
@@ -91,6 +98,7 @@ static uint64_t opinfo_at(const union value *a)
 static const struct function functions[] = {
     {"bp_core_create", core_create, {OPTIONAL(NULL), OUT_OF(T_CORE)}},
     {"bp_core_destroy", core_destroy, {HANDLE(T_CORE)}, ANSWERS_NOTHING},
+    {"bp_shutdown", shut_down, {{0}}, ANSWERS_NOTHING},
     {"bp_version", version, {{0}}, ANSWERS_TEXT},
     {"bp_core_plugins", core_plugins, {HANDLE(T_CORE)}, ANSWERS_ZERO},
     {"bp_core_plugin", core_plugin,

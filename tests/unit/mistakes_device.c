@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_device.c: wrong calls of device.h, and of the questions to a device in call.h. */
+/* mistakes_device.c: wrong calls of device.h and memory.h, and of the questions to a device in
+ * call.h. */
 #include "mistakes.h"
 
 static uint64_t device_create(const union value *a)
@@ -68,6 +69,42 @@ static uint64_t device_fallback(const union value *a)
     return bp_device_fallback(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
+static uint64_t device_pools(const union value *a)
+{
+    return bp_device_pools(a[0].p);
+}
+
+static uint64_t device_pool(const union value *a)
+{
+    return bp_device_pool(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t device_trim(const union value *a)
+{
+    return bp_device_trim(a[0].p);
+}
+
+static uint64_t memory_create(const union value *a)
+{
+    return bp_memory_create(a[0].p, a[1].p, (uint32_t)a[2].u, a[3].u, a[4].p);
+}
+
+static uint64_t memory_destroy(const union value *a)
+{
+    bp_memory_destroy(a[0].p);
+    return 0;
+}
+
+static uint64_t memory_info(const union value *a)
+{
+    return bp_memory_info(a[0].p, a[1].p);
+}
+
+static uint64_t storage_export(const union value *a)
+{
+    return bp_storage_export(a[0].p, a[1].p, a[2].p);
+}
+
 static const struct function functions[] = {
     {"bp_device_create", device_create, {HANDLE(T_CORE), POINTER("cpu:0"), OUT_OF(T_DEVICE)}},
     {"bp_device_create_at", device_create_at,
@@ -83,6 +120,16 @@ static const struct function functions[] = {
     {"bp_device_kernels", device_kernels, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
     {"bp_device_kernel", device_kernel,
      {HANDLE(T_DEVICE), NUMBER(0), ANSWER(struct bp_kernel_info)}},
+    {"bp_device_pools", device_pools, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
+    {"bp_device_pool", device_pool, {HANDLE(T_DEVICE), NUMBER(0), ANSWER(struct bp_pool_stats)}},
+    {"bp_device_trim", device_trim, {HANDLE(T_DEVICE)}},
+    {"bp_memory_create", memory_create,
+     {HANDLE(T_DEVICE), {.kind = ARG_HANDLE_OPT, .thing = T_STREAM}, NUMBER(BP_SPACE_DEVICE),
+      NUMBER(64), OUT_OF(T_STORAGE)}},
+    {"bp_memory_destroy", memory_destroy, {HANDLE(T_STORAGE)}, ANSWERS_NOTHING},
+    {"bp_memory_info", memory_info, {HANDLE(T_STORAGE), ANSWER(struct bp_memory_info)}},
+    {"bp_storage_export", storage_export,
+     {HANDLE(T_STORAGE), OUT_OF(T_NONE), OUT_OF(T_NONE)}},
     {"bp_device_fallbacks", device_fallbacks, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
     {"bp_device_fallback", device_fallback,
      {GIVEN(T_DEVICE, T_OTHER_DEVICE), NUMBER(0), ANSWER(struct bp_fallback_info)}},
@@ -120,6 +167,12 @@ static const struct mistake mistakes[] = {
     {"bp_device_kernel", "no such row", BP_ERR_INVALID, "there is no row 99999", {SET(2, 99999)}},
     {"bp_device_kernel", "the largest row", BP_ERR_INVALID, "there is no row",
      {SET(2, UINT32_MAX)}},
+    {"bp_device_pool", "no such pool", BP_ERR_INVALID, "bp_device_pool", {SET(2, 99999)}},
+    {"bp_memory_create", "no such space", BP_ERR_INVALID, "space", {SET(3, 99)}},
+    {"bp_memory_create", "more than there can be", BP_ERR_MEMORY, "out of memory",
+     {SET(4, UINT64_MAX)}},
+    {"bp_memory_create", "a stream of another device", BP_ERR_INVALID, "stream",
+     {USE(2, T_OTHER_STREAM)}},
     {"bp_device_fallback", "no such entry", BP_ERR_INVALID, "bp_device_fallback", {SET(2, 99999)}},
     {"bp_device_fallback", "a device without entries", BP_ERR_INVALID, "only 0 entries",
      {USE(1, T_DEVICE)}},

@@ -33,6 +33,22 @@ static uint64_t stream_last(const union value *a)
     return bp_stream_last(a[0].p);
 }
 
+static uint64_t stream_number(const union value *a)
+{
+    return bp_stream_number(a[0].p);
+}
+
+static void called(void *ctx, enum bp_status status)
+{
+    (void)ctx;
+    (void)status;
+}
+
+static uint64_t stream_callback(const union value *a)
+{
+    return bp_stream_callback(a[0].p, a[1].cp ? called : NULL, a[2].p);
+}
+
 static uint64_t stream_scope(const union value *a)
 {
     return (uintptr_t)bp_stream_scope(a[0].p);
@@ -112,6 +128,8 @@ static const struct function functions[] = {
     {"bp_stream_flags", stream_flags, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
     {"bp_stream_destroy", stream_destroy, {HANDLE(T_STREAM)}, ANSWERS_NOTHING},
     {"bp_stream_synchronize", stream_synchronize, {HANDLE(T_STREAM)}},
+    {"bp_stream_number", stream_number, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
+    {"bp_stream_callback", stream_callback, {HANDLE(T_STREAM), POINTER("a function")}},
     {"bp_stream_last", stream_last, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
     {"bp_stream_scope", stream_scope, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
     {"bp_stream_device", stream_device, {HANDLE(T_STREAM)}, ANSWERS_ZERO},

@@ -13,6 +13,7 @@ const char *mistakes_kind(enum thing thing)
         [T_CORE] = "core",         [T_DEVICE] = "device",   [T_STREAM] = "stream",
         [T_EVENT] = "event",       [T_TENSOR] = "tensor",   [T_SYMBOL] = "symbolic tensor",
         [T_PREPARED] = "prepared", [T_GRAPH] = "graph",     [T_GENERATOR] = "generator",
+        [T_STORAGE] = "storage",
         [T_STRANGER] = "stranger", [T_OTHER_TENSOR] = "tensor of another device",
     };
 
@@ -114,6 +115,8 @@ struct world mistakes_world(void)
     w.thing[T_SYMBOL].p = x;
     w.thing[T_SCRATCH].p = make_graph(&w, &x);
     w.thing[T_SCRATCH_SYMBOL].p = x;
+    OK(bp_memory_create(w.f.device, NULL, BP_SPACE_DEVICE, 64,
+                        (struct bp_storage **)&w.thing[T_STORAGE].p));
     OK(bp_generator_create(1, (struct bp_generator **)&w.thing[T_GENERATOR].p));
     pair[0] = pair[1] = w.thing[T_TENSOR].p;
     OK(bp_prepared_create(w.f.device, &call, (struct bp_prepared **)&w.thing[T_PREPARED].p));
@@ -149,6 +152,7 @@ void mistakes_world_finish(struct world *w)
     bp_graph_destroy(w->thing[T_GRAPH].p);
     bp_graph_destroy(w->thing[T_SCRATCH].p);
     bp_generator_destroy(w->thing[T_GENERATOR].p);
+    bp_memory_destroy(w->thing[T_STORAGE].p);
     bp_event_destroy(w->thing[T_EVENT].p);
     bp_event_destroy(w->thing[T_NEW_EVENT].p);
     bp_event_destroy(w->thing[T_OTHER_EVENT].p);

@@ -192,6 +192,7 @@ static void give_back(enum thing made, void *handle)
     case T_PREPARED: bp_prepared_destroy(handle); break;
     case T_GRAPH: bp_graph_destroy(handle); break;
     case T_GENERATOR: bp_generator_destroy(handle); break;
+    case T_STORAGE: bp_memory_destroy(handle); break;
     case T_MANAGED: managed->deleter(managed); break;
     case T_LEGACY: legacy->deleter(legacy); break;
     default: break;
