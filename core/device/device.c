@@ -358,7 +358,8 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
         TRY(bp_device_check_lost(device));
         bp_error_enter();
         TRY(bp_device_leave(
-            device, entry->runtime.memory_info(entry->self, device->index, &s.device_free, &s.device_total),
+            device,
+            entry->runtime.memory_info(entry->self, device->index, &s.device_free, &s.device_total),
             "memory_info"));
     } else {
         s.device_total = device->properties.memory;

@@ -142,8 +142,8 @@ static enum bp_status add_launch(struct bp_builder *b, const struct bp_site *sit
 }
 
 /* A step of one input and one output: assign, or cast to the output's dtype. */
-enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of, struct bp_operand from,
-                              struct bp_operand to, uint32_t kind)
+enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
+                                struct bp_operand from, struct bp_operand to, uint32_t kind)
 {
     const struct bp_view *x = bp_build_view_of(b->p, from), *y = bp_build_view_of(b->p, to);
     struct bp_cast_attrs cast = bp_cast_defaults();
@@ -180,7 +180,8 @@ static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site
     /* a copy that makes a tensor dense is not itself made of such copies */
     if (b->kind != BP_FALLBACK_LAYOUT && bp_build_changes(site, out_view, false))
         status = bp_build_between(b, site, in, out, false);
-    if (status == BP_ERR_UNSUPPORTED && site->row->expand) status = bp_build_expand(b, site, in, out);
+    if (status == BP_ERR_UNSUPPORTED && site->row->expand)
+        status = bp_build_expand(b, site, in, out);
     if (status != BP_ERR_UNSUPPORTED || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
     if (bp_build_changes(site, out_view, true) && !bp_build_names_dtype(&site->row->info))

@@ -185,7 +185,8 @@ static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site 
     for (uint32_t n = 0; n < graph->n_node && status == BP_OK; n++)
         status = build_node(b, site, graph, &graph->node[n], place);
     for (uint32_t i = 0; i < site->n_out && status == BP_OK; i++)
-        if (copied[i]) status = bp_build_convert(b, site, place[value[i]], out[i], BP_FALLBACK_EXPAND);
+        if (copied[i])
+            status = bp_build_convert(b, site, place[value[i]], out[i], BP_FALLBACK_EXPAND);
     free(place);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c: an open-addressing table of prepared calls. A hit is compared in full: a hash alone would
- * let a crafted model reach a kernel with the wrong shapes. */
+/* cache.c: an open-addressing table of prepared calls. A hit is compared in full: a hash alone
+ * would let a crafted model reach a kernel with the wrong shapes. */
 #include "cache.h"
 
 #include <stdlib.h>

@@ -9,7 +9,8 @@ void bp_prepared_rate(struct bp_prepared *p)
 {
     const struct bp_step *step = &p->first;
 
-    p->fast = p->simple && p->step == step && p->n_in && p->row->plain && !step->plan.workspace && !step->attrs && !p->bound;
+    p->fast = p->simple && p->step == step && p->n_in && p->row->plain && !step->plan.workspace &&
+              !step->attrs && !p->bound;
     for (uint32_t i = 0; i < p->n_out; i++) {
         const struct bp_view *v = &p->type[p->n_in + i].view;
         p->fast &= v->rank != BP_ABSENT && !(v->flags & BP_VIEW_STRIDED);

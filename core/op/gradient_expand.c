@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_expand.c: differentiates an operator that is defined in others: its expansion is
- * recorded, computed again, and gone through backwards (reverse accumulation: the gradient of a value
- * is the sum of what its readers give back). */
+ * recorded, computed again, and gone through backwards (reverse accumulation: the gradient of a
+ * value is the sum of what its readers give back). */
 #include "../graph/graph.h"
 #include "op.h"
 

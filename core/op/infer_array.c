@@ -198,7 +198,8 @@ enum bp_status bp_infer_uniform(struct bp_site *site)
 
     TRY(check_entries(site, "shape", a->shape.n));
     if (a->dtype > 63 || !(op->types[BP_VAR_T] >> a->dtype & 1))
-        return bp_error(BP_ERR_INVALID, "uniform: attribute dtype is %s, which uniform does not make",
+        return bp_error(BP_ERR_INVALID,
+                        "uniform: attribute dtype is %s, which uniform does not make",
                         bp_dtype_name((uint32_t)a->dtype));
     site->out[0].dtype = (uint32_t)a->dtype;
     site->out[0].rank = (uint32_t)a->shape.n;
@@ -224,7 +225,7 @@ enum bp_status bp_infer_mse_loss(struct bp_site *site)
 {
     TRY(expect_same(site, 1));
     if (!bp_site_in(site, 0)->count)
-        return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements: a mean of nothing is nothing");
+        return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements, expected one or more");
     site->out[0].rank = 0;
     return BP_OK;
 }

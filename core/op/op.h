@@ -120,8 +120,8 @@ struct bp_choice {
 enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
 
-/* deferred.c: puts a copy of a launch, of the views and attributes it points to, into the queue of a
- * timeline. */
+/* deferred.c: puts a copy of a launch, of the views and attributes it points to, into the queue of
+ * a timeline. */
 enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
                                const struct bp_kernel *kernel, const struct bp_op_row *row,
                                struct bp_device *device);
@@ -164,8 +164,8 @@ struct bp_grad {
 /* gradient_expand.c: the gradient of an operator that is defined in others. */
 enum bp_status bp_grad_expanded(struct bp_grad *grad);
 
-/* What an expansion sees: it writes the operator in typed calls on scope, and sets out[i] for each i
- * that is wanted. Every call of it runs, or fails, whatever the values are. */
+/* What an expansion sees: it writes the operator in typed calls on scope, and sets out[i] for each
+ * i that is wanted. Every call of it runs, or fails, whatever the values are. */
 struct bp_expansion {
     struct bp_scope *scope;
     const struct bp_op_row *row;

@@ -14,7 +14,7 @@ struct bp_tensor {
     struct bp_storage *storage; /* a reference */
     struct bp_device *device;   /* of the storage */
     uint64_t offset;            /* bytes from the storage's first byte */
-    struct bp_graph *graph;     /* of a symbolic tensor, a reference: it has no storage, no device */
+    struct bp_graph *graph;     /* of a symbolic tensor, a reference: no storage, no device */
     uint32_t value;             /* in the graph */
     int64_t shape[BP_RANK_MAX];
     int64_t stride[BP_RANK_MAX];

@@ -168,7 +168,8 @@ static void add_rows(struct list *list, struct bp_device *device)
         if (bp_device_kernel(device, i, &info)) continue;
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
-        if (*info.reason) add_note(list, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op, info.name);
+        if (*info.reason)
+            add_note(list, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op, info.name);
         else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row);
         list->n_row++;
     }

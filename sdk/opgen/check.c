@@ -13,10 +13,12 @@
 #define COMPLETE(sum) ((sum) == 11111 || (sum) == 111111 || (sum) == 111101)
 #define OP(op, ins, outs, facts) \
     _Static_assert(COMPLETE(0 facts), \
-                   "row " #op " needs INFER, GRAD, NODIFF or EXPAND, CASES, TOL and DOC, once each");
+                   "row " #op " needs INFER, GRAD, NODIFF or EXPAND, CASES, TOL and DOC, " \
+                   "once each");
 #define OPA(op, ins, outs, attrs, facts) \
     _Static_assert(COMPLETE(0 facts), \
-                   "row " #op " needs INFER, GRAD, NODIFF or EXPAND, CASES, TOL and DOC, once each");
+                   "row " #op " needs INFER, GRAD, NODIFF or EXPAND, CASES, TOL and DOC, " \
+                   "once each");
 #define INFER(rule) +1
 #define GRAD(rule) +10
 #define NODIFF(why) +10

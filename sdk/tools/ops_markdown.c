@@ -11,7 +11,8 @@ static void print_ports(const struct bp_port *port, unsigned n, const char *role
 {
     static const char *const kinds[16] = {
         [BP_PORT_OPT] = "optional", [BP_PORT_VAR] = "any number", [BP_PORT_OPTOUT] = "if wanted",
-        [BP_PORT_HOST] = "or the attribute", [BP_PORT_VIEW] = "a view", [BP_PORT_UPDATE] = "updated",
+        [BP_PORT_HOST] = "or the attribute", [BP_PORT_VIEW] = "a view",
+        [BP_PORT_UPDATE] = "updated",
     };
 
     for (unsigned i = 0; i < n; i++) {

@@ -305,7 +305,8 @@ static enum bp_status device_properties(void *self, uint32_t device,
     BP_SET(out, dtypes, BP_M(F32) | BP_M(F64) | BP_MASK_INT);
     BP_SET(out, alignment, is("alignment") ? 4096 : 64);
     BP_SET(out, memory, 256 << 20);
-    BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, flags,
+           (is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
     return BP_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handles.c: handles of every kind in a forked child, and after bp_shutdown. Each test has a process
- * of its own. TAP.
+/* handles.c: handles of every kind in a forked child, and after bp_shutdown. Each test has a
+ * process of its own. TAP.
  *
  *   handles PLUGINS   the directory of bp_gated.so and bp_gated_plain.so */
 #include "../plugins/gated.h"

@@ -4,8 +4,9 @@
  * (f16 as a fixed point of its own: only this plugin reads it). Its memory is the host's, but it
  * does not say so: the core may not touch it, and no other device falls back to this one.
  *
- * "partial_scale" reports a NaN that comes first as a fault of code 7. The row "partial_matmul" wants a plan, packs a constant right side at prepare, and counts plans
- * in the symbol partial_plans. "partial_never" takes nothing. */
+ * "partial_scale" reports a NaN that comes first as a fault of code 7. The row "partial_matmul"
+ * wants a plan, packs a constant right side at prepare, and counts plans in the symbol
+ * partial_plans. "partial_never" takes nothing. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
@@ -191,11 +192,13 @@ static const struct bp_kernel rows[] = {
     {BP_OPROW(mul), .name = "partial_*", .types = F32, .launch = binary},
     {BP_OPROW(scale), .name = "partial_scale", .types = F32, .launch = scale},
     {BP_OPROW(sum), .name = "partial_sum", .types = F32, .launch = sum_all, .accepts = only_all},
-    {BP_OPROW(assign), .name = "partial_assign", .types = F32, .flags = BP_KERNEL_STRIDED, .launch = assign},
+    {BP_OPROW(assign), .name = "partial_assign", .types = F32, .flags = BP_KERNEL_STRIDED,
+     .launch = assign},
     {BP_OPROW(cast), .name = "partial_cast", .types = {BP_M(F32), BP_M(F16), 0, 0}, .launch = cast},
-    {BP_OPROW(cast), .name = "partial_cast_back", .types = {BP_M(F16), BP_M(F32), 0, 0}, .launch = cast},
-    {BP_OPROW(matmul), .name = "partial_matmul", .types = F32, .launch = product, .prepare = prepare,
-     .plan_destroy = plan_destroy},
+    {BP_OPROW(cast), .name = "partial_cast_back", .types = {BP_M(F16), BP_M(F32), 0, 0},
+     .launch = cast},
+    {BP_OPROW(matmul), .name = "partial_matmul", .types = F32, .launch = product,
+     .prepare = prepare, .plan_destroy = plan_destroy},
     {BP_OPROW(softmax), .name = "partial_never", .types = F32, .launch = scale, .accepts = never},
 };
 

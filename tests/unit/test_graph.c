@@ -149,7 +149,8 @@ Test(graph, a_failure_names_the_node)
 Test(graph, real_tensors_become_constants)
 {
     struct recorded r = begin();
-    struct bp_tensor *x, *z, *w = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(10, 20)), *real, *out = NULL;
+    struct bp_tensor *x, *z, *w = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(10, 20)), *real;
+    struct bp_tensor *out = NULL;
     struct bp_value_info value = {.size = sizeof value};
 
     OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(2), &x));

@@ -89,8 +89,8 @@ BP_API uint32_t bp_device_fallbacks(struct bp_device *device);
 BP_API enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
                                          struct bp_fallback_info *out);
 
-/* The eager calls that a stream remembers, so that one with the same operator, dtypes, shapes and KEY
- * attributes is not prepared again. */
+/* The eager calls that a stream remembers, so that one with the same operator, dtypes, shapes and
+ * KEY attributes is not prepared again. */
 struct bp_call_stats { /* answer: set size before the call */
     size_t size;
     uint64_t hits, misses; /* calls that were found, or had to be looked for further */

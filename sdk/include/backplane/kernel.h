@@ -62,9 +62,9 @@ struct bp_launch { /* hot */
     uint64_t tag;                   /* the stream's number for this launch */
     int64_t *result; /* of BP_OP_BOUND: the host's or device-visible, one for each output, which the
                         kernel sets to the true extent of the bound axis; else NULL */
-    uint64_t seed, offset; /* of BP_OP_RANDOM: Philox4x32-10 with this key; element i takes word i % 4 of
-                              block offset + i / 4 */
-    const uint64_t *rng; /* NULL; or where seed and a base that is added to offset lie, on the device */
+    uint64_t seed, offset; /* of BP_OP_RANDOM: Philox4x32-10 with this key; element i takes word
+                              i % 4 of block offset + i / 4 */
+    const uint64_t *rng; /* NULL; or where seed and a base that is added to offset lie */
 };
 
 /* One configuration, before any launch. Views have no data unless BP_VIEW_CONSTANT is set. */

@@ -84,7 +84,7 @@ struct bp_attr {
 enum bp_op_flags {
     BP_OP_BOUND = 1,  /* extents of the outputs depend on data: known when it has run */
     BP_OP_RANDOM = 2, /* draws random numbers */
-    BP_OP_EXPAND = 4, /* is defined in other operators, and runs as those where there is no kernel */
+    BP_OP_EXPAND = 4, /* is defined in other operators: runs as those without a kernel */
     BP_OP_VIEW = 8,   /* makes a view: no kernel */
 };
 
