@@ -26,7 +26,7 @@ DEV = os.path.join(ROOT, "dev")
 
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
 NORMAL = ["unit", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install", "docs", "fuzz",
-          "conform"]
+          "conform", "bench"]
 ASAN = ["unit", "template", "tools", "thread", "fuzz"]
 TSAN = ["thread"]
 DEVICES = ["cpu", "template"]

@@ -21,7 +21,7 @@ struct cpu {
     uint32_t isa; /* enum cpu_isa: what this machine has, capped by BP_CPU_ISA */
 };
 
-/* device.c, memory.c, stream.c: the callbacks of runtime.h. */
+/* device.c, memory.c, copy.c, stream.c: the callbacks of runtime.h. */
 enum bp_status cpu_device_count(void *self, uint32_t *out_count);
 enum bp_status cpu_device_properties(void *self, uint32_t device, struct bp_device_properties *out);
 enum bp_status cpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,

@@ -4,9 +4,11 @@
  *
  * A figure and its reference are measured in turn, pair by pair, in one run: the machine's speed
  * drifts, their ratio does less. Of the pairs the median is printed, and the middle half's ends
- * (low, high). */
+ * (low, high); of the ratio too. */
 #include "bench.h"
 
+#include <fnmatch.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -31,97 +33,192 @@ static double quantile(const double *sorted, int n, double q)
     return sorted[(int)(q * (n - 1) + 0.5)];
 }
 
-/* Seconds of one call of a body, from enough calls in a row to be measured. */
-static double measure(bench_body *body, void *ctx, int calls)
+/* Seconds of one call. */
+static double measure(const struct bench_side *side, int calls)
 {
-    double begin = bench_now();
+    double begin;
 
+    if (side->block) return side->block(side->ctx, calls);
+    begin = bench_now();
     for (int i = 0; i < calls; i++)
-        if (!body(ctx)) return -1;
+        if (!side->body(side->ctx)) return -1;
     return (bench_now() - begin) / calls;
 }
 
-/* Calls in a row that take about `seconds`. */
-static int calibrate(bench_body *body, void *ctx, double seconds)
+/* The fastest of a few tries: the machine may have been busy with something else. */
+static double fastest(const struct bench_side *side, int calls)
+{
+    double best = measure(side, calls);
+
+    for (int i = 1; i < 3 && best >= 0; i++) {
+        double again = measure(side, calls);
+        if (again < best) best = again;
+    }
+    return best;
+}
+
+/* Calls in a row that take about `seconds`; what is measured is warm then. 0: it failed. */
+static int calibrate(const struct bench_side *side, int calls, double seconds)
 {
     double one;
-    int calls = 1;
 
-    if (!body(ctx)) return 0;
-    while ((one = measure(body, ctx, calls)) >= 0 && one * calls < seconds && calls < 1 << 24)
+    if (calls) return measure(side, calls) < 0 ? 0 : calls;
+    calls = 1;
+    if (measure(side, calls) < 0) return 0;
+    while ((one = fastest(side, calls)) >= 0 && one * calls < seconds && calls < 1 << 24)
         calls *= 2;
     return one < 0 ? 0 : calls;
 }
 
-static bool run_pairs(const struct bench_case *c, int runs, double seconds, double *value,
-                      double *ratio)
+static bool has_reference(const struct bench_case *c)
 {
-    int calls = calibrate(c->body, c->ctx, seconds);
-    int reference_calls = c->reference ? calibrate(c->reference, c->reference_ctx, seconds) : 0;
+    return c->reference.body || c->reference.block;
+}
 
-    if (!calls || (c->reference && !reference_calls)) return false;
-    for (int i = 0; i < runs; i++) {
-        double other = 1;
-        value[i] = measure(c->body, c->ctx, calls);
-        if (c->reference) other = measure(c->reference, c->reference_ctx, reference_calls);
-        if (value[i] < 0 || other < 0) return false;
-        ratio[i] = value[i] / other;
+/* Pairs are many and short: what else the machine does then falls into few of them, and the median
+ * does not see it. */
+enum { RUNS_MAX = 512 };
+static const double usual_slice = 2e-4; /* seconds of one side of a pair */
+
+struct pairs {
+    int runs;
+    double value[RUNS_MAX], other[RUNS_MAX]; /* in the unit */
+    double ratio[RUNS_MAX];                  /* of times */
+};
+
+/* A figure in its unit, from seconds; reference 0: there is none. */
+static double in_unit(const struct bench_case *c, double seconds, double reference)
+{
+    switch (c->figure) {
+    case BENCH_RATE: return c->work / seconds;
+    case BENCH_OVER: return (seconds - reference) * 1e9;
+    case BENCH_TIMES: return c->work * reference / seconds;
+    default: return seconds * 1e9;
     }
+}
+
+/* At least runs_min pairs, and more until the time is over. */
+static bool run_pairs(const struct bench_case *c, struct pairs *pairs, int runs_min, double seconds)
+{
+    double slice = c->slice > 0 ? c->slice : usual_slice, until;
+    bool two = has_reference(c);
+    int runs_max = c->runs ? c->runs : RUNS_MAX, i;
+    int calls = calibrate(&c->side, c->calls, slice);
+    int reference_calls = two ? calibrate(&c->reference, c->calls, slice) : 0;
+
+    if (!calls || (two && !reference_calls)) return false;
+    until = bench_now() + seconds;
+    for (i = 0; i < runs_min || (i < runs_max && bench_now() < until); i++) {
+        double one = measure(&c->side, calls);
+        double other = two ? measure(&c->reference, reference_calls) : 0;
+        if (one < 0 || other < 0) return false;
+        pairs->value[i] = in_unit(c, one, other);
+        pairs->other[i] = c->figure == BENCH_RATE ? c->work / other : other * 1e9;
+        pairs->ratio[i] = one / other;
+    }
+    pairs->runs = i;
+    qsort(pairs->value, (size_t)pairs->runs, sizeof *pairs->value, by_size);
+    qsort(pairs->other, (size_t)pairs->runs, sizeof *pairs->other, by_size);
+    qsort(pairs->ratio, (size_t)pairs->runs, sizeof *pairs->ratio, by_size);
     return true;
 }
 
-/* The figure in its unit: seconds become nanoseconds, or work a second. */
-static double in_unit(const struct bench_case *c, double seconds)
+static void add_number(cJSON *result, const char *key, bool given, double number)
 {
-    return c->work > 0 ? c->work / seconds : seconds * 1e9;
+    if (given) cJSON_AddNumberToObject(result, key, number);
+    else cJSON_AddNullToObject(result, key);
 }
 
-static void report(struct bench *bench, const struct bench_case *c, int runs, double *value,
-                   double *ratio)
+static cJSON *result_json(const struct bench *bench, const struct bench_case *c,
+                          const struct pairs *pairs)
 {
     cJSON *result = cJSON_CreateObject();
-    char cell[5][32] = {"", "", "", "", ""};
-    double low, middle, high;
+    bool two = has_reference(c);
+    int n = pairs->runs;
 
-    qsort(value, (size_t)runs, sizeof *value, by_size);
-    qsort(ratio, (size_t)runs, sizeof *ratio, by_size);
-    middle = in_unit(c, quantile(value, runs, 0.5));
-    low = in_unit(c, quantile(value, runs, c->work > 0 ? 0.75 : 0.25));
-    high = in_unit(c, quantile(value, runs, c->work > 0 ? 0.25 : 0.75));
     cJSON_AddStringToObject(result, "name", c->name);
     cJSON_AddNumberToObject(result, "threads", bench->threads);
-    cJSON_AddNumberToObject(result, "value", middle);
+    cJSON_AddNumberToObject(result, "value", quantile(pairs->value, n, 0.5));
     cJSON_AddStringToObject(result, "unit", c->unit);
-    if (c->reference) cJSON_AddStringToObject(result, "reference", c->reference_name);
+    if (two) cJSON_AddStringToObject(result, "reference", c->reference_name);
     else cJSON_AddNullToObject(result, "reference");
-    if (c->reference) cJSON_AddNumberToObject(result, "ratio", quantile(ratio, runs, 0.5));
-    else cJSON_AddNullToObject(result, "ratio");
-    cJSON_AddNumberToObject(result, "low", low);
-    cJSON_AddNumberToObject(result, "high", high);
-    cJSON_AddNumberToObject(result, "runs", runs);
-    cJSON_AddItemToArray(bench->results, result);
-
-    snprintf(cell[0], sizeof cell[0], "%.4g", middle);
-    snprintf(cell[1], sizeof cell[1], "%.4g - %.4g", low, high);
-    if (c->reference) snprintf(cell[2], sizeof cell[2], "%.3f", quantile(ratio, runs, 0.5));
-    bp_table_row(&bench->table, (const char *const[]){c->name, cell[0], c->unit, cell[1], cell[2],
-                                                      c->reference ? c->reference_name : ""}, NULL);
+    add_number(result, "ratio", two, quantile(pairs->ratio, n, 0.5));
+    cJSON_AddNumberToObject(result, "low", quantile(pairs->value, n, 0.25));
+    cJSON_AddNumberToObject(result, "high", quantile(pairs->value, n, 0.75));
+    cJSON_AddNumberToObject(result, "runs", n);
+    add_number(result, "ratio_low", two, quantile(pairs->ratio, n, 0.25));
+    add_number(result, "ratio_high", two, quantile(pairs->ratio, n, 0.75));
+    add_number(result, "reference_value", two && c->figure != BENCH_TIMES,
+               quantile(pairs->other, n, 0.5));
+    return result;
 }
 
-void bench_run(struct bench *bench, const struct bench_case *c)
+static void report(struct bench *bench, const struct bench_case *c, const struct pairs *pairs)
 {
-    enum { MAX = 64 };
-    double value[MAX], ratio[MAX];
-    int runs = bench->quick ? 7 : 31;
+    char cell[4][64] = {"", "", "", ""};
+    char to[128] = "";
+    int n = pairs->runs;
 
-    bp_progress("%s", c->name);
-    if (run_pairs(c, runs, bench->quick ? 0.002 : 0.02, value, ratio)) {
-        report(bench, c, runs, value, ratio);
-    } else {
-        bp_progress("%s", "");
-        bp_complain("bench", "%s: %s", c->name, bp_error_message());
-        bench->failed = true;
+    cJSON_AddItemToArray(bench->results, result_json(bench, c, pairs));
+    snprintf(cell[0], sizeof cell[0], "%.4g", quantile(pairs->value, n, 0.5));
+    snprintf(cell[1], sizeof cell[1], "%.4g - %.4g", quantile(pairs->value, n, 0.25),
+             quantile(pairs->value, n, 0.75));
+    if (has_reference(c)) {
+        snprintf(cell[2], sizeof cell[2], "%.3f", quantile(pairs->ratio, n, 0.5));
+        snprintf(cell[3], sizeof cell[3], "%.3f - %.3f", quantile(pairs->ratio, n, 0.25),
+                 quantile(pairs->ratio, n, 0.75));
+        if (c->figure == BENCH_TIMES) snprintf(to, sizeof to, "%s", c->reference_name);
+        else snprintf(to, sizeof to, "%s: %.4g", c->reference_name, quantile(pairs->other, n, 0.5));
     }
+    bp_table_row(&bench->table,
+                 (const char *const[]){c->name, cell[0], c->unit, cell[1], cell[2], cell[3], to},
+                 NULL);
+}
+
+enum { NAME_MAX_LENGTH = 80 };
+
+static void full_name(const struct bench *bench, const char *name, char *out)
+{
+    snprintf(out, NAME_MAX_LENGTH, "%s%s", name, bench->beside ? " beside a thread" : "");
+}
+
+bool bench_wants(const struct bench *bench, const char *name)
+{
+    char full[NAME_MAX_LENGTH];
+
+    full_name(bench, name, full);
+    for (size_t i = 0; i < bench->filters.n; i++)
+        if (!fnmatch(bench->filters.at[i], full, 0)) return true;
+    return !bench->filters.n;
+}
+
+void bench_failed(struct bench *bench, const char *name)
+{
+    bp_progress("%s", "");
+    bp_complain("bench", "%s: %s", name, bp_error_message());
+    bench->failed = true;
+}
+
+void bench_run(struct bench *bench, const struct bench_case *wanted)
+{
+    struct bench_case named = *wanted, *c = &named;
+    char full[NAME_MAX_LENGTH];
+    struct pairs pairs;
+
+    if (!bench_wants(bench, c->name)) return;
+    full_name(bench, c->name, full);
+    c->name = full;
+    bench->rows++;
+    bp_progress("%s", c->name);
+    if (run_pairs(c, &pairs, bench->quick ? 7 : 31, bench->quick ? 0.05 : 1))
+        report(bench, c, &pairs);
+    else bench_failed(bench, c->name);
+}
+
+uint32_t bench_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33);
 }
 
 static void print_table(const struct bench *bench, const char *device)
@@ -153,40 +250,122 @@ static int write_json(struct bench *bench, const char *device, const char *path)
     return bench->failed ? BP_EXIT_FAILED : BP_EXIT_GOOD;
 }
 
+static int finish(struct bench *bench, const char *device, const char *json)
+{
+    if (!bench->rows && !bench->failed) {
+        bp_complain("bench", "no row fits --filter; `bp bench %s --quick` shows them all", device);
+        cJSON_Delete(bench->results);
+        return BP_EXIT_USAGE;
+    }
+    if (!json || strcmp(json, "-")) print_table(bench, device);
+    if (json) return write_json(bench, device, json);
+    cJSON_Delete(bench->results);
+    return bench->failed ? BP_EXIT_FAILED : BP_EXIT_GOOD;
+}
+
+static void *sleeper(void *closed)
+{
+    pthread_mutex_lock(closed);
+    pthread_mutex_unlock(closed);
+    return NULL;
+}
+
+/* Calls and memory, in a process of one thread, and then beside another that sleeps: locks and
+ * counts cost more as soon as there are two, in the C library too. */
+static void run_both(struct bench *bench)
+{
+    pthread_mutex_t closed = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t other;
+
+    for (int i = 0; i < 2; i++) {
+        if (i) {
+            pthread_mutex_lock(&closed);
+            if (pthread_create(&other, NULL, sleeper, &closed)) break;
+            bench->beside = true;
+        }
+        bench_calls(bench);
+        bench_many(bench);
+        bench_memory(bench);
+    }
+    pthread_mutex_unlock(&closed);
+    if (bench->beside) pthread_join(other, NULL);
+    bench->beside = false;
+}
+
 static int run(struct bench *bench, struct bp_device *device, const char *json)
 {
-    static const char *const headings[] = {"what", "median", "unit", "middle half", "ratio", "to"};
+    static const char *const headings[] = {"what",  "median",      "unit", "middle half",
+                                           "ratio", "middle half", "to"};
     struct bp_device_properties p = {.size = sizeof p};
     int status;
 
     bp_device_properties(device, &p);
     bench->machine = p.name;
     bench->results = cJSON_CreateArray();
-    bp_table_init(&bench->table, 6, headings);
-    bench_calls(bench);
-    bench_memory(bench);
+    bp_table_init(&bench->table, 7, headings);
+    run_both(bench);
+    bench_streams(bench);
+    bench_copies(bench);
     bench_compute(bench);
     bp_progress("%s", "");
-    if (!json || strcmp(json, "-")) print_table(bench, bp_device_name(device));
-    if (json) status = write_json(bench, bp_device_name(device), json);
-    else {
-        cJSON_Delete(bench->results);
-        status = bench->failed ? BP_EXIT_FAILED : BP_EXIT_GOOD;
-    }
+    status = finish(bench, bp_device_name(device), json);
     bp_table_finish(&bench->table);
+    return status;
+}
+
+/* --threads, else BP_THREADS, else 1. 0: neither is a number that will do. */
+static int choose_threads(double option)
+{
+    const char *env = getenv("BP_THREADS");
+    char *end;
+
+    if (option < 0 && env && *env) {
+        option = strtod(env, &end);
+        if (*end) option = 0;
+    } else if (option < 0) {
+        option = 1;
+    }
+    if (option >= 1 && option <= 4096 && option == (double)(int)option) return (int)option;
+    bp_complain("bench", "--threads, or BP_THREADS, wants 1 to 4096");
+    return 0;
+}
+
+static int run_on(struct bench *bench, const char *name, const char *json)
+{
+    char width[16];
+    int status;
+
+    snprintf(width, sizeof width, "%d", bench->threads);
+    setenv("BP_THREADS", width, 1); /* before the core reads it and any library starts threads */
+    bench->core = bp_tool_core("bench", NULL);
+    if (!bench->core) return BP_EXIT_BROKEN;
+    if (bp_device_create(bench->core, name, &bench->device) ||
+        bp_stream_create(bench->device, &bench->stream)) {
+        bp_complain("bench", "%s", bp_error_message());
+        status = BP_EXIT_NO_DEVICE;
+    } else {
+        bench->scope = bp_stream_scope(bench->stream);
+        status = run(bench, bench->device, json);
+    }
+    bp_stream_destroy(bench->stream);
+    bp_device_destroy(bench->device);
+    bp_core_destroy(bench->core);
     return status;
 }
 
 int bp_cmd_bench(int argc, char **argv)
 {
-    struct bench bench = {.threads = 1};
+    struct bench bench = {0};
     const char *word, *json = NULL;
-    double threads = 1;
+    double threads = -1;
     const struct bp_option options[] = {
+        {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only rows whose name fits; may be given again",
+         &bench.filters},
         {"json", 0, BP_OPTION_TEXT, "FILE",
          "also write the results as JSON; - writes only that, to standard output", &json},
         {"quick", 0, BP_OPTION_FLAG, NULL, "fewer and shorter runs", &bench.quick},
-        {"threads", 0, BP_OPTION_NUMBER, "N", "threads that a launch may use; default 1", &threads},
+        {"threads", 0, BP_OPTION_NUMBER, "N",
+         "threads that a launch may use; default BP_THREADS, or 1", &threads},
         {0},
     };
     const struct bp_usage usage = {
@@ -194,33 +373,12 @@ int bp_cmd_bench(int argc, char **argv)
         "DEV",
         1,
         1,
-        "Measures the cost of calls, memory, and of matrix products and convolutions "
-        "on a device.",
+        "Measures the cost of calls, memory and copies, and of matrix products and convolutions "
+        "on a device, beside what they could cost at best. docs/bench.md says what each row is.",
         options};
-    struct bp_core *core;
     int status = bp_options_parse(&usage, argc, argv, &word);
-    char width[16];
 
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!(threads >= 1 && threads <= 4096)) {
-        bp_complain("bench", "--threads wants 1 to 4096");
-        return BP_EXIT_USAGE;
-    }
-    bench.threads = (int)threads;
-    snprintf(width, sizeof width, "%d", bench.threads);
-    setenv("BP_THREADS", width, 1); /* before the core reads it and any library starts threads */
-    core = bp_tool_core("bench", NULL);
-    if (!core) return BP_EXIT_BROKEN;
-    if (bp_device_create(core, word, &bench.device) ||
-        bp_stream_create(bench.device, &bench.stream)) {
-        bp_complain("bench", "%s", bp_error_message());
-        status = BP_EXIT_NO_DEVICE;
-    } else {
-        bench.scope = bp_stream_scope(bench.stream);
-        status = run(&bench, bench.device, json);
-    }
-    bp_stream_destroy(bench.stream);
-    bp_device_destroy(bench.device);
-    bp_core_destroy(core);
-    return status;
+    bench.threads = choose_threads(threads);
+    return bench.threads ? run_on(&bench, word, json) : BP_EXIT_USAGE;
 }

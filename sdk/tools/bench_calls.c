@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_calls.c: what a call costs beside its work: one element is added. */
+/* bench_calls.c: what a call costs beside its work: one element is added. The reference is the
+ * kernel function itself, where it can be called. */
 #include "bench.h"
 
 struct calls {
     struct bench *bench;
     struct bp_tensor *x, *y, *z;
     struct bp_prepared *prepared;
+    struct bench_kernel kernel;
 };
 
 static bool prepared(void *ctx)
@@ -53,21 +55,32 @@ static bool setup(struct calls *c)
            !bp_prepared_create(c->bench->device, &call, &c->prepared);
 }
 
+static void run(struct calls *c)
+{
+    struct bp_tensor *const xyz[3] = {c->x, c->y, c->z};
+    struct bench_side none = {0}, direct = {.body = bench_kernel_run, .ctx = &c->kernel};
+    bool can = bench_kernel_open(c->bench, bp_prepared_kernel(c->prepared), xyz, &c->kernel);
+    struct bench_side reference = can ? direct : none;
+    const struct bench_case cases[] = {
+        {"launch/prepared", "ns", can ? BENCH_OVER : BENCH_TIME, 0, {.body = prepared, .ctx = c},
+         "kernel", reference, 0, 0},
+        {"launch/eager", "ns", BENCH_TIME, 0, {.body = eager, .ctx = c}, "kernel", reference, 0, 0},
+        {"launch/prepare", "ns", BENCH_TIME, 0, {.body = prepare, .ctx = c}, NULL, none, 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(c->bench, &cases[i]);
+    bench_kernel_close(&c->kernel);
+}
+
 void bench_calls(struct bench *bench)
 {
     struct calls c = {.bench = bench};
-    const struct bench_case cases[] = {
-        {"launch/prepared", "ns", 0, prepared, &c, NULL, NULL, NULL},
-        {"launch/eager", "ns", 0, eager, &c, NULL, NULL, NULL},
-        {"launch/prepare", "ns", 0, prepare, &c, NULL, NULL, NULL},
-    };
 
-    if (setup(&c)) {
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(bench, &cases[i]);
-    } else {
-        bp_complain("bench", "launch: %s", bp_error_message());
-        bench->failed = true;
-    }
+    if (!bench_wants(bench, "launch/prepared") && !bench_wants(bench, "launch/eager") &&
+        !bench_wants(bench, "launch/prepare"))
+        return;
+    if (setup(&c)) run(&c);
+    else bench_failed(bench, "launch");
     bp_stream_synchronize(bench->stream);
     bp_prepared_destroy(c.prepared);
     bp_tensor_destroy(c.x);

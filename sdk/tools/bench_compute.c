@@ -62,14 +62,14 @@ static void one(struct bench *bench, const char *name, double operations,
                 const struct bp_call *call, uint32_t rank, const int64_t *a, const int64_t *b)
 {
     struct compute c = {.bench = bench};
-    const struct bench_case row = {name, "GFLOP/s", operations * 1e-9, run, &c, NULL, NULL, NULL};
+    const struct bench_case row = {name, "GFLOP/s", BENCH_RATE, operations * 1e-9,
+                                   .side = {.body = run, .ctx = &c}};
 
-    if (!has_kernel(bench, call->op)) return;
+    if (!bench_wants(bench, name) || !has_kernel(bench, call->op)) return;
     if (setup(&c, call, rank, a, b)) {
         bench_run(bench, &row);
     } else {
-        bp_complain("bench", "%s: %s", name, bp_error_message());
-        bench->failed = true;
+        bench_failed(bench, name);
     }
     bp_stream_synchronize(bench->stream);
     bp_prepared_destroy(c.prepared);

@@ -1,33 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_memory.c: making tensors, and copies beside memcpy of the same size. */
+/* bench_memory.c: taking memory and giving it back, beside malloc and free of the same sizes. */
 #include "bench.h"
 
+#include <backplane/memory.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { SMALL = 4096, LARGE = 16 << 20 };
+enum { SMALL = 4096 };
 
-struct memory {
-    struct bench *bench;
-    struct bp_tensor *a, *b;
-    char *from, *to;
-};
-
-static bool make(struct memory *m, int64_t size)
+static bool make_tensor(void *ctx)
 {
+    const struct bench *bench = ctx;
+    const int64_t size = SMALL;
     struct bp_tensor *t;
 
-    if (bp_tensor_create(m->bench->device, BP_U8, 1, &size, &t)) return false;
+    if (bp_tensor_create(bench->device, BP_U8, 1, &size, &t)) return false;
     bp_tensor_destroy(t);
     return true;
 }
 
-static bool make_small(void *ctx)
-{
-    return make(ctx, SMALL);
-}
-
-static bool malloc_small(void *ctx)
+static bool one_malloc(void *ctx)
 {
     void *volatile p = malloc(SMALL);
 
@@ -36,67 +27,107 @@ static bool malloc_small(void *ctx)
     return p != NULL;
 }
 
-static bool copy_in(void *ctx)
+static bool one_storage(void *ctx)
 {
-    struct memory *m = ctx;
-    return !bp_tensor_write(m->bench->stream, m->a, m->from, LARGE) &&
-           !bp_stream_synchronize(m->bench->stream);
-}
+    const struct bench *bench = ctx;
+    struct bp_storage *storage;
 
-static bool copy_out(void *ctx)
-{
-    struct memory *m = ctx;
-    return !bp_tensor_read(m->bench->stream, m->a, m->to, LARGE);
-}
-
-static bool copy_within(void *ctx)
-{
-    struct memory *m = ctx;
-    return !bp_tensor_copy(m->bench->stream, m->b, m->a) &&
-           !bp_stream_synchronize(m->bench->stream);
-}
-
-static bool copy_host(void *ctx)
-{
-    struct memory *m = ctx;
-
-    memcpy(m->to, m->from, LARGE);
-    __asm__ volatile("" : : "r"(m->to) : "memory"); /* the copy is wanted */
+    if (bp_memory_create(bench->device, bench->stream, BP_SPACE_DEVICE, SMALL, &storage))
+        return false;
+    bp_memory_destroy(storage);
     return true;
 }
 
-static bool setup(struct memory *m)
-{
-    const int64_t size = LARGE;
+/* --- 512 live: one that was drawn goes, one of a drawn size takes its place ------------------- */
 
-    m->from = malloc(LARGE);
-    m->to = malloc(LARGE);
-    if (!m->from || !m->to) return false;
-    memset(m->from, 1, LARGE);
-    memset(m->to, 2, LARGE);
-    return !bp_tensor_create(m->bench->device, BP_U8, 1, &size, &m->a) &&
-           !bp_tensor_create(m->bench->device, BP_U8, 1, &size, &m->b);
+enum { LIVE = 512, DRAWS = 8192, SIZE_BITS_MIN = 6, SIZE_BITS_MAX = 20 };
+struct live {
+    struct bench *bench;
+    struct {
+        uint32_t size;
+        uint32_t slot;
+    } draw[DRAWS];
+    unsigned storages, blocks; /* how far each has come in the draws */
+    struct bp_storage *storage[LIVE];
+    void *block[LIVE];
+};
+
+static bool next_storage(void *ctx)
+{
+    struct live *l = ctx;
+    unsigned i = l->storages++ % DRAWS;
+    struct bp_storage **slot = &l->storage[l->draw[i].slot];
+
+    bp_memory_destroy(*slot);
+    *slot = NULL;
+    return !bp_memory_create(l->bench->device, l->bench->stream, BP_SPACE_DEVICE, l->draw[i].size,
+                             slot);
+}
+
+static bool next_block(void *ctx)
+{
+    struct live *l = ctx;
+    unsigned i = l->blocks++ % DRAWS;
+    void **slot = &l->block[l->draw[i].slot];
+
+    free(*slot);
+    *slot = malloc(l->draw[i].size);
+    return *slot != NULL;
+}
+
+/* Sizes are 64 bytes to 1 MiB, as many between each power of two and the next. */
+static void draw(struct live *l)
+{
+    uint64_t state = 1;
+
+    for (int i = 0; i < DRAWS; i++) {
+        uint32_t bits = SIZE_BITS_MIN + bench_random(&state) % (SIZE_BITS_MAX - SIZE_BITS_MIN);
+        l->draw[i].size = (1u << bits) + bench_random(&state) % (1u << bits);
+        l->draw[i].slot = bench_random(&state) % LIVE;
+    }
+}
+
+/* Every slot is taken once before anything is measured. */
+static bool fill(struct live *l)
+{
+    for (int i = 0; i < 8 * DRAWS; i++)
+        if (!next_storage(l) || !next_block(l)) return false;
+    return true;
+}
+
+static void run_live(struct bench *bench)
+{
+    struct live *l = calloc(1, sizeof *l);
+    const struct bench_case row = {
+        "memory/512-live", "ns", BENCH_TIME, 0, {.body = next_storage, .ctx = l},
+        "malloc", {.body = next_block, .ctx = l}, 0, 0};
+
+    if (!l || !bench_wants(bench, row.name)) {
+        free(l);
+        return;
+    }
+    l->bench = bench;
+    draw(l);
+    if (fill(l)) bench_run(bench, &row);
+    else bench_failed(bench, row.name);
+    bp_stream_synchronize(bench->stream);
+    for (int i = 0; i < LIVE; i++) {
+        bp_memory_destroy(l->storage[i]);
+        free(l->block[i]);
+    }
+    free(l);
 }
 
 void bench_memory(struct bench *bench)
 {
-    struct memory m = {.bench = bench};
-    const double work = LARGE * 1e-9;
+    const struct bench_side reference = {.body = one_malloc};
     const struct bench_case cases[] = {
-        {"tensor/create 4 KiB", "ns", 0, make_small, &m, "malloc", malloc_small, NULL},
-        {"copy/in 16 MiB", "GB/s", work, copy_in, &m, "memcpy", copy_host, &m},
-        {"copy/out 16 MiB", "GB/s", work, copy_out, &m, "memcpy", copy_host, &m},
-        {"copy/within 16 MiB", "GB/s", work, copy_within, &m, "memcpy", copy_host, &m},
+        {"memory/one-size", "ns", BENCH_TIME, 0, {.body = one_storage, .ctx = bench}, "malloc",
+         reference, 0, 0},
+        {"tensor/create 4 KiB", "ns", BENCH_TIME, 0, {.body = make_tensor, .ctx = bench}, "malloc",
+         reference, 0, 0},
     };
 
-    if (setup(&m)) {
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(bench, &cases[i]);
-    } else {
-        bp_complain("bench", "memory: %s", bp_error_message());
-        bench->failed = true;
-    }
-    bp_tensor_destroy(m.a);
-    bp_tensor_destroy(m.b);
-    free(m.from);
-    free(m.to);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(bench, &cases[i]);
+    run_live(bench);
 }

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* counts.c: what a call costs beside its kernel, in things that can be counted and so do not drift:
+ * instructions, atomic read-modify-writes, locks, allocations. One TAP line a gate.
+ *
+ *     counts DEVICE
+ *
+ * What is counted is what comes again and again: an inline stream, calls made before. */
+#include "../../sdk/tools/bench.h"
+#include "step.h"
+
+#include <backplane/memory.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what this program's malloc and locks count: those of all libraries in the process -------- */
+
+static long allocations, locks;
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+
+void *malloc(size_t size)
+{
+    allocations++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    allocations++;
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    allocations++;
+    return __libc_realloc(memory, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    allocations++;
+    return __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t size)
+{
+    allocations++;
+    *out = __libc_memalign(alignment, size);
+    return *out ? 0 : 12 /* ENOMEM */;
+}
+
+typedef int lock_function(pthread_mutex_t *mutex);
+typedef int rw_function(pthread_rwlock_t *lock);
+static lock_function *real_lock, *real_trylock;
+static rw_function *real_read, *real_write;
+
+/* Before any library's constructors lock something, or at least at the first lock. */
+static void *real(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+
+    if (!function) abort();
+    return function;
+}
+
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    locks++;
+    if (!real_lock) *(void **)&real_lock = real("pthread_mutex_lock");
+    return real_lock(mutex);
+}
+
+int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    locks++;
+    if (!real_trylock) *(void **)&real_trylock = real("pthread_mutex_trylock");
+    return real_trylock(mutex);
+}
+
+int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+    locks++;
+    if (!real_read) *(void **)&real_read = real("pthread_rwlock_rdlock");
+    return real_read(lock);
+}
+
+int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+    locks++;
+    if (!real_write) *(void **)&real_write = real("pthread_rwlock_wrlock");
+    return real_write(lock);
+}
+
+/* --- what is counted -------------------------------------------------------------------------- */
+
+enum { WARM = 1000, CALLS = 16 };
+
+struct kit {
+    struct bench bench;
+    struct bp_tensor *xyz[3];
+    struct bp_prepared *prepared;
+    struct bench_kernel kernel;
+    bool failed;
+};
+
+static void prepared(void *ctx)
+{
+    struct kit *k = ctx;
+
+    k->failed |= bp_prepared_run(k->prepared, k->bench.stream, k->xyz, 2, &k->xyz[2], 1, NULL) != 0;
+}
+
+static void eager(void *ctx)
+{
+    struct kit *k = ctx;
+    struct bp_tensor *z = NULL;
+
+    k->failed |= bp_op_add(k->bench.scope, k->xyz[0], k->xyz[1], &z) != 0;
+    bp_tensor_destroy(z);
+}
+
+static void storage(void *ctx)
+{
+    struct kit *k = ctx;
+    struct bp_storage *s = NULL;
+
+    k->failed |= bp_memory_create(k->bench.device, k->bench.stream, BP_SPACE_DEVICE, 4096, &s) != 0;
+    bp_memory_destroy(s);
+}
+
+static void kernel(void *ctx)
+{
+    struct kit *k = ctx;
+
+    k->failed |= !bench_kernel_run(&k->kernel);
+}
+
+/* Of one call, over CALLS of them: each figure is the largest that a call had. */
+struct cost {
+    long instructions, locked, locks, allocations;
+};
+
+static long larger(long a, long b)
+{
+    return a > b ? a : b;
+}
+
+static struct cost cost_of(struct kit *k, void (*body)(void *ctx))
+{
+    struct cost cost = {0};
+
+    for (int i = 0; i < WARM; i++) body(k);
+    for (int i = 0; i < CALLS; i++) {
+        long locks_before = locks, allocations_before = allocations;
+        struct step_counts c = step_count(body, k);
+        cost.instructions = larger(cost.instructions, c.instructions);
+        cost.locked = larger(cost.locked, c.locked);
+        cost.locks = larger(cost.locks, locks - locks_before);
+        cost.allocations = larger(cost.allocations, allocations - allocations_before);
+    }
+    return cost;
+}
+
+/* --- the gates -------------------------------------------------------------------------------- */
+
+static int tests, failures;
+
+static void gate(const char *what, const char *of, long count, long most, bool can)
+{
+    bool good = count <= most;
+
+    tests++;
+    if (!can) {
+        printf("ok %d - %s: %s # SKIP cannot be counted in this build\n", tests, what, of);
+        return;
+    }
+    failures += !good;
+    printf("%s %d - %s: %s\n# %ld, at most %ld\n", good ? "ok" : "not ok", tests, what, of, count,
+           most);
+}
+
+/* Instructions are those of an optimised build; a build without optimisation has more. */
+static bool can_count_instructions(void)
+{
+#ifdef __OPTIMIZE__
+    return step_can();
+#else
+    return false;
+#endif
+}
+
+static void gates(const char *what, struct cost cost, struct cost most)
+{
+    gate(what, "instructions", cost.instructions, most.instructions, can_count_instructions());
+    gate(what, "atomic read-modify-writes", cost.locked, most.locked, step_can());
+    gate(what, "locks", cost.locks, most.locks, true);
+    gate(what, "allocations", cost.allocations, most.allocations, true);
+}
+
+/* The counters themselves: what they are known to have to see. */
+static void known(void *ctx)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static _Atomic int number;
+    void *volatile memory = malloc(1);
+
+    (void)ctx;
+    free(memory);
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+    number++; /* the third: the mutex has two */
+}
+
+static void check_counters(struct kit *k)
+{
+    struct cost cost = cost_of(k, known);
+
+    gate("the counters", "allocations that they missed", 1 - cost.allocations, 0, true);
+    gate("the counters", "locks that they missed", 1 - cost.locks, 0, true);
+    gate("the counters", "atomic read-modify-writes that they missed", 3 - cost.locked, 0,
+         step_can());
+}
+
+/* In a process of one thread the C library leaves the atomic instructions of its locks out, and so
+ * may the core: calls are counted in a process with threads too. */
+static void *sleeper(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+static bool setup(struct kit *k, const char *device)
+{
+    struct bp_arg in[2] = {{&k->xyz[0], 1}, {&k->xyz[1], 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+    const int64_t shape[1] = {1};
+    float one = 1;
+
+    if (bp_core_create(NULL, &k->bench.core) ||
+        bp_device_create(k->bench.core, device, &k->bench.device) ||
+        bp_stream_create_with(k->bench.device, BP_STREAM_INLINE, &k->bench.stream))
+        return false;
+    k->bench.scope = bp_stream_scope(k->bench.stream);
+    for (int i = 0; i < 3; i++)
+        if (bp_tensor_create(k->bench.device, BP_F32, 1, shape, &k->xyz[i]) ||
+            bp_tensor_write(k->bench.stream, k->xyz[i], &one, sizeof one))
+            return false;
+    return !bp_prepared_create(k->bench.device, &call, &k->prepared) &&
+           bench_kernel_open(&k->bench, bp_prepared_kernel(k->prepared), k->xyz, &k->kernel);
+}
+
+static void finish(struct kit *k)
+{
+    bench_kernel_close(&k->kernel);
+    bp_prepared_destroy(k->prepared);
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(k->xyz[i]);
+    bp_stream_destroy(k->bench.stream);
+    bp_device_destroy(k->bench.device);
+    bp_core_destroy(k->bench.core);
+}
+
+/* What is allowed: what was counted when the gate was made, of instructions a quarter more. */
+static const struct limits {
+    const char *call;
+    void (*body)(void *ctx);
+    bool beside_kernel; /* instructions of the kernel are not counted */
+    struct cost alone, threads;
+} limits[] = {
+    {"a prepared run", prepared, true, {270, 0, 0, 0}, {270, 0, 0, 0}},
+    {"an eager call", eager, true, {890, 0, 0, 0}, {1180, 6, 3, 0}},
+    {"memory taken and given back", storage, false, {360, 0, 0, 0}, {540, 4, 2, 0}},
+};
+
+static void count_all(struct kit *k, bool threads)
+{
+    struct cost alone = cost_of(k, kernel);
+
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        const struct limits *l = &limits[i];
+        struct cost cost = cost_of(k, l->body);
+        char what[128];
+        snprintf(what, sizeof what, "%s%s in a process of %s", l->call,
+                 l->beside_kernel ? " beside its kernel" : "", threads ? "threads" : "one thread");
+        if (l->beside_kernel) cost.instructions -= alone.instructions;
+        gates(what, cost, threads ? l->threads : l->alone);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static pthread_mutex_t closed = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t other;
+    struct kit k = {0};
+
+    if (argc != 2 || !setup(&k, argv[1])) {
+        printf("Bail out! %s\n", argc == 2 ? bp_error_message() : "usage: counts DEVICE");
+        return 1;
+    }
+    count_all(&k, false);
+    pthread_mutex_lock(&closed);
+    if (pthread_create(&other, NULL, sleeper, &closed)) return 1;
+    check_counters(&k);
+    count_all(&k, true);
+    gate("all calls", "failures", k.failed, 0, true);
+    printf("1..%d\n", tests);
+    pthread_mutex_unlock(&closed);
+    pthread_join(other, NULL);
+    finish(&k);
+    return failures > 0;
+}
