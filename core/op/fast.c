@@ -18,24 +18,26 @@ void bp_prepared_rate(struct bp_prepared *p)
     for (uint32_t i = 0; i < p->n_in; i++) p->fast &= p->type[i].view.rank != BP_ABSENT;
 }
 
+/* generation: read once for all handles of a call. */
 static inline bool is_of(const struct bp_device *device, const struct bp_tensor *t,
-                         const struct bp_typed_view *type)
+                         const struct bp_typed_view *type, uint32_t generation)
 {
-    return bp_tensor_is(t) && t->device == device && t->sig == type->sig;
+    return t && t->magic == BP_MAGIC_TENSOR + generation && t->device == device &&
+           t->sig == type->sig;
 }
 
 /* Outputs lie in memory apart from all else: whether that is so is looked at no closer. */
 static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in,
-                        struct bp_tensor *const *out)
+                        struct bp_tensor *const *out, uint32_t generation)
 {
     const struct bp_typed_view *type = p->type;
     uint32_t n_in = p->n_in, n_out = p->n_out;
 
     for (uint32_t i = 0; i < n_in; i++)
-        if (!is_of(p->device, in[i], type++)) return false;
+        if (!is_of(p->device, in[i], type++, generation)) return false;
     for (uint32_t o = 0; o < n_out; o++) {
         const struct bp_storage *storage;
-        if (!is_of(p->device, out[o], type++)) return false;
+        if (!is_of(p->device, out[o], type++, generation)) return false;
         storage = out[o]->storage;
         if (atomic_load_explicit(&storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
             return false;
@@ -48,9 +50,8 @@ static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in
 }
 
 __attribute__((always_inline)) static inline enum bp_status
-run(const struct bp_prepared *p, struct bp_timeline *timeline,
-                                 struct bp_tensor *const *in, struct bp_tensor *const *out,
-                                 const void *attrs)
+run(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor *const *in,
+    struct bp_tensor *const *out, const void *attrs)
 {
     const struct bp_step *step = &p->first;
     struct bp_launch l; /* every field is set below: an initialiser would clear it first, slowly */
@@ -97,10 +98,13 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                                struct bp_tensor *const *in, size_t n_in,
                                struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
-    if (__builtin_expect(bp_prepared_is(p) && p->fast && bp_stream_is(stream) &&
+    uint32_t generation = bp_generation_now();
+
+    if (__builtin_expect(p && p->magic == BP_MAGIC_PREPARED + generation && p->fast && stream &&
+                             stream->scope.magic == BP_MAGIC_STREAM + generation &&
                              stream->timeline->now && stream->device == p->device &&
                              n_in == p->n_in && n_out == p->n_out && in && out && !attrs &&
-                             !bp_stream_failed(stream) && fits(p, in, out),
+                             !bp_stream_failed(stream) && fits(p, in, out, generation),
                          1))
         return run(p, stream->timeline, in, out, p->attrs);
     return bp_prepared_run_checked(p, stream, in, n_in, out, n_out, attrs);
