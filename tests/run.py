@@ -38,6 +38,7 @@ BAD = ("fail", "crash", "timeout", "xpass")  # outcomes of conformance cases
 # fails, as it does without a sanitizer. Reports go to files: Criterion shows nothing of its children.
 SANITIZERS = {
     "ASAN_OPTIONS": "abort_on_error=1:allocator_may_return_null=1:detect_stack_use_after_return=1",
+    "LSAN_OPTIONS": f"print_suppressions=0:suppressions={os.path.join(ROOT, 'tests', 'leaks.txt')}",
     "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
     "TSAN_OPTIONS": "allocator_may_return_null=1:halt_on_error=1:abort_on_error=1:second_deadlock_stack=1",
 }
@@ -234,14 +235,14 @@ def meson_step(run, kind, suites, slower=2):
                                "" if tests else done.stdout)
 
 
-def conform_step(run, kind, device, *options):
+def conform_step(run, kind, device, *options, streams="inline"):
     """Runs the conformance suite; its JSON has the totals."""
-    path = os.path.join(run.directory(kind), "meson-logs", f"conform-{device}.json")
+    path = os.path.join(run.directory(kind), "meson-logs", f"conform-{device}-{streams}.json")
     remove(path)
-    with run.step(f"{kind}: conform {' '.join((device, *options))}"):
+    with run.step(f"{kind}: conform {' '.join((device, *options))}{'' if streams == 'inline' else ' ' + streams}"):
         done = execute(run, kind, os.path.join(run.directory(kind), "sdk", "tools", "bp"), "conform", device,
                        "--json", path, *options, threads=device == "cpu",
-                       BP_PLUGIN_PATH=os.path.join(run.directory(kind), "sdk", "template"))
+                       BP_STREAMS=streams, BP_PLUGIN_PATH=os.path.join(run.directory(kind), "sdk", "template"))
         try:
             with open(path, encoding="utf-8") as f:
                 report = json.load(f)
@@ -296,6 +297,7 @@ def normal_steps(run, quick):
         meson_step(run, "normal", NORMAL)
         for device in DEVICES:
             conform_step(run, "normal", device, *(["--quick"] if quick else []))
+        conform_step(run, "normal", "cpu", *(["--quick"] if quick else []), streams="async")
 
 
 def asan_steps(run, full):
@@ -314,6 +316,8 @@ def tsan_steps(run):
         for device in DEVICES:
             with reports(run, "tsan"):
                 conform_step(run, "tsan", device, "--quick")
+        with reports(run, "tsan"):
+            conform_step(run, "tsan", "cpu", "--quick", streams="async")
 
 
 def main():

@@ -13,7 +13,7 @@ enum bp_access {
     BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: nobody changes it */
 };
 
-enum { BP_STORAGE_ROOM = 256 };
+enum { BP_STORAGE_ROOM = 256 + 64 + 8 }; /* a tensor, to begin on a line; storages fill lines */
 
 /* One allocation, and what is known of the piece of memory under it: a free piece is one too. It
  * is made once, in a slab of its pool's, and serves again and again. What most requests touch
@@ -34,8 +34,9 @@ struct bp_storage {
     _Atomic uint64_t version;  /* counts what was written to it */
     _Atomic uint32_t access;   /* enum bp_access; it only rises */
     uint32_t space;            /* enum bp_space */
-    _Alignas(64) unsigned char room[BP_STORAGE_ROOM]; /* for the tensor that is made with it */
+    uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is made with it, on whole lines */
 };
+_Static_assert(sizeof(struct bp_storage) % 64 == 0, "storages fill lines");
 
 /* size bytes in space for work of home (the device's host timeline where no stream asks); 0 bytes
  * is an allocation without memory. Memory that the host and the device both reach (other spaces

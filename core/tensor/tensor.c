@@ -50,12 +50,15 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
     t->sig = bp_view_sign(&t->view);
 }
 
-_Static_assert(sizeof(struct bp_tensor) <= BP_STORAGE_ROOM, "a tensor fits into its storage");
+enum { LINE = 64 };
+_Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits into its storage");
 
 /* A tensor that is made with its storage lies in that: no allocation of its own. */
 static struct bp_tensor *in_room(struct bp_storage *storage)
 {
-    return (struct bp_tensor *)(void *)storage->room;
+    uintptr_t room = ((uintptr_t)storage->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
+
+    return (struct bp_tensor *)room;
 }
 
 static void begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
