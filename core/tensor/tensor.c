@@ -51,7 +51,7 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
 }
 
 enum { LINE = 64 };
-_Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits into its storage");
+_Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits");
 
 /* A tensor that is made with its storage lies in that: no allocation of its own. */
 static struct bp_tensor *in_room(struct bp_storage *storage)
