@@ -12,6 +12,17 @@
 
 #include "process.h"
 
+/* Whether this process has one thread: then locks that nobody else could hold are left out. */
+#if defined(__has_include)
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define BP_SINGLE_THREADED __libc_single_threaded
+#endif
+#endif
+#ifndef BP_SINGLE_THREADED
+#define BP_SINGLE_THREADED false
+#endif
+
 /* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
  * are refused: bp_magic(kind) when it is made, bp_is(magic, kind) in each call. */
 enum bp_magic {

@@ -35,12 +35,6 @@ static void find_last_uses(struct execution *e)
         if (is_output(g, v)) e->last[v] = BP_NO_VALUE;
 }
 
-static void retain(struct execution *e, uint32_t value, struct bp_tensor *tensor)
-{
-    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
-    e->value[value] = tensor;
-}
-
 static enum bp_status check_input(const struct bp_graph *g, uint32_t i, const struct bp_tensor *t)
 {
     const struct bp_value *v = &g->value[g->input[i]];
@@ -63,10 +57,11 @@ static enum bp_status take_inputs(struct execution *e, struct bp_tensor *const *
 
     for (uint32_t i = 0; i < g->n_input; i++) {
         TRY(check_input(g, i, in[i]));
-        retain(e, g->input[i], in[i]);
+        e->value[g->input[i]] = bp_tensor_retain(in[i]);
     }
     for (uint32_t v = 0; v < g->n_value; v++)
-        if (g->value[v].kind == BP_VALUE_CONSTANT) retain(e, v, g->value[v].constant);
+        if (g->value[v].kind == BP_VALUE_CONSTANT)
+            e->value[v] = bp_tensor_retain(g->value[v].constant);
     return BP_OK;
 }
 
@@ -82,9 +77,7 @@ static enum bp_status run_node(struct execution *e, uint32_t number)
 
     for (uint32_t i = 0; i < node->n_in; i++)
         in[i] = node->in[i] == BP_NO_VALUE ? NULL : e->value[node->in[i]];
-    for (uint32_t p = 0; p < op->n_in; p++)
-        arg[p] = (struct bp_arg){in + node->in_at[p],
-                                 (size_t)(node->in_at[p + 1] - node->in_at[p])};
+    bp_node_args(node, in, arg);
     for (uint32_t i = 0; i < op->n_out; i++) {
         want[i] = node->want >> i & 1;
         if (want[i]) out[i] = e->value[node->out[i]]; /* given by the app, or NULL */
@@ -129,7 +122,7 @@ static void take_given(struct execution *e, struct bp_tensor *const *out)
         uint32_t v = g->output[i];
         if (out[i] && g->value[v].kind == BP_VALUE_RESULT && !e->value[v] &&
             !g->node[g->value[v].node].row->is_view && !g->node[g->value[v].node].row->updates)
-            retain(e, v, out[i]);
+            e->value[v] = bp_tensor_retain(out[i]);
     }
 }
 
@@ -142,9 +135,7 @@ static enum bp_status give_outputs(struct execution *e, struct bp_tensor **out)
         if (out[i] && out[i] != t) TRY(bp_tensor_copy(e->stream, out[i], t));
     }
     for (uint32_t i = 0; i < g->n_output; i++) {
-        if (out[i]) continue;
-        out[i] = e->value[g->output[i]];
-        atomic_fetch_add_explicit(&out[i]->refs, 1, memory_order_relaxed);
+        if (!out[i]) out[i] = bp_tensor_retain(e->value[g->output[i]]);
     }
     return BP_OK;
 }

@@ -60,6 +60,21 @@ enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *cal
 enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
                                  uint32_t *out_value);
 
+/* Records what an operator is defined in, on new inputs: one for each of n_in views that is not
+ * NULL, in order. want: bit of each output; out_value: their values. */
+enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *row,
+                               const void *attrs, const struct bp_view *const *in, uint32_t n_in,
+                               uint32_t want, uint32_t *out_value);
+
+/* The arguments of a node's call: in are its inputs, flat. */
+static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *const *in,
+                                struct bp_arg *out_args)
+{
+    for (uint32_t p = 0; p < node->row->info.n_in; p++)
+        out_args[p] = (struct bp_arg){in + node->in_at[p],
+                                      (size_t)(node->in_at[p + 1] - node->in_at[p])};
+}
+
 /* Fills a site for a node on a device; in: n_in views. Its attributes stay the node's. */
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
                   struct bp_device *device, const struct bp_view *const *in, struct bp_site *site);

@@ -136,8 +136,7 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
     }
     *out_value = graph->n_value - 1;
     graph->value[*out_value].name = name;
-    graph->value[*out_value].constant = tensor;
-    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    graph->value[*out_value].constant = bp_tensor_retain(tensor);
     return BP_OK;
 }
 
@@ -226,6 +225,29 @@ enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *cal
     bp_site_flatten(&site, call, flat);
     status = add_node(graph, &site, flat, out);
     bp_site_finish(&site);
+    return status;
+}
+
+enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *row,
+                               const void *attrs, const struct bp_view *const *in, uint32_t n_in,
+                               uint32_t want, uint32_t *out_value)
+{
+    struct bp_tensor *symbol[BP_FLAT_MAX] = {NULL}, *out[BP_PORT_MAX] = {NULL};
+    struct bp_expansion e = {&graph->scope, row, attrs, symbol, want, out};
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < n_in && status == BP_OK; i++) {
+        struct bp_type type;
+        if (!in[i]) continue;
+        type = (struct bp_type){.dtype = in[i]->dtype, .rank = in[i]->rank};
+        memcpy(type.shape, in[i]->shape, type.rank * sizeof *type.shape);
+        status = bp_graph_add_input(graph, NULL, &type, &symbol[i]);
+    }
+    if (status == BP_OK) status = row->expand(&e);
+    for (uint32_t i = 0; i < row->info.n_out && status == BP_OK; i++)
+        if (want >> i & 1) status = bp_graph_value_of(graph, out[i], &out_value[i]);
+    for (uint32_t i = 0; i < n_in; i++) bp_tensor_destroy(symbol[i]);
+    for (uint32_t i = 0; i < row->info.n_out; i++) bp_tensor_destroy(out[i]);
     return status;
 }
 

@@ -13,16 +13,6 @@
 
 #include "memory.h"
 
-#if defined(__has_include)
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define BP_SINGLE_THREADED __libc_single_threaded
-#endif
-#endif
-#ifndef BP_SINGLE_THREADED
-#define BP_SINGLE_THREADED false
-#endif
-
 /* A range of memory in which blocks lie. */
 struct bp_region {
     struct bp_piece edge;       /* before the first block and behind the last */

@@ -140,42 +140,17 @@ static enum bp_status build_node(struct bp_builder *b, const struct bp_site *out
     return status;
 }
 
-/* Records the expansion of a site. out_value: of each output. */
-static enum bp_status record(const struct bp_site *site, struct bp_graph *graph,
-                             uint32_t *out_input, uint32_t *out_value)
-{
-    struct bp_tensor *in[BP_FLAT_MAX] = {NULL}, *out[BP_PORT_MAX] = {NULL};
-    struct bp_expansion e = {&graph->scope, site->row, site->attrs, in, site->want, out};
-    enum bp_status status = BP_OK;
-
-    for (uint32_t i = 0; i < site->n_in && status == BP_OK; i++) {
-        struct bp_type type;
-        if (!site->in[i]) continue;
-        type = (struct bp_type){.dtype = site->in[i]->dtype, .rank = site->in[i]->rank};
-        memcpy(type.shape, site->in[i]->shape, type.rank * sizeof *type.shape);
-        out_input[i] = graph->n_value;
-        status = bp_graph_add_input(graph, NULL, &type, &in[i]);
-    }
-    if (status == BP_OK) status = site->row->expand(&e);
-    for (uint32_t i = 0; i < site->n_out && status == BP_OK; i++)
-        if (site->want >> i & 1) status = bp_graph_value_of(graph, out[i], &out_value[i]);
-    for (uint32_t i = 0; i < site->n_in; i++) bp_tensor_destroy(in[i]);
-    for (uint32_t i = 0; i < site->n_out; i++) bp_tensor_destroy(out[i]);
-    return status;
-}
-
 static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site *site,
-                                     const struct bp_graph *graph, const uint32_t *input,
-                                     const uint32_t *value, const struct bp_operand *in,
-                                     const struct bp_operand *out)
+                                     const struct bp_graph *graph, const uint32_t *value,
+                                     const struct bp_operand *in, const struct bp_operand *out)
 {
     struct bp_operand *place = calloc(graph->n_value + 1, sizeof *place);
     bool copied[BP_PORT_MAX] = {false};
     enum bp_status status;
 
     if (!place) return bp_build_no_memory(site);
-    for (uint32_t i = 0; i < site->n_in; i++)
-        if (site->in[i]) place[input[i]] = in[i];
+    for (uint32_t i = 0, input = 0; i < site->n_in; i++)
+        if (site->in[i]) place[graph->input[input++]] = in[i];
     for (uint32_t i = 0; i < site->n_out; i++) {
         if (!(site->want >> i & 1)) continue;
         copied[i] = place[value[i]].kind != BP_OPERAND_NONE; /* an input, or another output */
@@ -195,7 +170,7 @@ enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
                                  const struct bp_operand *in, const struct bp_operand *out)
 {
     struct bookmark here = {b->p->n_step, b->p->n_temp};
-    uint32_t input[BP_FLAT_MAX], value[BP_PORT_MAX], before = b->kind;
+    uint32_t value[BP_PORT_MAX], before = b->kind;
     struct bp_graph *graph;
     enum bp_status status;
 
@@ -203,10 +178,11 @@ enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion leads back to itself",
                         site->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = record(site, graph, input, value);
+    status = bp_graph_expand(graph, site->row, site->attrs, site->in, site->n_in, site->want,
+                             value);
     b->depth++;
     b->kind = BP_FALLBACK_EXPAND;
-    if (status == BP_OK) status = build_recorded(b, site, graph, input, value, in, out);
+    if (status == BP_OK) status = build_recorded(b, site, graph, value, in, out);
     b->kind = before;
     b->depth--;
     bp_graph_release(graph);

@@ -6,23 +6,13 @@
 
 #include "prepared.h"
 
-#if defined(__has_include)
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define BP_ALONE __libc_single_threaded
-#endif
-#endif
-#ifndef BP_ALONE
-#define BP_ALONE false
-#endif
-
 /* An eager call before it is known what runs it: what a signature is made of. */
 struct bp_eager {
     const struct bp_op_row *row;
     struct bp_device *device;
     const void *attrs; /* full length, or NULL if the row has none */
     uint64_t hash;
-    uint32_t n_in, n_out, want;
+    uint32_t n_in, want;
     uint32_t given;    /* bit of each output that the caller gives */
     bool in_place;
     uint16_t in_at[BP_PORT_MAX + 1];

@@ -12,8 +12,7 @@ static enum bp_status as_dtype(struct bp_scope *scope, struct bp_tensor *x, uint
 
     attrs.to = dtype;
     if (x->view.dtype != dtype) return bp_op_cast(scope, x, &attrs, out);
-    atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed);
-    *out = x;
+    *out = bp_tensor_retain(x);
     return BP_OK;
 }
 

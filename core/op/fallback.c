@@ -137,8 +137,7 @@ static enum bp_status bring(const struct bp_prepared *p, struct there *t,
     for (uint32_t i = 0; i < p->n_out; i++) {
         const struct bp_port *port = &p->row->info.out[i];
         if (port->kind == BP_PORT_UPDATE) { /* written over there as here */
-            t->out[i] = t->in[p->in_at[port->share]];
-            atomic_fetch_add_explicit(&t->out[i]->refs, 1, memory_order_relaxed);
+            t->out[i] = bp_tensor_retain(t->in[p->in_at[port->share]]);
         } else if (p->want >> i & 1) {
             TRY(bp_tensor_make_like(p->device, NULL, &p->type[p->n_in + i], &t->out[i]));
         }

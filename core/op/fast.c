@@ -170,7 +170,7 @@ bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const s
     struct bp_tensor *flat[FAST_IN], *result;
     struct bp_cache *cache = stream->cache;
     struct bp_prepared *p;
-    bool alone = BP_ALONE;
+    bool alone = BP_SINGLE_THREADED;
     enum bp_status status;
     uint64_t hash;
 

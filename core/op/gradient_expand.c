@@ -16,36 +16,6 @@ struct sweep {
     bool *wanted;                  /* of each value: a wanted input is behind it */
 };
 
-static struct bp_tensor *again(struct bp_tensor *t)
-{
-    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
-}
-
-static enum bp_status record(struct sweep *s, uint32_t *out_value)
-{
-    struct bp_grad *g = s->grad;
-    struct bp_tensor *in[BP_FLAT_MAX] = {NULL}, *out[BP_PORT_MAX] = {NULL};
-    struct bp_expansion e = {&s->graph->scope, g->row, g->attrs, in, 0, out};
-    enum bp_status status = BP_OK;
-
-    for (uint32_t i = 0; i < g->row->info.n_out; i++)
-        if (g->out[i]) e.want |= 1u << i;
-    for (uint32_t i = 0; i < g->n_in && status == BP_OK; i++) {
-        struct bp_type type;
-        if (!g->in[i]) continue;
-        type = (struct bp_type){.dtype = g->in[i]->view.dtype, .rank = g->in[i]->view.rank};
-        memcpy(type.shape, g->in[i]->shape, sizeof type.shape);
-        status = bp_graph_add_input(s->graph, NULL, &type, &in[i]);
-    }
-    if (status == BP_OK) status = g->row->expand(&e);
-    for (uint32_t i = 0; i < g->row->info.n_out && status == BP_OK; i++)
-        if (e.want >> i & 1) status = bp_graph_value_of(s->graph, out[i], &out_value[i]);
-    for (uint32_t i = 0; i < g->n_in; i++) bp_tensor_destroy(in[i]);
-    for (uint32_t i = 0; i < g->row->info.n_out; i++) bp_tensor_destroy(out[i]);
-    return status;
-}
-
 /* A node as a call on the values that were computed. */
 struct node_call {
     struct bp_tensor *in[BP_FLAT_MAX], *out[BP_PORT_MAX], *dy[BP_PORT_MAX], *dx[BP_FLAT_MAX];
@@ -70,9 +40,7 @@ static void make_call(const struct sweep *s, const struct bp_node *node, struct 
         c->dy[i] = s->d[node->out[i]];
         c->want_out[i] = 1;
     }
-    for (uint32_t p = 0; p < op->n_in; p++)
-        c->arg[p] = (struct bp_arg){c->in + node->in_at[p],
-                                    (size_t)(node->in_at[p + 1] - node->in_at[p])};
+    bp_node_args(node, c->in, c->arg);
     c->call = (struct bp_call){.size = sizeof c->call, .op = op->name, .in = c->arg,
                                .n_in = op->n_in, .attrs = node->attrs};
 }
@@ -141,17 +109,18 @@ static enum bp_status run(struct sweep *s, const uint32_t *out_value)
 
     for (uint32_t i = 0; i < g->n_in; i++) {
         if (!g->in[i]) continue;
-        s->value[value] = again(g->in[i]);
+        s->value[value] = bp_tensor_retain(g->in[i]);
         s->wanted[value++] = g->want[i];
     }
     if (status == BP_OK) status = forward(s, c);
     for (uint32_t i = 0; i < g->row->info.n_out && status == BP_OK; i++)
-        if (g->dy[i]) status = accumulate(s, out_value[i], again(g->dy[i]));
+        if (g->dy[i]) status = accumulate(s, out_value[i], bp_tensor_retain(g->dy[i]));
     if (status == BP_OK) status = backward(s, c);
     value = 0;
     for (uint32_t i = 0; i < g->n_in; i++) {
         if (!g->in[i]) continue;
-        if (g->want[i] && status == BP_OK) g->dx[i] = again(s->d[value]);
+        if (g->want[i] && status == BP_OK && s->d[value])
+            g->dx[i] = bp_tensor_retain(s->d[value]);
         value++;
     }
     free(c);
@@ -161,11 +130,13 @@ static enum bp_status run(struct sweep *s, const uint32_t *out_value)
 enum bp_status bp_grad_expanded(struct bp_grad *grad)
 {
     struct sweep s = {.grad = grad};
-    uint32_t out_value[BP_PORT_MAX];
+    uint32_t out_value[BP_PORT_MAX], want = 0;
     enum bp_status status;
 
+    for (uint32_t i = 0; i < grad->row->info.n_out; i++) want |= (uint32_t)!!grad->out[i] << i;
     TRY(bp_graph_make(&s.graph));
-    status = record(&s, out_value);
+    status = bp_graph_expand(s.graph, grad->row, grad->attrs, bp_tensor_views(grad->in),
+                             grad->n_in, want, out_value);
     if (status == BP_OK) {
         uint32_t n = s.graph->n_value + 1;
         s.value = calloc(n, sizeof *s.value);

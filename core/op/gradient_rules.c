@@ -6,13 +6,6 @@
 #include <backplane/ops.h>
 #include <string.h>
 
-/* A new reference to what exists. */
-static struct bp_tensor *again(struct bp_tensor *t)
-{
-    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
-}
-
 static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, const int64_t *axes,
                                int64_t n, int64_t keep, struct bp_tensor **out)
 {
@@ -21,7 +14,7 @@ static enum bp_status sum_axes(struct bp_scope *scope, struct bp_tensor *t, cons
     attrs.axes = (struct bp_dims){axes, n};
     attrs.keep = keep;
     if (!n) {
-        *out = again(t);
+        *out = bp_tensor_retain(t);
         return BP_OK;
     }
     return bp_op_sum(scope, t, &attrs, out);
@@ -52,7 +45,7 @@ static enum bp_status sum_to(struct bp_scope *scope, struct bp_tensor *d,
 enum bp_status bp_grad_add(struct bp_grad *g)
 {
     for (int i = 0; i < 2; i++)
-        if (g->want[i]) TRY(sum_to(g->scope, again(g->dy[0]), g->in[i], &g->dx[i]));
+        if (g->want[i]) TRY(sum_to(g->scope, bp_tensor_retain(g->dy[0]), g->in[i], &g->dx[i]));
     return BP_OK;
 }
 
@@ -62,7 +55,7 @@ enum bp_status bp_grad_sub(struct bp_grad *g)
     struct bp_tensor *d;
 
     minus.factor = -1;
-    if (g->want[0]) TRY(sum_to(g->scope, again(g->dy[0]), g->in[0], &g->dx[0]));
+    if (g->want[0]) TRY(sum_to(g->scope, bp_tensor_retain(g->dy[0]), g->in[0], &g->dx[0]));
     if (!g->want[1]) return BP_OK;
     TRY(bp_op_scale(g->scope, g->dy[0], &minus, &d));
     return sum_to(g->scope, d, g->in[1], &g->dx[1]);
@@ -89,7 +82,7 @@ enum bp_status bp_grad_scale(struct bp_grad *g)
 
 enum bp_status bp_grad_assign(struct bp_grad *g)
 {
-    if (g->want[0]) g->dx[0] = again(g->dy[0]);
+    if (g->want[0]) g->dx[0] = bp_tensor_retain(g->dy[0]);
     return BP_OK;
 }
 
@@ -225,7 +218,7 @@ static void release(struct matrices *m)
 static enum bp_status to_matrices(struct bp_grad *g, struct matrices *m)
 {
     bool row = g->in[0]->view.rank == 1, column = g->in[1]->view.rank == 1;
-    struct bp_tensor *dc = again(g->dy[0]), *with;
+    struct bp_tensor *dc = bp_tensor_retain(g->dy[0]), *with;
     enum bp_status status = BP_OK;
 
     *m = (struct matrices){NULL, NULL, NULL};
@@ -241,9 +234,10 @@ static enum bp_status to_matrices(struct bp_grad *g, struct matrices *m)
     }
     m->dc = dc;
     if (status == BP_OK)
-        status = row ? unsqueeze(g->in[0], 0, &m->a) : (m->a = again(g->in[0]), BP_OK);
+        status = row ? unsqueeze(g->in[0], 0, &m->a) : (m->a = bp_tensor_retain(g->in[0]), BP_OK);
     if (status == BP_OK)
-        status = column ? unsqueeze(g->in[1], 1, &m->b) : (m->b = again(g->in[1]), BP_OK);
+        status = column ? unsqueeze(g->in[1], 1, &m->b)
+                        : (m->b = bp_tensor_retain(g->in[1]), BP_OK);
     if (status) release(m);
     return status;
 }
@@ -383,7 +377,7 @@ enum bp_status bp_grad_slice_grad(struct bp_grad *g)
 
 enum bp_status bp_grad_expand(struct bp_grad *g)
 {
-    return g->want[0] ? sum_to(g->scope, again(g->dy[0]), g->in[0], &g->dx[0]) : BP_OK;
+    return g->want[0] ? sum_to(g->scope, bp_tensor_retain(g->dy[0]), g->in[0], &g->dx[0]) : BP_OK;
 }
 
 /* Each tensor gets back its part. */

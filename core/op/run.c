@@ -188,7 +188,6 @@ static enum bp_status run_eager(struct bp_stream *stream, const struct bp_op_row
     if (__builtin_expect(bp_stream_failed(stream), 0)) return bp_stream_check(stream);
     e.row = row;
     e.device = stream->device;
-    e.n_out = row->info.n_out;
     e.want = e.given = 0;
     e.in_place = false;
     for (size_t i = 0; i < n_want && i < BP_PORT_MAX; i++)
@@ -215,7 +214,7 @@ static enum bp_status run_named(struct bp_stream *stream, const struct bp_op_row
                                 const struct bp_call *call, const uint8_t *want, size_t n_want,
                                 struct bp_tensor *const *given, struct bp_tensor **result)
 {
-    struct bp_eager e = {.row = row, .device = stream->device, .n_out = row->info.n_out};
+    struct bp_eager e = {.row = row, .device = stream->device};
     struct bp_prepared *p;
     enum bp_status status;
     void *own;
@@ -261,7 +260,7 @@ static enum bp_status run_update(struct bp_stream *stream, const struct bp_op_ro
     for (uint32_t i = 0; i < op->n_out; i++) {
         if (op->out[i].kind != BP_PORT_UPDATE || (given && given[i])) continue;
         if (i < n_want && (!want || want[i]))
-            atomic_fetch_add_explicit(&result[i]->refs, 1, memory_order_relaxed);
+            bp_tensor_retain(result[i]);
         else result[i] = NULL;
     }
     return BP_OK;

@@ -71,6 +71,15 @@ static void begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offs
     t->graph = NULL;
 }
 
+static void begin_as(struct bp_tensor *t, struct bp_storage *storage, uint32_t dtype,
+                     const struct bp_extents *extents, uint64_t offset)
+{
+    begin(t, storage, offset);
+    memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
+    memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
+    fill_view(t, dtype, extents);
+}
+
 enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
                                    const struct bp_extents *extents, uint64_t offset,
                                    struct bp_tensor **out_tensor)
@@ -78,10 +87,7 @@ enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
     struct bp_tensor *t = calloc(1, sizeof *t);
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
-    begin(t, storage, offset);
-    memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
-    memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
-    fill_view(t, dtype, extents);
+    begin_as(t, storage, dtype, extents, offset);
     *out_tensor = t;
     return BP_OK;
 }
@@ -99,10 +105,7 @@ static enum bp_status make_alone(struct bp_device *device, struct bp_timeline *h
                         bp_dtype_name(dtype));
     TRY(bp_storage_create(device, home ? home : device->host, space, bytes, &storage));
     t = in_room(storage);
-    begin(t, storage, 0);
-    memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
-    memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
-    fill_view(t, dtype, extents);
+    begin_as(t, storage, dtype, extents, 0);
     *out_tensor = t;
     return BP_OK;
 }

@@ -25,6 +25,13 @@ static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
     return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_TENSOR);
 }
+/* One more reference, for who gives it back by bp_tensor_destroy. The tensor, for its taker. */
+static inline struct bp_tensor *bp_tensor_retain(struct bp_tensor *tensor)
+{
+    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    return tensor;
+}
+
 /* A list of tensors is a list of views: each begins with its view, and NULL stays NULL. */
 static inline const struct bp_view *const *bp_tensor_views(struct bp_tensor *const *list)
 {
