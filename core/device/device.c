@@ -177,6 +177,7 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
     device->core = entry->core;
     device->entry = entry;
     device->index = index;
+    device->sign = bp_sign_device();
     snprintf(device->name, sizeof device->name, "%.63s:%u", entry->plugin.kind, index);
     pthread_mutex_init(&device->lock, NULL);
     return device;

@@ -38,6 +38,7 @@ struct bp_device {
     bool is_inline;         /* BP_DEVICE_INLINE: without a queue its streams work at once */
     bool host_visible;
     uint64_t alignment;
+    uint64_t sign;          /* a part of the signatures of its tensors: see bp_tensor_sign */
     char name[80];
     struct bp_device_properties properties;
 
@@ -137,6 +138,7 @@ struct bp_stream {
     struct bp_scope scope; /* first: a stream is found by its scope */
     uint32_t flags;        /* enum bp_stream_flags */
     struct bp_device *device;
+    struct bp_device *inline_of; /* the device, if work is done when its call returns; else NULL */
     struct bp_timeline *timeline;
     struct bp_cache *cache; /* of eager calls; made by the first */
     struct bp_generator *generator; /* a reference; NULL: the core's */

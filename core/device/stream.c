@@ -46,6 +46,7 @@ enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
     stream->scope.magic = bp_magic(BP_MAGIC_STREAM);
     stream->flags = now ? BP_STREAM_INLINE : BP_STREAM_ASYNC;
     stream->device = device;
+    stream->inline_of = now ? device : NULL;
     stream->synchronous = device->core->sync_launch && !now;
     bp_device_retain(device);
     *out_stream = stream;
@@ -64,6 +65,7 @@ void bp_stream_destroy(struct bp_stream *stream)
     if (!bp_stream_is(stream)) return;
     device = stream->device;
     stream->scope.magic = 0;
+    stream->inline_of = NULL;
     bp_cache_destroy(stream->cache);
     bp_generator_destroy(stream->generator);
     bp_timeline_retire(stream->timeline);

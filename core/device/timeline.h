@@ -97,12 +97,20 @@ void bp_timelines_finish(struct bp_device *device);
 bool bp_timeline_hold(struct bp_timeline *timeline);
 void bp_timeline_let(struct bp_timeline *timeline);
 
-/* A piece of work is about to be given to the stream: its number. name: static text. */
-static inline uint64_t bp_work_begin(struct bp_timeline *timeline, const char *name)
+/* A piece of work is about to be given to the stream: its number. */
+static inline uint64_t bp_work_begin_now(struct bp_timeline *timeline)
 {
     uint64_t number = atomic_load_explicit(&timeline->last, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&timeline->last, number, memory_order_relaxed);
+    return number;
+}
+
+/* The same, with its name where names are kept: static text. */
+static inline uint64_t bp_work_begin(struct bp_timeline *timeline, const char *name)
+{
+    uint64_t number = bp_work_begin_now(timeline);
+
     if (!timeline->now)
         atomic_store_explicit(&timeline->name[number % BP_NAMES], name, memory_order_relaxed);
     return number;

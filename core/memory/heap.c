@@ -47,7 +47,7 @@ bool bp_heap_refill(struct bp_heap *heap)
     for (uint32_t i = 0; i < SLAB; i++) {
         slab->at[i].storage.pool = heap->pool;
         slab->at[i].storage.device = heap->pool->device;
-        slab->at[i].storage.space = heap->pool->space;
+        slab->at[i].storage.space = (uint8_t)heap->pool->space;
         bp_heap_node_give(heap, &slab->at[i].storage.block);
     }
     return true;
@@ -77,14 +77,16 @@ void bp_heap_node_give(struct bp_heap *heap, struct bp_piece *block)
     node_give(heap, block);
 }
 
-/* 1 to 15 have a bin each, then each power of two has 16. */
+/* 1 to 15 have a bin each, then each power of two has 16. No branch: sizes that are drawn would have
+ * it guessed wrong. */
+static inline uint32_t scale_of(uint64_t n)
+{
+    return (63 ^ (uint32_t)__builtin_clzll(n | 16)) - 4;
+}
+
 static inline uint32_t bin_of(uint64_t n)
 {
-    uint32_t l;
-
-    if (n < 16) return (uint32_t)n;
-    l = 63 - (uint32_t)__builtin_clzll(n);
-    return (l - 3) * 16 + (uint32_t)(n >> (l - 4) & 15);
+    return scale_of(n) * 16 + (uint32_t)(n >> scale_of(n));
 }
 
 static inline void put(struct bp_heap *heap, struct bp_piece *block)
@@ -92,7 +94,6 @@ static inline void put(struct bp_heap *heap, struct bp_piece *block)
     uint32_t bin = bin_of(block->n);
 
     block->state = BP_PIECE_FREE;
-    block->bin = bin;
     bp_link_put(&block->link, &heap->bin[bin]);
     heap->some[bin / 64] |= UINT64_C(1) << bin % 64;
     heap->some_words |= UINT64_C(1) << bin / 64;
@@ -100,7 +101,7 @@ static inline void put(struct bp_heap *heap, struct bp_piece *block)
 
 static inline void out(struct bp_heap *heap, struct bp_piece *block)
 {
-    uint32_t bin = block->bin;
+    uint32_t bin = bin_of(block->n);
     const struct bp_link *head = &heap->bin[bin];
 
     bp_link_cut(&block->link);
@@ -131,12 +132,12 @@ static inline struct bp_piece *first_from(struct bp_heap *heap, uint32_t bin)
 /* One of n granules exactly, or one of a bin whose blocks are all large enough. */
 static inline struct bp_piece *find(struct bp_heap *heap, uint64_t n)
 {
-    uint32_t bin = bin_of(n);
-    struct bp_link *head = &heap->bin[bin];
+    static struct bp_piece none; /* in an empty bin's place, so that emptiness is no branch */
+    struct bp_link *head = &heap->bin[bin_of(n)], *first = head->next;
+    struct bp_piece *block = bp_piece_of(first == head ? &none.link : first);
 
-    if (head->next != head && bp_piece_of(head->next)->n == n) return bp_piece_of(head->next);
-    if (n >= 16) bin = bin_of(n + (UINT64_C(1) << (59 - __builtin_clzll(n))) - 1);
-    return first_from(heap, bin);
+    if (block->n == n) return block;
+    return first_from(heap, bin_of(n + (UINT64_C(1) << scale_of(n)) - 1));
 }
 
 /* Takes n granules off a free block. A rest that would be of little use stays with it. */
@@ -164,7 +165,7 @@ static inline struct bp_piece *cut(struct bp_heap *heap, struct bp_piece *block,
 
 static inline struct bp_quick *quick_of(struct bp_heap *heap, uint64_t n)
 {
-    return &heap->quick[(n ^ n >> 3 ^ n >> 8) % BP_QUICK];
+    return &heap->quick[(n ^ n >> 6) % BP_QUICK];
 }
 
 struct bp_piece *bp_heap_take(struct bp_heap *heap, uint64_t n, bool split)

@@ -15,7 +15,7 @@ struct bp_pool;
 struct bp_region;
 struct bp_storage;
 
-enum { BP_BINS = 14 * 64, BP_QUICK = 8 };
+enum { BP_BINS = 14 * 64, BP_QUICK = 16 };
 
 enum bp_piece_state {
     BP_PIECE_LIVE,    /* a storage's, or lent to another pool; and the edge of a region */
@@ -28,14 +28,14 @@ struct bp_link {
     struct bp_link *next, *prev;
 };
 
+/* All that neighbours look at comes first, in one cache line. */
 struct bp_piece {
     struct bp_piece *lo, *hi;  /* neighbours by address; a region's edge at both ends */
     struct bp_link link;       /* in its bin, or among the pending, or the spare ones */
     uint64_t n, at;            /* granules, and those before it in its region */
-    struct bp_region *region;
-    uint32_t state;            /* enum bp_piece_state */
-    uint32_t bin;              /* if FREE */
     uint64_t stamp;            /* work of home that comes after all uses: see pool.h */
+    uint64_t state;            /* enum bp_piece_state */
+    struct bp_region *region;
 };
 
 /* A block kept whole, where the last request that came by was of its size. */

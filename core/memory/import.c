@@ -36,7 +36,7 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
     storage->magic = bp_magic(BP_MAGIC_STORAGE);
     storage->memory = *memory;
     storage->size = size;
-    storage->space = space;
+    storage->space = (uint8_t)space;
     storage->id = bp_storage_ids(1);
     imported->release = release;
     imported->ctx = ctx;

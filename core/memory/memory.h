@@ -17,7 +17,7 @@ enum { BP_STORAGE_ROOM = 256 + 64 + 8 }; /* a tensor, to begin on a line; storag
 
 /* One allocation, and what is known of the piece of memory under it: a free piece is one too. It
  * is made once, in a slab of its pool's, and serves again and again. What most requests touch
- * stands in its first two cache lines. */
+ * stands in its first three cache lines. */
 struct bp_storage {
     struct bp_piece block;     /* first: a storage is found by its block */
     struct bp_pool *pool;      /* whose memory it is; NULL: somebody else's, see pending */
@@ -27,13 +27,14 @@ struct bp_storage {
     uint32_t magic;            /* BP_MAGIC_STORAGE */
     struct bp_memory memory;   /* first byte: the chunk's handle, and the address or offset in it;
                                   {NULL, NULL} for 0 bytes */
+    _Atomic uint32_t access;   /* enum bp_access; it only rises */
+    uint8_t space;             /* enum bp_space */
+    bool used;                 /* pending has users, or had: under its lock */
+    uint64_t id;               /* unique in the process */
+    _Atomic uint64_t version;  /* counts what was written to it */
     struct bp_pending pending; /* users, under the pool's lock; foreign memory: its end is release,
                                   and the lock the device's */
     struct bp_device *device;  /* kept by what lives in its pools; foreign: a reference */
-    uint64_t id;               /* unique in the process */
-    _Atomic uint64_t version;  /* counts what was written to it */
-    _Atomic uint32_t access;   /* enum bp_access; it only rises */
-    uint32_t space;            /* enum bp_space */
     uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is made with it, on whole lines */
 };
 _Static_assert(sizeof(struct bp_storage) % 64 == 0, "storages fill lines");

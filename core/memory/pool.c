@@ -106,6 +106,7 @@ struct bp_storage *bp_pool_begin(struct bp_pool *pool, struct bp_piece *block, u
         if (pool->poison) mark_taken(pool, s->memory.data, size, block);
     }
     s->home = pool->home;
+    s->used = false;
     s->size = size;
     s->id = next_id(pool);
     s->magic = bp_magic(BP_MAGIC_STORAGE);
@@ -229,7 +230,7 @@ void bp_pool_give(struct bp_pool *pool, struct bp_storage *s)
         last = atomic_load_explicit(&pool->home->last, memory_order_relaxed);
         if (block->stamp < last) block->stamp = last;
     }
-    if (s->pending.users.n || s->home != pool->home) give_used(pool, s);
+    if (s->used || s->home != pool->home) give_used(pool, s);
     else make_free(pool, block);
 }
 

@@ -108,6 +108,7 @@ void bp_storage_note(struct bp_storage *storage, struct bp_timeline *timeline, u
 
     if (storage->pool) bp_pool_lock(storage->pool);
     else pthread_mutex_lock(&storage->device->lock);
+    storage->used = true;
     noted = bp_users_add(&storage->pending.users, timeline, number);
     if (storage->pool) bp_pool_unlock(storage->pool);
     else pthread_mutex_unlock(&storage->device->lock);

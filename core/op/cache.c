@@ -3,6 +3,8 @@
  * would let a crafted model reach a kernel with the wrong shapes. */
 #include "cache.h"
 
+#include "../memory/pool.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +105,7 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
 {
     struct bp_prepared *found = NULL;
 
-    pthread_mutex_lock(&cache->lock);
+    bp_pool_lock(cache->pool);
     for (uint64_t i = e->hash & cache->mask; cache->slot[i].call; i = (i + 1) & cache->mask) {
         if (cache->slot[i].hash != e->hash || !same_call(cache->slot[i].call, e)) continue;
         found = cache->slot[i].call;
@@ -115,7 +117,7 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
     }
     if (found) cache->hits++;
     else cache->misses++;
-    pthread_mutex_unlock(&cache->lock);
+    bp_pool_unlock(cache->pool);
     return found;
 }
 
@@ -188,7 +190,7 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
     uint32_t n_gone = 0;
     bool room = true;
 
-    pthread_mutex_lock(&cache->lock);
+    bp_pool_lock(cache->pool);
     while (cache->n && n_gone < 64 &&
            (cache->n >= cache->max || cache->bytes + p->plan_bytes > cache->bytes_max)) {
         struct bp_prepared *victim = evict(cache);
@@ -204,16 +206,20 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
         cache->n++;
         cache->bytes += p->plan_bytes;
     }
-    pthread_mutex_unlock(&cache->lock);
+    bp_pool_unlock(cache->pool);
     while (n_gone) bp_prepared_release(gone[--n_gone]);
     return room ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
 }
 
-enum bp_status bp_cache_create(struct bp_device *device, uint32_t entries_max, uint64_t bytes_max,
+enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, uint64_t bytes_max,
                                struct bp_cache **out_cache)
 {
-    struct bp_cache *cache = calloc(1, sizeof *cache);
+    struct bp_device *device = home->device;
+    struct bp_pool *pool = bp_pool_make(home, BP_SPACE_DEVICE);
+    struct bp_cache *cache;
 
+    if (!pool) return BP_ERR_MEMORY;
+    cache = calloc(1, sizeof *cache);
     if (cache) cache->slot = calloc(FIRST_SLOTS, sizeof *cache->slot);
     if (!cache || !cache->slot) {
         free(cache);
@@ -223,7 +229,7 @@ enum bp_status bp_cache_create(struct bp_device *device, uint32_t entries_max, u
     cache->max = entries_max;
     cache->bytes_max = bytes_max;
     cache->device = device;
-    pthread_mutex_init(&cache->lock, NULL);
+    cache->pool = pool;
     pthread_mutex_lock(&device->lock);
     cache->next = device->caches;
     device->caches = cache;
@@ -243,7 +249,7 @@ static bool empty(struct bp_cache *cache, struct emptied *out)
     struct bp_cache_slot *slot = calloc(FIRST_SLOTS, sizeof *slot);
 
     if (!slot) return false;
-    pthread_mutex_lock(&cache->lock);
+    bp_pool_lock(cache->pool);
     *out = (struct emptied){cache->slot, cache->mask};
     cache->slot = slot;
     cache->mask = FIRST_SLOTS - 1;
@@ -257,7 +263,7 @@ static bool empty(struct bp_cache *cache, struct emptied *out)
         cache->bytes = p->plan_bytes;
         out->slot[i].call = NULL;
     }
-    pthread_mutex_unlock(&cache->lock);
+    bp_pool_unlock(cache->pool);
     return true;
 }
 
@@ -309,26 +315,25 @@ void bp_cache_destroy(struct bp_cache *cache)
     pthread_mutex_unlock(&cache->device->lock);
     rest = (struct emptied){cache->slot, cache->mask};
     release_all(&rest);
-    pthread_mutex_destroy(&cache->lock);
     free(cache);
 }
 
 void bp_cache_stats(struct bp_cache *cache, struct bp_call_stats *out_stats)
 {
-    pthread_mutex_lock(&cache->lock);
+    bp_pool_lock(cache->pool);
     out_stats->hits = cache->hits;
     out_stats->misses = cache->misses;
     out_stats->entries = cache->n;
     out_stats->evicted = cache->evicted;
-    pthread_mutex_unlock(&cache->lock);
+    bp_pool_unlock(cache->pool);
 }
 
 uint64_t bp_cache_added(struct bp_cache *cache)
 {
     uint64_t added;
 
-    pthread_mutex_lock(&cache->lock);
+    bp_pool_lock(cache->pool);
     added = cache->added;
-    pthread_mutex_unlock(&cache->lock);
+    bp_pool_unlock(cache->pool);
     return added;
 }

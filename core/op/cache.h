@@ -37,7 +37,8 @@ struct bp_cache_slot {
 struct bp_cache {
     struct bp_cache *next;     /* of device->caches, under its lock */
     struct bp_device *device;  /* constant */
-    pthread_mutex_t lock; /* all below */
+    struct bp_pool *pool;      /* constant: where results of the calls come from. Its lock guards all
+                                  below, so that an eager call takes one lock for both */
     struct bp_cache_slot *slot;
     uint64_t mask;
     uint32_t n, max, hand;
@@ -53,7 +54,8 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
 /* Puts a call in; its reference goes to the table. */
 enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *prepared);
 
-enum bp_status bp_cache_create(struct bp_device *device, uint32_t entries_max, uint64_t bytes_max,
+/* home: of the results. */
+enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, uint64_t bytes_max,
                                struct bp_cache **out_cache);
 void bp_cache_destroy(struct bp_cache *cache);
 

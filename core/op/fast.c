@@ -1,89 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast.c: the shortest way through a prepared call: one kernel, on an inline stream, that needs
- * nothing but its tensors. Every other call takes launch.c's way, which does the same and more. */
+/* fast.c: the shortest way through a call: one kernel with one output, on an inline stream, that
+ * needs nothing but its tensors. Every other call takes launch.c's way, which does the same and
+ * more. */
+#include "../memory/pool.h"
 #include "cache.h"
 
-enum { FAST_IN = 4 };
+static bool is_dense(const struct bp_typed_view *type)
+{
+    return type->view.rank != BP_ABSENT && !(type->view.flags & BP_VIEW_STRIDED);
+}
 
 void bp_prepared_rate(struct bp_prepared *p)
 {
-    const struct bp_step *step = &p->first;
+    struct bp_step *step = &p->first;
 
-    p->fast = p->simple && p->step == step && p->n_in && p->row->plain && !step->plan.workspace &&
-              !step->attrs && !p->bound;
-    for (uint32_t i = 0; i < p->n_out; i++) {
-        const struct bp_view *v = &p->type[p->n_in + i].view;
-        p->fast &= v->rank != BP_ABSENT && !(v->flags & BP_VIEW_STRIDED);
-    }
-    for (uint32_t i = 0; i < p->n_in; i++) p->fast &= p->type[i].view.rank != BP_ABSENT;
+    if (!p->simple || p->step != step || !p->n_in || p->n_in > BP_FAST_IN || p->n_out != 1 ||
+        !p->row->plain || step->plan.workspace || step->attrs || p->bound ||
+        !is_dense(&p->type[p->n_in]))
+        return;
+    for (uint32_t i = 0; i < p->n_in; i++)
+        if (p->type[i].view.rank == BP_ABSENT) return;
+    for (uint32_t i = 0; i <= p->n_in; i++) p->sig[i] = p->type[i].sig;
+    step->launch.in_at = step->in_at;
+    step->launch.out_at = step->out_at;
+    p->fast = p->magic;
+    if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
 }
 
-/* generation: read once for all handles of a call. */
-static inline bool is_of(const struct bp_device *device, const struct bp_tensor *t,
-                         const struct bp_typed_view *type, uint32_t generation)
-{
-    return t && t->magic == BP_MAGIC_TENSOR + generation && t->device == device &&
-           t->sig == type->sig;
-}
-
-/* Outputs lie in memory apart from all else: whether that is so is looked at no closer. */
+/* Whether the tensors are what the call was prepared for, and the output lies in memory apart from
+ * all else: whether that is so is looked at no closer. */
 static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in,
-                        struct bp_tensor *const *out, uint32_t generation)
+                        const struct bp_tensor *out)
 {
-    const struct bp_typed_view *type = p->type;
-    uint32_t n_in = p->n_in, n_out = p->n_out;
+    const struct bp_storage *storage;
+    uint32_t n_in = p->n_in;
 
+    if (!out || out->sig != p->sig[n_in]) return false;
+    storage = out->storage;
+    if (atomic_load_explicit(&storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
+        return false;
     for (uint32_t i = 0; i < n_in; i++)
-        if (!is_of(p->device, in[i], type++, generation)) return false;
-    for (uint32_t o = 0; o < n_out; o++) {
-        const struct bp_storage *storage;
-        if (!is_of(p->device, out[o], type++, generation)) return false;
-        storage = out[o]->storage;
-        if (atomic_load_explicit(&storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
-            return false;
-        for (uint32_t i = 0; i < n_in; i++)
-            if (in[i]->storage == storage) return false;
-        for (uint32_t i = 0; i < o; i++)
-            if (out[i]->storage == storage) return false;
-    }
+        if (!in[i] || in[i]->sig != p->sig[i] || in[i]->storage == storage) return false;
     return true;
+}
+
+static __attribute__((noinline)) enum bp_status
+explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_status status)
+{
+    if (status == BP_OK) return bp_fault_take(timeline, p->first.kernel);
+    return bp_device_leave(p->device, status, p->first.kernel->name);
 }
 
 __attribute__((always_inline)) static inline enum bp_status
 run(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor *const *in,
     struct bp_tensor *const *out, const void *attrs)
 {
-    const struct bp_step *step = &p->first;
-    struct bp_launch l; /* every field is set below: an initialiser would clear it first, slowly */
+    struct bp_launch l = p->first.launch;
     enum bp_status status;
 
-    l.self = step->launch.self;
-    l.kernel = step->launch.kernel;
-    l.plan = step->plan.plan;
     l.in = bp_tensor_views(in);
     l.out = bp_tensor_views(out);
-    l.in_at = step->in_at;
-    l.out_at = step->out_at;
-    l.n_in = p->n_in;
-    l.n_out = p->n_out;
     l.attrs = attrs;
-    l.workspace = l.workspace_memory = NULL;
-    l.workspace_size = 0;
     l.stream = timeline->stream;
-    l.device = step->launch.device;
-    l.width = step->launch.width;
     l.fault = &timeline->fault;
-    l.result = NULL;
-    l.seed = l.offset = 0;
-    l.rng = NULL;
-    l.tag = bp_work_begin(timeline, p->row->info.name);
-    status = __builtin_expect(bp_stopping(), 0) ? bp_stopped() : step->kernel->launch(&l);
+    l.tag = bp_work_begin_now(timeline);
+    if (__builtin_expect(bp_stopping(), 0)) {
+        bp_work_end(timeline, l.tag);
+        return bp_stopped();
+    }
+    status = l.kernel->launch(&l);
     bp_work_end(timeline, l.tag);
-    for (uint32_t i = 0; i < p->n_out; i++) bp_storage_wrote(out[i]->storage);
-    if (__builtin_expect(timeline->fault != 0, 0) && status == BP_OK)
-        return bp_fault_take(timeline, step->kernel);
-    if (__builtin_expect(status != BP_OK, 0))
-        return bp_device_leave(p->device, status, step->kernel->name);
+    bp_storage_wrote(out[0]->storage);
+    if (__builtin_expect(timeline->fault != 0 || status != BP_OK, 0))
+        return explain(p, timeline, status);
     return BP_OK;
 }
 
@@ -94,35 +83,33 @@ enum bp_status bp_fast_run(const struct bp_prepared *p, struct bp_timeline *time
     return run(p, timeline, in, out, attrs);
 }
 
+/* What belongs to the call's device is of its generation. */
 enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                                struct bp_tensor *const *in, size_t n_in,
                                struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
-    uint32_t generation = bp_generation_now();
-
-    if (__builtin_expect(p && p->magic == BP_MAGIC_PREPARED + generation && p->fast && stream &&
-                             stream->scope.magic == BP_MAGIC_STREAM + generation &&
-                             stream->timeline->now && stream->device == p->device &&
-                             n_in == p->n_in && n_out == p->n_out && in && out && !attrs &&
-                             !bp_stream_failed(stream) && fits(p, in, out, generation),
+    if (__builtin_expect(p && p->fast == BP_MAGIC_PREPARED + bp_generation_now() && stream &&
+                             stream->inline_of == p->device && n_in == p->n_in && n_out == 1 &&
+                             in && out && !attrs && !bp_stream_failed(stream) &&
+                             fits(p, in, out[0]),
                          1))
         return run(p, stream->timeline, in, out, p->attrs);
     return bp_prepared_run_checked(p, stream, in, n_in, out, n_out, attrs);
 }
 
-/* A hit in the stream's table, of a call without more than inputs and KEY attributes. */
+/* A hit in the stream's table, under its lock. */
 static inline struct bp_prepared *find(struct bp_cache *cache, uint64_t hash,
                                        const struct bp_op_row *row, struct bp_tensor *const *in,
-                                       uint32_t n_in, const void *attrs)
+                                       const void *attrs)
 {
     for (uint64_t i = hash & cache->mask; cache->slot[i].call; i = (i + 1) & cache->mask) {
         struct bp_prepared *p = cache->slot[i].call;
         uint32_t k = 0;
-        if (cache->slot[i].hash != hash || p->row != row || !p->fast || p->given ||
-            p->n_in != n_in || p->want != 1)
-            continue;
-        while (k < n_in && bp_same_type(&p->type[k].view, &in[k]->view)) k++;
-        if (k < n_in || (attrs && !bp_same_keys(row, p->attrs, attrs))) continue;
+        if (cache->slot[i].hash != hash || p->eager != row) continue;
+        while (k < p->n_in && p->sig[k] == in[k]->sig && in[k]->device == p->device &&
+               bp_same_type(&p->type[k].view, &in[k]->view))
+            k++;
+        if (k < p->n_in || (attrs && !bp_same_keys(row, p->attrs, attrs))) continue;
         if (!atomic_load_explicit(&p->used, memory_order_relaxed))
             atomic_store_explicit(&p->used, true, memory_order_relaxed);
         cache->pinned = p;
@@ -132,19 +119,17 @@ static inline struct bp_prepared *find(struct bp_cache *cache, uint64_t hash,
     return NULL;
 }
 
-/* The signature, as bp_eager_hash makes it. */
-static inline bool sign(const struct bp_stream *stream, const struct bp_op_row *row,
-                        const struct bp_arg *in, const void *attrs, struct bp_tensor **flat,
-                        uint64_t *out_hash)
+/* The signature, as bp_eager_hash makes it where no input is a constant. A tensor that is none, or
+ * of another device, has one that no call in the table has. */
+static inline bool sign(const struct bp_op_row *row, const struct bp_arg *in, const void *attrs,
+                        struct bp_tensor **flat, uint64_t *out_hash)
 {
     uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)(uintptr_t)row ^ UINT64_C(1) << 48);
 
     for (uint32_t i = 0; i < row->info.n_in; i++) {
-        struct bp_tensor *t = bp_arg_one(&in[i]);
-        if (!bp_tensor_is(t) || t->device != stream->device || t->view.flags & BP_VIEW_CONSTANT)
-            return false;
-        h = bp_sign_mix(h, t->sig);
-        flat[i] = t;
+        flat[i] = bp_arg_one(&in[i]);
+        if (!flat[i]) return false;
+        h = bp_sign_mix(h, flat[i]->sig);
     }
     for (uint64_t m = attrs ? row->key_words : 0; m; m &= m - 1)
         h = bp_sign_mix(h, bp_attrs_word(attrs, (uint32_t)__builtin_ctzll(m)));
@@ -164,29 +149,33 @@ static inline bool take_attrs(const struct bp_op_row *row, const void *given, co
     return size == row->info.attrs_size && !row->has_run && row->info.attrs_size;
 }
 
+/* One lock for the call and for the memory of its result. */
 bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const struct bp_arg *in,
                   const void *attrs, struct bp_tensor **out, enum bp_status *out_status)
 {
-    struct bp_tensor *flat[FAST_IN], *result;
-    struct bp_cache *cache = stream->cache;
+    struct bp_tensor *flat[BP_FAST_IN], *result;
+    struct bp_timeline *timeline = stream->timeline;
+    struct bp_pool *pool = bp_pool_at(timeline, BP_SPACE_DEVICE);
+    struct bp_storage *storage = NULL;
+    const struct bp_typed_view *type;
     struct bp_prepared *p;
-    bool alone = BP_SINGLE_THREADED;
-    enum bp_status status;
     uint64_t hash;
 
-    if (!cache || !stream->timeline->now || bp_stream_failed(stream) ||
-        !take_attrs(row, attrs, &attrs) || !sign(stream, row, in, attrs, flat, &hash))
+    if (!stream->cache || stream->cache->pool != pool || !stream->inline_of ||
+        bp_stream_failed(stream) || !take_attrs(row, attrs, &attrs) ||
+        !sign(row, in, attrs, flat, &hash))
         return false;
-    if (!alone) pthread_mutex_lock(&cache->lock);
-    p = find(cache, hash, row, flat, row->info.n_in, attrs);
-    if (!alone) pthread_mutex_unlock(&cache->lock);
+    bp_pool_lock(pool);
+    p = find(stream->cache, hash, row, flat, attrs);
+    if (p) storage = bp_pool_take(pool, p->type[p->n_in].bytes);
+    bp_pool_unlock(pool);
     if (!p) return false;
-    status = bp_tensor_make_like(p->device, stream->timeline, &p->type[p->n_in], &result);
-    if (status == BP_OK) {
-        status = run(p, stream->timeline, flat, &result, attrs);
-        if (status == BP_OK) *out = result;
-        else bp_tensor_destroy(result);
-    }
-    *out_status = status;
+    type = &p->type[p->n_in];
+    if (storage) result = bp_tensor_begin_like(storage, type);
+    else *out_status = bp_tensor_make_like(p->device, timeline, type, &result);
+    if (!storage && *out_status) return true;
+    *out_status = run(p, timeline, flat, &result, attrs);
+    if (*out_status == BP_OK) *out = result;
+    else bp_tensor_destroy(result);
     return true;
 }

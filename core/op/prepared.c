@@ -12,7 +12,7 @@
 static void sign(struct bp_typed_view *type, const struct bp_device *device)
 {
     type->view.device = (uint16_t)device->index;
-    type->sig = bp_view_sign(&type->view);
+    type->sig = bp_tensor_sign(device, &type->view);
     type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
 }
 

@@ -21,28 +21,36 @@ struct bp_temp {
 };
 
 struct bp_step {
-    uint32_t kind; /* enum bp_fallback_kind: why the step is there; NONE: it is the call itself */
+    struct bp_launch launch; /* all that is the same for each run */
     const struct bp_op_row *row;
     const struct bp_kernel *kernel;
     struct bp_plan plan;
+    uint32_t kind; /* enum bp_fallback_kind: why the step is there; NONE: it is the call itself */
     void *attrs;                 /* own; NULL: those of the call, or none */
     struct bp_operand *in, *out; /* n_in, n_out of launch; NULL: the call's own, in order */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_launch launch;     /* all that is the same for each run */
     struct bp_prepared *elsewhere; /* another device runs the step; kernel is NULL then */
 };
 
+enum { BP_FAST_IN = 4 };
 struct bp_prepared {
     struct bp_pending pending; /* first: a plan goes when its launches have ended */
     uint32_t magic;
     _Atomic uint32_t refs;     /* the app's, and one for each cache that holds it */
-    uint64_t hash;             /* signature of an eager call */
     struct bp_device *device;  /* a reference */
-    const struct bp_op_row *row;
+
+    /* What fast.c reads, with the first step and for a result the last type. */
+    uint32_t fast;             /* magic, if the call can go that way; else 0 */
+    uint32_t n_in;
+    const struct bp_op_row *eager; /* the row, if an eager call can; else NULL */
+    uint64_t sig[BP_FAST_IN + 1];  /* of inputs, then the output */
     void *attrs;               /* own */
-    uint32_t n_in, n_out, n_step, n_temp, want;
+    struct bp_step first;
+
+    uint64_t hash;             /* signature of an eager call */
+    const struct bp_op_row *row;
+    uint32_t n_out, n_step, n_temp, want;
     bool simple;               /* one step, on the call's own tensors in their order */
-    bool fast;                 /* see fast.c */
     bool bound;                /* to the storages of constant inputs: constant[i] of input i */
     bool keeps_device;         /* has a reference to it: one that the app made, or another device */
     _Atomic bool used;         /* since the cache last looked */
@@ -53,7 +61,6 @@ struct bp_prepared {
     struct bp_constant *constant;
     uint64_t plan_bytes;
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_step first;
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: left out */
 };
 enum { BP_ABSENT = 255 };

@@ -85,9 +85,9 @@ static enum bp_status open_tables(struct bp_stream *stream)
     struct bp_device *device = stream->device;
     struct bp_cache *calls = NULL;
 
-    TRY(bp_cache_create(device, CALLS_STREAM, plans_max, &stream->cache));
+    TRY(bp_cache_create(stream->timeline, CALLS_STREAM, plans_max, &stream->cache));
     if (atomic_load(&device->calls)) return BP_OK;
-    TRY(bp_cache_create(device, CALLS_DEVICE, plans_max, &calls));
+    TRY(bp_cache_create(device->host, CALLS_DEVICE, plans_max, &calls));
     {
         struct bp_cache *none = NULL;
         if (!atomic_compare_exchange_strong(&device->calls, &none, calls)) bp_cache_destroy(calls);
@@ -386,21 +386,15 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
     return BP_OK;
 }
 
-enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
-                             const struct bp_arg *in, size_t n_in, const void *attrs,
-                             struct bp_tensor **const *out, size_t n_out)
+static __attribute__((noinline)) enum bp_status
+call_typed(struct bp_scope *scope, const struct bp_op_row *row, const struct bp_arg *in,
+           size_t n_in, const void *attrs, struct bp_tensor **const *out, size_t n_out)
 {
-    const struct bp_op_row *row = &bp_op_row[number];
     struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
     struct bp_tensor *result[BP_PORT_MAX];
     uint8_t want[BP_PORT_MAX] = {0};
 
-    if (row->simple && bp_scope_is(scope, BP_MAGIC_STREAM) && out[0]) {
-        enum bp_status status;
-        if (bp_fast_call((struct bp_stream *)scope, row, in, attrs, out[0], &status))
-            return status;
-    }
     for (size_t i = 0; i < n_out; i++) {
         want[i] = out[i] != NULL;
         result[i] = NULL;
@@ -413,4 +407,17 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
     for (size_t i = 0; i < n_out; i++)
         if (out[i]) *out[i] = result[i];
     return BP_OK;
+}
+
+enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
+                             const struct bp_arg *in, size_t n_in, const void *attrs,
+                             struct bp_tensor **const *out, size_t n_out)
+{
+    const struct bp_op_row *row = &bp_op_row[number];
+    enum bp_status status;
+
+    if (row->simple && out[0] && bp_scope_is(scope, BP_MAGIC_STREAM) &&
+        bp_fast_call((struct bp_stream *)scope, row, in, attrs, out[0], &status))
+        return status;
+    return call_typed(scope, row, in, n_in, attrs, out, n_out);
 }

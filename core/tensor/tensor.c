@@ -47,7 +47,7 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
         .space = (uint8_t)t->storage->space,
         .device = (uint16_t)t->device->index,
     };
-    t->sig = bp_view_sign(&t->view);
+    t->sig = bp_tensor_sign(t->device, &t->view);
 }
 
 enum { LINE = 64 };
@@ -124,15 +124,10 @@ enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home
 }
 
 /* The type was checked, and signed, when the call was prepared; results are row-major. */
-enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
-                                   const struct bp_typed_view *like, struct bp_tensor **out_tensor)
+struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct bp_typed_view *like)
 {
-    struct bp_storage *storage;
-    struct bp_tensor *t;
+    struct bp_tensor *t = in_room(storage);
 
-    TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, like->bytes,
-                          &storage));
-    t = in_room(storage);
     begin(t, storage, 0);
     t->view = like->view;
     t->view.data = storage->memory.data;
@@ -144,7 +139,17 @@ enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline 
         t->shape[i] = like->shape[i];
         t->stride[i] = like->stride[i];
     }
-    *out_tensor = t;
+    return t;
+}
+
+enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
+                                   const struct bp_typed_view *like, struct bp_tensor **out_tensor)
+{
+    struct bp_storage *storage;
+
+    TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, like->bytes,
+                          &storage));
+    *out_tensor = bp_tensor_begin_like(storage, like);
     return BP_OK;
 }
 
@@ -295,7 +300,7 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
     if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
     atomic_store_explicit(&tensor->storage->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
-    tensor->sig = bp_view_sign(&tensor->view);
+    tensor->sig = bp_tensor_sign(tensor->device, &tensor->view);
     return BP_OK;
 }
 
@@ -335,11 +340,12 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
 
 void bp_tensor_destroy(struct bp_tensor *tensor)
 {
-    if (!bp_symbol_is(tensor) && !bp_tensor_is(tensor)) return;
+    if (!bp_tensor_is(tensor) && !bp_symbol_is(tensor)) return;
     if (atomic_load_explicit(&tensor->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1)
         return; /* a sole owner needs no read-modify-write */
     tensor->magic = 0;
+    tensor->sig = 0;
     if (tensor->graph) {
         bp_graph_release(tensor->graph);
         free(tensor);

@@ -8,7 +8,7 @@
 /* A tensor: what kernels read stands in the first cache line. */
 struct bp_tensor {
     struct bp_view view;
-    uint64_t sig; /* hash of its type: dtype, layout, shape, strides if not row-major */
+    uint64_t sig; /* see bp_tensor_sign; 0 once it is destroyed, and of symbolic ones */
     uint32_t magic;
     _Atomic uint32_t refs;
     struct bp_storage *storage; /* a reference */
@@ -72,6 +72,15 @@ static inline uint64_t bp_sign_mix(uint64_t h, uint64_t word)
     wide product = (wide)(h ^ bp_sign_key[0]) * (word ^ bp_sign_key[1]);
 
     return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* A number that no other device of the process gets. */
+uint64_t bp_sign_device(void);
+/* The signature of a tensor: of its view and its device. A tensor whose signature is that of a
+ * prepared call's port is a live handle, of the call's device and type. */
+static inline uint64_t bp_tensor_sign(const struct bp_device *device, const struct bp_view *view)
+{
+    return bp_view_sign(view) ^ device->sign;
 }
 
 /* Where the elements of a tensor lie: element (i0, i1, ...) is offset + i0 * stride[0] + ...
@@ -138,6 +147,9 @@ struct bp_typed_view {
 enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
                                    const struct bp_typed_view *like,
                                    struct bp_tensor **out_tensor);
+/* The same in a storage of the type's bytes that nobody else knows yet: it is the tensor's now. */
+struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage,
+                                       const struct bp_typed_view *like);
 
 /* A symbolic tensor: a value of a graph. Takes a reference to the graph. */
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,

@@ -97,6 +97,13 @@ enum bp_status bp_type_check(const char *what, const char *output, const struct 
 
 uint64_t bp_sign_key[2];
 
+uint64_t bp_sign_device(void)
+{
+    static _Atomic uint64_t next = 1;
+
+    return bp_sign_mix(bp_sign_key[0] + bp_sign_key[1], atomic_fetch_add(&next, 1));
+}
+
 uint64_t bp_view_sign(const struct bp_view *view)
 {
     uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)view->dtype << 48 |

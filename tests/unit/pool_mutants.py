@@ -54,7 +54,7 @@ MUTANTS = [
     ("neighbours do not merge", HEAP, "if (lo->state == BP_PIECE_FREE) {", "if (false) {"),
     ("kept whole and free", HEAP, "block->state = BP_PIECE_QUICK;", "block->state = BP_PIECE_FREE;"),
     ("a block is too small", HEAP, "if (block->n >= n && (!fits", "if (block->n + 1 >= n && (!fits"),
-    ("a bin's blocks are too small", HEAP, "if (n >= 16) bin = bin_of(n + (UINT64_C(1) << (59 - __builtin_clzll(n))) - 1);", ""),
+    ("a bin's blocks are too small", HEAP, "bin_of(n + (UINT64_C(1) << scale_of(n)) - 1)", "bin_of(n)"),
     # 12, 13: limits and sums.
     ("no limit", CHUNK, "if (limit && (m->reserved", "if (false && (m->reserved"),
     ("the limit forgets what goes", CHUNK, "m->reserved -= size;", ""),
