@@ -21,6 +21,7 @@ void bp_prepared_rate(struct bp_prepared *p)
     for (uint32_t i = 0; i < p->n_in; i++)
         if (p->type[i].view.rank == BP_ABSENT) return;
     for (uint32_t i = 0; i <= p->n_in; i++) p->sig[i] = p->type[i].sig;
+    p->bytes = p->type[p->n_in].bytes;
     step->launch.in_at = step->in_at;
     step->launch.out_at = step->out_at;
     p->fast = p->magic;
@@ -167,11 +168,11 @@ bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const s
         return false;
     bp_pool_lock(pool);
     p = find(stream->cache, hash, row, flat, attrs);
-    if (p) storage = bp_pool_take(pool, p->type[p->n_in].bytes);
+    if (p) storage = bp_pool_take(pool, p->bytes);
     bp_pool_unlock(pool);
     if (!p) return false;
     type = &p->type[p->n_in];
-    if (storage) result = bp_tensor_begin_like(storage, type);
+    if (storage) result = bp_tensor_begin_like(storage, type, p->sig[p->n_in]);
     else *out_status = bp_tensor_make_like(p->device, timeline, type, &result);
     if (!storage && *out_status) return true;
     *out_status = run(p, timeline, flat, &result, attrs);

@@ -49,17 +49,24 @@ static enum bp_status check_held(const struct bp_prepared *p)
 
 static struct bp_prepared *allocate(const struct bp_site *site)
 {
-    size_t n = site->n_in + site->n_out;
-    struct bp_prepared *p = calloc(1, sizeof *p + n * sizeof *p->type);
+    size_t n = site->n_in + site->n_out, size = sizeof(struct bp_prepared);
+    struct bp_prepared *p;
 
-    if (p) p->step = &p->first;
-    else bp_build_no_memory(site);
+    size = (size + n * sizeof *p->type + BP_LINE - 1) / BP_LINE * BP_LINE;
+    p = aligned_alloc(BP_LINE, size);
+    if (!p) {
+        bp_build_no_memory(site);
+        return NULL;
+    }
+    memset(p, 0, size);
+    p->step = &p->first;
     return p;
 }
 
 static void give_back(struct bp_pending *pending)
 {
-    bp_prepared_free((struct bp_prepared *)pending);
+    bp_prepared_free(
+        (struct bp_prepared *)((char *)pending - offsetof(struct bp_prepared, pending)));
 }
 
 static struct bp_prepared *make_empty(const struct bp_site *site)

@@ -32,21 +32,23 @@ struct bp_step {
     struct bp_prepared *elsewhere; /* another device runs the step; kernel is NULL then */
 };
 
-enum { BP_FAST_IN = 4 };
+enum { BP_FAST_IN = 4, BP_LINE = 64 };
+
+/* Calls that come in random order are read from far caches: what fast.c reads of one stands in four
+ * lines, and of each type in one (if it has four axes at most). Begins on a line. */
 struct bp_prepared {
-    struct bp_pending pending; /* first: a plan goes when its launches have ended */
     uint32_t magic;
     _Atomic uint32_t refs;     /* the app's, and one for each cache that holds it */
     struct bp_device *device;  /* a reference */
-
-    /* What fast.c reads, with the first step and for a result the last type. */
-    uint32_t fast;             /* magic, if the call can go that way; else 0 */
+    uint32_t fast;             /* magic, if the call can go fast.c's way; else 0 */
     uint32_t n_in;
     const struct bp_op_row *eager; /* the row, if an eager call can; else NULL */
-    uint64_t sig[BP_FAST_IN + 1];  /* of inputs, then the output */
     void *attrs;               /* own */
-    struct bp_step first;
+    uint64_t bytes;            /* if fast: of the result */
+    uint64_t sig[BP_FAST_IN + 1]; /* if fast: of inputs, then the output */
+    struct bp_step first;      /* begins with its launch */
 
+    struct bp_pending pending; /* a plan goes when its launches have ended */
     uint64_t hash;             /* signature of an eager call */
     const struct bp_op_row *row;
     uint32_t n_out, n_step, n_temp, want;
@@ -61,6 +63,8 @@ struct bp_prepared {
     struct bp_constant *constant;
     uint64_t plan_bytes;
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
+    _Alignas(BP_LINE) char before_types[48]; /* so that what a view says of its type, at its end,
+                                                and its shape share a line */
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: left out */
 };
 enum { BP_ABSENT = 255 };

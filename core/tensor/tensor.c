@@ -123,8 +123,10 @@ enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home
     return make_alone(device, home, type->dtype, &extents, bytes, BP_SPACE_DEVICE, out_tensor);
 }
 
-/* The type was checked, and signed, when the call was prepared; results are row-major. */
-struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct bp_typed_view *like)
+/* The type was checked, and signed, when the call was prepared; results are row-major. Of a type
+ * that was not used for long one cache line is read. */
+struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct bp_typed_view *like,
+                                       uint64_t sig)
 {
     struct bp_tensor *t = in_room(storage);
 
@@ -134,11 +136,9 @@ struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct 
     t->view.memory = storage->memory.handle;
     t->view.shape = t->shape;
     t->view.stride = t->stride;
-    t->sig = like->sig;
-    for (uint32_t i = 0; i < like->view.rank; i++) {
-        t->shape[i] = like->shape[i];
-        t->stride[i] = like->stride[i];
-    }
+    t->sig = sig;
+    for (uint32_t i = 0; i < like->view.rank; i++) t->shape[i] = like->shape[i];
+    bp_type_strides(like->view.rank, t->shape, t->stride);
     return t;
 }
 
@@ -149,7 +149,7 @@ enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline 
 
     TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, like->bytes,
                           &storage));
-    *out_tensor = bp_tensor_begin_like(storage, like);
+    *out_tensor = bp_tensor_begin_like(storage, like, like->sig);
     return BP_OK;
 }
 

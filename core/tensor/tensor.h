@@ -121,7 +121,15 @@ enum bp_status bp_type_check(const char *what, const char *output, const struct 
                              int64_t *out_count, uint64_t *out_bytes);
 
 /* Row-major strides of a shape; with an extent of 0 as if it were 1. */
-void bp_type_strides(uint32_t rank, const int64_t *shape, int64_t *out_stride);
+static inline void bp_type_strides(uint32_t rank, const int64_t *shape, int64_t *out_stride)
+{
+    int64_t stride = 1;
+
+    for (uint32_t i = rank; i-- > 0;) {
+        out_stride[i] = stride;
+        stride *= shape[i] ? shape[i] : 1;
+    }
+}
 
 /* "f32 [2, 3]" in text. */
 const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, char *text,
@@ -139,17 +147,18 @@ enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home
 /* A type with the view that stands for it in prepare: shape and stride lie beside it. */
 struct bp_typed_view {
     struct bp_view view;
-    uint64_t sig, bytes; /* set in prepared calls: signature; of a dense tensor of the type */
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
+    uint64_t sig, bytes; /* set in prepared calls: signature; of a dense tensor of the type */
 };
 
 /* A new row-major tensor of a type that was checked and signed. */
 enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
                                    const struct bp_typed_view *like,
                                    struct bp_tensor **out_tensor);
-/* The same in a storage of the type's bytes that nobody else knows yet: it is the tensor's now. */
+/* The same in a storage of the type's bytes that nobody else knows yet: it is the tensor's now. sig:
+ * of the type. */
 struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage,
-                                       const struct bp_typed_view *like);
+                                       const struct bp_typed_view *like, uint64_t sig);
 
 /* A symbolic tensor: a value of a graph. Takes a reference to the graph. */
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,

@@ -117,16 +117,6 @@ uint64_t bp_view_sign(const struct bp_view *view)
     return h;
 }
 
-void bp_type_strides(uint32_t rank, const int64_t *shape, int64_t *out_stride)
-{
-    int64_t stride = 1;
-
-    for (uint32_t i = rank; i-- > 0;) {
-        out_stride[i] = stride;
-        if (shape[i]) stride *= shape[i];
-    }
-}
-
 bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride)
 {
     int64_t expected = 1;
