@@ -77,8 +77,8 @@ void bp_heap_node_give(struct bp_heap *heap, struct bp_piece *block)
     node_give(heap, block);
 }
 
-/* 1 to 15 have a bin each, then each power of two has 16. No branch: sizes that are drawn would have
- * it guessed wrong. */
+/* 1 to 15 have a bin each, then each power of two has 16. No branch: where sizes change it would be
+ * guessed wrong. */
 static inline uint32_t scale_of(uint64_t n)
 {
     return (63 ^ (uint32_t)__builtin_clzll(n | 16)) - 4;

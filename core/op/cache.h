@@ -35,9 +35,9 @@ struct bp_cache_slot {
 };
 
 struct bp_cache {
-    struct bp_cache *next;     /* of device->caches, under its lock */
-    struct bp_device *device;  /* constant */
-    struct bp_pool *pool;      /* constant: where results of the calls come from. Its lock guards all
+    struct bp_cache *next;    /* of device->caches, under its lock */
+    struct bp_device *device; /* constant */
+    struct bp_pool *pool;     /* constant: where results of the calls come from. Its lock guards all
                                   below, so that an eager call takes one lock for both */
     struct bp_cache_slot *slot;
     uint64_t mask;

@@ -84,12 +84,14 @@ enum bp_status bp_fast_run(const struct bp_prepared *p, struct bp_timeline *time
     return run(p, timeline, in, out, attrs);
 }
 
-/* What belongs to the call's device is of its generation. */
 enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                                struct bp_tensor *const *in, size_t n_in,
                                struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
-    if (__builtin_expect(p && p->fast == BP_MAGIC_PREPARED + bp_generation_now() && stream &&
+    uint32_t generation = bp_generation_now();
+
+    if (__builtin_expect(p && p->fast == BP_MAGIC_PREPARED + generation && stream &&
+                             stream->scope.magic == BP_MAGIC_STREAM + generation &&
                              stream->inline_of == p->device && n_in == p->n_in && n_out == 1 &&
                              in && out && !attrs && !bp_stream_failed(stream) &&
                              fits(p, in, out[0]),

@@ -44,13 +44,13 @@ struct bp_prepared {
     uint32_t n_in;
     const struct bp_op_row *eager; /* the row, if an eager call can; else NULL */
     void *attrs;               /* own */
+    const struct bp_op_row *row;
     uint64_t bytes;            /* if fast: of the result */
     uint64_t sig[BP_FAST_IN + 1]; /* if fast: of inputs, then the output */
     struct bp_step first;      /* begins with its launch */
 
     struct bp_pending pending; /* a plan goes when its launches have ended */
     uint64_t hash;             /* signature of an eager call */
-    const struct bp_op_row *row;
     uint32_t n_out, n_step, n_temp, want;
     bool simple;               /* one step, on the call's own tensors in their order */
     bool bound;                /* to the storages of constant inputs: constant[i] of input i */
@@ -68,6 +68,8 @@ struct bp_prepared {
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: left out */
 };
 enum { BP_ABSENT = 255 };
+_Static_assert(offsetof(struct bp_prepared, sig) > offsetof(struct bp_tensor, sig),
+               "a call that is given as a tensor has no signature there");
 
 _Static_assert(offsetof(struct bp_prepared, magic) + sizeof(uint32_t) <= BP_HANDLE_BYTES, "magic");
 static inline bool bp_prepared_is(const struct bp_prepared *p)
