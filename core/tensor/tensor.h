@@ -154,8 +154,8 @@ struct bp_typed_view {
 /* A new row-major tensor of a type that was checked and signed. */
 enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
                                    const struct bp_typed_view *like, struct bp_tensor **out_tensor);
-/* The same in a storage of the type's bytes that nobody else knows yet: it is the tensor's now. sig:
- * of the type. */
+/* The same in a storage of the type's bytes that nobody else knows yet, and that is the tensor's
+ * now. sig: of the type. */
 struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage,
                                        const struct bp_typed_view *like, uint64_t sig);
 
