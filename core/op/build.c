@@ -170,36 +170,43 @@ enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
     return status;
 }
 
-/* Ways that keep the meaning but not the dtype or the device are for the policy to allow. */
+/* Ways that keep the meaning but not the dtype or the device are for the policy to allow. A
+ * conversion is a step of such a way: it is not itself made of conversions of its kind, nor a
+ * change of layout of conversions to another dtype, or they would lead back to each other. */
 static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site *site,
                                       const struct bp_operand *in, const struct bp_operand *out,
                                       const struct bp_view *const *out_view)
 {
+    bool converts = b->kind == BP_FALLBACK_LAYOUT || b->kind == BP_FALLBACK_DTYPE;
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
-    /* a copy that makes a tensor dense is not itself made of such copies */
     if (b->kind != BP_FALLBACK_LAYOUT && bp_build_changes(site, out_view, false))
         status = bp_build_between(b, site, in, out, false);
     if (status == BP_ERR_UNSUPPORTED && site->row->expand)
         status = bp_build_expand(b, site, in, out);
     if (status != BP_ERR_UNSUPPORTED || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
-    if (bp_build_changes(site, out_view, true) && !bp_build_names_dtype(&site->row->info))
+    if (!converts && bp_build_changes(site, out_view, true) &&
+        !bp_build_names_dtype(&site->row->info))
         status = bp_build_between(b, site, in, out, true);
-    if (status == BP_ERR_UNSUPPORTED && b->kind == BP_FALLBACK_NONE && site->row == b->p->row)
-        status = bp_build_elsewhere(b, site, in, out);
     return status;
 }
 
-enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
-                            const struct bp_operand *in, const struct bp_operand *out)
+/* The call itself, with all that it needs, on another device. */
+static bool may_go_elsewhere(const struct bp_builder *b, const struct bp_site *site)
+{
+    return b->kind == BP_FALLBACK_NONE && site->row == b->p->row &&
+           b->p->device->core->fallback != BP_POLICY_DENY;
+}
+
+static enum bp_status build_here(struct bp_builder *b, const struct bp_site *site,
+                                 const struct bp_operand *in, const struct bp_operand *out)
 {
     const struct bp_view *out_view[BP_PORT_MAX];
     struct bp_choice choice;
     enum bp_status status;
     char *why;
 
-    if (site->row->is_view) return bp_build_view(b, site, in, out);
     for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
     status = bp_select(site, out_view, &choice);
     if (status == BP_OK) return add_launch(b, site, in, out, &choice);
@@ -207,6 +214,20 @@ enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
     why = strdup(bp_error_message());
     status = build_otherwise(b, site, in, out, out_view);
     if (status == BP_ERR_UNSUPPORTED && why) bp_error_write("%s", why); /* of the call itself */
+    free(why);
+    return status;
+}
+
+enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
+                        const struct bp_operand *in, const struct bp_operand *out)
+{
+    enum bp_status status = (site->row->is_view ? bp_build_view : build_here)(b, site, in, out);
+    char *why;
+
+    if (status != BP_ERR_UNSUPPORTED || site->kernel || !may_go_elsewhere(b, site)) return status;
+    why = strdup(bp_error_message());
+    status = bp_build_elsewhere(b, site, in, out);
+    if (status == BP_ERR_UNSUPPORTED && why) bp_error_write("%s", why);
     free(why);
     return status;
 }

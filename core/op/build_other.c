@@ -190,7 +190,7 @@ enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
     return status;
 }
 
-/* The device that runs everything runs the step. */
+/* The device that runs everything runs the call. Steps of a way that did not lead there go. */
 enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *site,
                                     const struct bp_operand *in, const struct bp_operand *out)
 {
@@ -200,6 +200,7 @@ enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *si
     struct bp_site *copy;
     enum bp_status status;
 
+    go_back(b->p, (struct bookmark){0, 0});
     TRY(bp_fallback_device(site->device, &host));
     copy = copy_site(site);
     status = copy ? BP_OK : bp_build_no_memory(site);

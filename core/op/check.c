@@ -202,6 +202,23 @@ enum bp_status bp_call_check(const struct bp_call *call)
     return BP_OK;
 }
 
+/* A name of a kernel where none of them will run. */
+static enum bp_status check_kernel(const struct bp_site *site)
+{
+    const char *op = site->row->info.name;
+
+    if (site->kernel && site->row->is_view)
+        return bp_error(BP_ERR_NOT_FOUND,
+                        "%s: call->kernel is '%.64s', but it makes a view: no kernel runs", op,
+                        site->kernel);
+    if (site->kernel && site->graph)
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "%s: call->kernel is '%.64s': a recorded call names no kernel; which one "
+                        "runs is found for the device of each run",
+                        op, site->kernel);
+    return BP_OK;
+}
+
 enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
                             const struct bp_call *call, const uint8_t *want, size_t n_want)
 {
@@ -223,6 +240,7 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     memset(site->dtype, 0, sizeof site->dtype);
     memset(site->given, 0, sizeof site->given);
     memset(site->out, 0, sizeof site->out);
+    TRY(check_kernel(site));
     TRY(take_inputs(site, call));
     TRY(take_wants(site, want, n_want));
     TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));

@@ -22,7 +22,9 @@ static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
 
     bp_error_enter();
     status = bp_device_leave(l->device, l->kernel->launch(&l->launch), l->kernel->name);
-    return status == BP_OK && timeline->fault ? bp_fault_take(timeline, l->kernel) : status;
+    if (status == BP_OK && timeline->fault) return bp_fault_take(timeline, l->kernel);
+    timeline->fault = 0;
+    return status;
 }
 
 static void destroy(struct bp_task *task)

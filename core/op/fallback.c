@@ -94,30 +94,21 @@ enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
     return bp_answer(out, &info, sizeof info);
 }
 
-/* Inline, and in the host's reach: of the plugins that have such a device the best. */
-static enum bp_status open_host(struct bp_core *core, struct bp_device **out_device)
-{
-    for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
-        struct bp_device *device;
-        if (bp_device_create_at(core, i, 0, &device)) continue;
-        if (device->is_inline && device->host_visible) {
-            *out_device = device;
-            return BP_OK;
-        }
-        bp_device_release(device);
-    }
-    return BP_ERR_UNSUPPORTED;
-}
-
+/* Inline, and in the host's reach: of the other plugins that have such a device the best. */
 enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **out_host)
 {
-    struct bp_device *host;
+    struct bp_core *core = device->core;
 
-    if (device->is_inline && device->host_visible) return BP_ERR_UNSUPPORTED;
-    if (open_host(device->core, &host))
-        return bp_error(BP_ERR_UNSUPPORTED, "no other device could run it");
-    *out_host = host;
-    return BP_OK;
+    for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
+        struct bp_device *host;
+        if (core->entry[i] == device->entry || bp_device_create_at(core, i, 0, &host)) continue;
+        if (host->is_inline && host->host_visible) {
+            *out_host = host;
+            return BP_OK;
+        }
+        bp_device_release(host);
+    }
+    return bp_error(BP_ERR_UNSUPPORTED, "no other device could run it");
 }
 
 /* A step's tensors there: copies of the inputs, room for the outputs. */

@@ -22,26 +22,31 @@ void bp_prepared_rate(struct bp_prepared *p)
         if (p->type[i].view.rank == BP_ABSENT) return;
     for (uint32_t i = 0; i <= p->n_in; i++) p->sig[i] = p->type[i].sig;
     p->bytes = p->type[p->n_in].bytes;
+    for (uint32_t i = 0; i < p->n_in; i++) p->span[i] = bp_view_span(&p->type[i].view);
     step->launch.in_at = step->in_at;
     step->launch.out_at = step->out_at;
     p->fast = p->magic;
     if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
 }
 
-/* Whether the tensors are what the call was prepared for, and the output lies in memory apart from
- * all else: whether that is so is looked at no closer. */
+/* Whether the tensors are what the call was prepared for, and the output lies apart from all else,
+ * whoever owns the memory: whether that is so is looked at no closer. */
 static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in,
                         const struct bp_tensor *out)
 {
-    const struct bp_storage *storage;
     uint32_t n_in = p->n_in;
+    uintptr_t z;
 
-    if (!out || out->sig != p->sig[n_in]) return false;
-    storage = out->storage;
-    if (atomic_load_explicit(&storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
+    if (!out || out->sig != p->sig[n_in] ||
+        atomic_load_explicit(&out->storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
         return false;
-    for (uint32_t i = 0; i < n_in; i++)
-        if (!in[i] || in[i]->sig != p->sig[i] || in[i]->storage == storage) return false;
+    z = (uintptr_t)out->view.data;
+    for (uint32_t i = 0; i < n_in; i++) {
+        uintptr_t x;
+        if (!in[i] || in[i]->sig != p->sig[i]) return false;
+        x = (uintptr_t)in[i]->view.data;
+        if (x - z < p->bytes || z - x < p->span[i]) return false;
+    }
     return true;
 }
 
@@ -49,6 +54,7 @@ static __attribute__((noinline)) enum bp_status
 explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_status status)
 {
     if (status == BP_OK) return bp_fault_take(timeline, p->first.kernel);
+    timeline->fault = 0;
     return bp_device_leave(p->device, status, p->first.kernel->name);
 }
 

@@ -63,11 +63,12 @@ static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_ste
         return bp_launch_queue(timeline, l, step->kernel, step->row, p->device);
     if (__builtin_expect(bp_stopping(), 0)) return bp_stopped();
     status = step->kernel->launch(l);
-    if (__builtin_expect(timeline->fault != 0, 0) && status == BP_OK)
-        return bp_fault_take(timeline, step->kernel);
-    return __builtin_expect(status != BP_OK, 0)
-               ? bp_device_leave(p->device, status, step->kernel->name)
-               : BP_OK;
+    if (__builtin_expect(status != BP_OK, 0)) {
+        timeline->fault = 0; /* it said more than that */
+        return bp_device_leave(p->device, status, step->kernel->name);
+    }
+    return __builtin_expect(timeline->fault != 0, 0) ? bp_fault_take(timeline, step->kernel)
+                                                     : BP_OK;
 }
 
 /* One launch with what it needs for this run. */

@@ -301,12 +301,6 @@ static enum bp_status check_types(const struct bp_prepared *p, const char *what,
     return BP_OK;
 }
 
-static bool overlap(const struct bp_tensor *a, const struct bp_tensor *b)
-{
-    return a->storage == b->storage && a->view.count && b->view.count &&
-           a->offset < b->offset + bp_tensor_span(b) && b->offset < a->offset + bp_tensor_span(a);
-}
-
 static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
 {
     return a->storage == b->storage && a->offset == b->offset && bp_same_type(&a->view, &b->view);
@@ -340,7 +334,8 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
                         "%s: output %s may overlap itself: its strides repeat or interleave",
                         op->name, op->out[o].name);
     for (uint32_t i = 0; i < p->n_in; i++) {
-        if (!in[i] || !overlap(in[i], out[o]) || may_share(p, in[i], out[o], i, o)) continue;
+        if (!in[i] || !bp_tensors_meet(in[i], out[o]) || may_share(p, in[i], out[o], i, o))
+            continue;
         return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name,
                         op->out[o].name, i,
                         op->out[o].share >= 0
@@ -348,7 +343,7 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
                             : "");
     }
     for (uint32_t i = 0; i < o; i++)
-        if (out[i] && overlap(out[i], out[o]))
+        if (out[i] && bp_tensors_meet(out[i], out[o]))
             return bp_error(BP_ERR_INVALID, "%s: outputs %s and %s overlap in memory", op->name,
                             op->out[i].name, op->out[o].name);
     return BP_OK;

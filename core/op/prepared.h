@@ -47,6 +47,7 @@ struct bp_prepared {
     const struct bp_op_row *row;
     uint64_t bytes;            /* if fast: of the result */
     uint64_t sig[BP_FAST_IN + 1]; /* if fast: of inputs, then the output */
+    uint64_t span[BP_FAST_IN]; /* if fast: bytes from the first to the end of the last element */
     struct bp_step first;      /* begins with its launch */
 
     struct bp_pending pending; /* a plan goes when its launches have ended */

@@ -356,13 +356,13 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
     }
 }
 
-uint64_t bp_tensor_span(const struct bp_tensor *t)
+uint64_t bp_view_span(const struct bp_view *view)
 {
     int64_t last = 0;
 
-    if (t->view.count == 0) return 0;
-    for (uint32_t i = 0; i < t->view.rank; i++) last += (t->shape[i] - 1) * t->stride[i];
-    return (uint64_t)(last + 1) * (bp_dtype_bits(t->view.dtype) / 8);
+    if (view->count == 0) return 0;
+    for (uint32_t i = 0; i < view->rank; i++) last += (view->shape[i] - 1) * view->stride[i];
+    return (uint64_t)(last + 1) * (bp_dtype_bits(view->dtype) / 8);
 }
 
 enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_info *out)

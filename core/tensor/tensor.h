@@ -237,7 +237,11 @@ struct bp_move_at {
 bool bp_move_next(const struct bp_move *move, struct bp_move_at *at);
 
 /* Bytes from the first to one past the last element; 0 if there is none. */
-uint64_t bp_tensor_span(const struct bp_tensor *tensor);
+uint64_t bp_view_span(const struct bp_view *view);
+static inline uint64_t bp_tensor_span(const struct bp_tensor *tensor)
+{
+    return bp_view_span(&tensor->view);
+}
 
 /* Whether two indices of a view may be one element. Sorted
  * by stride, each axis steps over all that the finer ones span; an interleaving of axes counts as

@@ -190,7 +190,7 @@ static void wait_is_counted(enum place place, uint32_t reason)
     gate->hold(0);
     OK(bp_event_record(event, source));
     pthread_create(&thread, NULL, wait_in_thread, arg);
-    usleep(5000);
+    for (int i = 0; i < 100000 && !bp_device_blocked(s.device, reason); i++) usleep(100);
     gate->open();
     pthread_join(thread, NULL);
     expect_blocked(&s, reason, 1);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_refused.c: calls that look like others and must not be taken for them: outputs over memory
+ * that is read, names of kernels where none runs, conversions that lead to each other, a fault that
+ * was left behind. */
+#include "fixture.h"
+
+#include <backplane/dlpack.h>
+#include <backplane/graph.h>
+#include <backplane/ops.h>
+#include <stdlib.h>
+
+enum { N = 16 };
+
+static enum bp_status add_into(struct fixture *f, struct bp_tensor *x, struct bp_tensor *y,
+                               struct bp_tensor *z)
+{
+    struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+
+    return bp_call_run(f->scope, &call, &z, 1, NULL);
+}
+
+static struct bp_tensor *slice(struct bp_tensor *t, int64_t axis, int64_t start, int64_t stop)
+{
+    struct bp_tensor *view;
+
+    OK(bp_tensor_slice(t, axis, start, stop, 1, &view));
+    return view;
+}
+
+/* The same memory by another storage. */
+static struct bp_tensor *alias_of(struct fixture *f, struct bp_tensor *t)
+{
+    struct bp_dlpack_managed *lent;
+    struct bp_tensor *alias;
+
+    OK(bp_tensor_to_dlpack(t, &lent));
+    OK(bp_tensor_from_dlpack(f->device, lent, &alias));
+    return alias;
+}
+
+Test(refused, overlap_of_memory_that_two_storages_know)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(N + 1), NULL), *a = alias_of(&f, t);
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(N), NULL);
+    struct bp_tensor *low = slice(t, 0, 0, N), *high = slice(a, 0, 1, N + 1);
+
+    FAILS(BP_ERR_INVALID, "overlaps input 0", add_into(&f, low, x, high));
+    FAILS(BP_ERR_INVALID, "overlaps input 1", add_into(&f, x, low, high));
+    bp_tensor_destroy(high);
+    bp_tensor_destroy(low);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(t);
+    fixture_finish(&f);
+}
+
+/* The short way sees it too. */
+Test(refused, overlap_in_a_prepared_call)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(2 * N), NULL), *a = alias_of(&f, t);
+    struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(N), NULL);
+    struct bp_arg in[2] = {{&y, 1}, {&y, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+    struct bp_prepared *p;
+
+    OK(bp_prepared_create(f.device, &call, &p));
+    for (int at = 0; at <= N; at++) { /* x begins at elements of t, the result at N / 2 of it */
+        struct bp_tensor *x[2] = {slice(t, 0, at, at + N), y}, *z = slice(a, 0, N / 2, N / 2 + N);
+        FAILS(BP_ERR_INVALID, "overlaps input 0",
+              bp_prepared_run(p, f.stream, x, 2, &z, 1, NULL));
+        bp_tensor_destroy(z);
+        bp_tensor_destroy(x[0]);
+    }
+    {
+        struct bp_tensor *x[2] = {slice(t, 0, 0, N), y}, *z = slice(a, 0, N, 2 * N);
+        OK(bp_prepared_run(p, f.stream, x, 2, &z, 1, NULL));
+        bp_tensor_destroy(z);
+        bp_tensor_destroy(x[0]);
+    }
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(t);
+    fixture_finish(&f);
+}
+
+Test(refused, columns_of_a_matrix_share_nothing)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *m = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 0, 3, 4, 0));
+    struct bp_tensor *column[3];
+
+    for (int i = 0; i < 3; i++) column[i] = slice(m, 1, i, i + 1);
+    OK(add_into(&f, column[0], column[1], column[2]));
+    expect_bytes(&f, m, F32(1, 2, 3, 3, 4, 7), 24);
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(column[i]);
+    bp_tensor_destroy(m);
+    fixture_finish(&f);
+}
+
+/* A name that is passed over would let a test of a kernel pass without it. */
+Test(refused, kernels_by_name_where_none_runs)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), NULL), *y, *z = NULL;
+    struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
+    struct bp_call view = {.size = sizeof view, .op = "transpose", .in = in, .n_in = 1,
+                           .kernel = "no_such_kernel"};
+    struct bp_call add = {.size = sizeof add, .op = "add", .in = in, .n_in = 2,
+                          .kernel = "no_such_kernel"};
+    struct bp_prepared *p;
+    struct bp_graph *graph;
+
+    FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_call_run(f.scope, &view, &z, 1, NULL));
+    FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_prepared_create(f.device, &view, &p));
+    FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_call_run(f.scope, &add, &z, 1, NULL));
+    OK(bp_graph_create(f.core, &graph));
+    OK(bp_graph_input(graph, "y", BP_F32, 2, SHAPE(2, 3), &y));
+    in[0] = (struct bp_arg){&y, 1};
+    FAILS(BP_ERR_UNSUPPORTED, "no_such_kernel",
+          bp_call_run(bp_graph_scope(graph), &add, &z, 1, NULL));
+    cr_assert_null(z);
+    bp_tensor_destroy(y);
+    bp_graph_destroy(graph);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+static struct fixture open_plugin(const char *path, const char *policy)
+{
+    struct fixture f;
+    uint32_t index;
+
+    setenv("BP_FALLBACK", policy, 1);
+    setenv("BP_LOG", "error", 1);
+    OK(bp_core_create(NULL, &f.core));
+    OK(bp_core_load_path(f.core, path, &index));
+    OK(bp_device_create_at(f.core, index, 0, &f.device));
+    OK(bp_stream_create(f.device, &f.stream));
+    f.scope = bp_stream_scope(f.stream);
+    return f;
+}
+
+/* To make it dense takes an assign of f16, which takes a cast of a strided tensor, which takes
+ * that assign. */
+Test(refused, conversions_do_not_lead_to_each_other)
+{
+    static const char *const path[] = {HOSTILE_DIR "/bp_partial.so", TEMPLATE};
+
+    for (int i = 0; i < 2; i++) {
+        struct fixture f = open_plugin(path[i], "allow");
+        struct bp_tensor *x = tensor_of(&f, BP_F16, 2, SHAPE(2, 2), (uint16_t[4]){0}), *t, *z;
+        OK(bp_tensor_transpose(x, NULL, &t));
+        OK(bp_op_add(f.scope, t, t, &z)); /* by cpu */
+        expect_bytes(&f, z, (uint16_t[4]){0}, 8);
+        bp_tensor_destroy(z);
+        bp_tensor_destroy(t);
+        bp_tensor_destroy(x);
+        fixture_finish(&f);
+    }
+}
+
+/* The host reaches the template's memory, and its work is done at once: as on cpu. */
+Test(refused, inline_devices_fall_back_too)
+{
+    struct fixture f = open_plugin(TEMPLATE, "allow");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *z;
+    struct bp_tensor *given = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), NULL);
+    struct bp_arg in[1] = {{&x, 1}};
+    int64_t shape[2] = {2, 2};
+    struct bp_reshape_attrs to = bp_reshape_defaults();
+    struct bp_call call = {.size = sizeof call, .op = "reshape", .in = in, .n_in = 1,
+                           .attrs = &to};
+
+    to.shape = (struct bp_dims){shape, 2};
+    OK(bp_op_softmax(f.scope, x, NULL, &z));
+    OK(bp_call_run(f.scope, &call, &given, 1, NULL));
+    expect_bytes(&f, given, F32(1, 2, 3, 4), 16);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(given);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
