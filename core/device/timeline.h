@@ -64,6 +64,8 @@ struct bp_timeline {
     _Atomic uint64_t base;      /* numbers up to it are of the streams before */
     struct bp_failure failure; /* of the stream that it serves, or served last */
     _Atomic(struct bp_past *) past;
+    _Atomic(struct bp_pool *) aside; /* the pool of the device's memory, while a capture's has its
+                                        place; or NULL */
 
     pthread_mutex_t lock; /* all below; and storing a failure, and moving it to the past */
     bool open;            /* stream may be used */

@@ -80,6 +80,7 @@ static void deallocate(struct bp_pool *common, struct bp_region *region)
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
 
+    bp_release_tell(device, region);
     if (common->poison) bp_unpoison(region->memory.data, region->size);
     entry->runtime.memory_free(entry->self, device->index, common->space, &region->raw);
     unreserve(device, region->raw_size, true);
@@ -155,7 +156,7 @@ static enum bp_status no_node(const struct bp_pool *pool)
 enum bp_status bp_chunk_create(struct bp_pool *common, uint64_t reserved, uint64_t n, bool exact,
                                struct bp_piece **out_block)
 {
-    const struct bp_device *device = common->device;
+    struct bp_device *device = common->device;
     uint64_t granule = UINT64_C(1) << common->shift;
     uint64_t bytes = (n << common->shift) + granule - device->alignment;
     struct bp_region *region = calloc(1, sizeof *region);
@@ -164,6 +165,7 @@ enum bp_status bp_chunk_create(struct bp_pool *common, uint64_t reserved, uint64
 
     if (!region) return no_node(common);
     region->chunk = region;
+    region->space = common->space;
     region->raw_size = exact ? bytes : usual(reserved, bytes);
     pthread_mutex_lock(&device->memory->lock);
     status = !exact && is_too_much(device, region->raw_size) ? BP_ERR_MEMORY : BP_OK;
@@ -180,7 +182,7 @@ enum bp_status bp_chunk_create(struct bp_pool *common, uint64_t reserved, uint64
     if (filled) common->counts.lost += region->raw_size - region->size;
     if (filled) common->counts.reserved += region->raw_size - region->size;
     bp_pool_unlock(common);
-    if (filled) return BP_OK;
+    if (filled) return bp_chunk_tell(device, region), BP_OK;
     deallocate(common, region);
     return no_node(common);
 }
@@ -295,9 +297,11 @@ void bp_pool_return(struct bp_pool *pool)
 
 uint32_t bp_chunk_release(struct bp_pool *common)
 {
-    struct bp_region *list = take_all_whole(common), *next;
+    struct bp_region *list, *next;
     uint32_t n = 0;
 
+    if (!bp_release_begin(common->device)) return 0;
+    list = take_all_whole(common);
     bp_pool_lock(common);
     for (struct bp_region *region = list; region; region = region->next) {
         common->counts.lost -= region->raw_size - region->size;
@@ -308,6 +312,7 @@ uint32_t bp_chunk_release(struct bp_pool *common)
         next = list->next;
         deallocate(common, list);
     }
+    bp_release_end(common->device);
     return n;
 }
 

@@ -140,7 +140,8 @@ static void lend_block(struct bp_pool *pool, void *ctx)
     struct loan loan = {w, pool, false};
     uint64_t stamp;
 
-    if (!w->storage && pool != w->pool && pool != w->common) w->storage = borrow(&loan, &stamp);
+    if (!w->storage && pool != w->pool && pool != w->common && !pool->captures)
+        w->storage = borrow(&loan, &stamp);
 }
 
 static bool from_others(struct want *w)
@@ -157,6 +158,7 @@ static void steal_block(struct bp_pool *pool, void *ctx)
     uint64_t stamp;
 
     if (w->storage || pool == w->pool || pool == w->common) return;
+    if (pool->captures || bp_is_capturing(pool->home)) return;
     storage = borrow(&loan, &stamp);
     if (!storage) return;
     if (bp_timeline_follow(w->pool->home, pool->home, stamp) == BP_OK) w->storage = storage;
@@ -232,16 +234,30 @@ static enum bp_status from_released(struct want *w)
 static bool is_working(struct bp_device *device)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        if (!t->now && !bp_timeline_passed(t, atomic_load(&t->last))) return true;
+        if (!t->now && !bp_is_capturing(t) && !bp_timeline_passed(t, atomic_load(&t->last)))
+            return true;
     return false;
 }
 
-/* A failure of work that comes to light is what is answered. */
+/* Stream by stream, so that a failure that comes to light stays with its own; whoever asked for
+ * memory has nothing to do with it, unless all of the device has failed. A callback does not wait
+ * for queues: one of theirs may wait for it. */
+static enum bp_status wait_for_all(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        uint64_t number = atomic_load(&t->submitted);
+        if (t->now || bp_is_capturing(t) || (t->queue && bp_on_worker())) continue;
+        if (bp_timeline_wait(t, number, UINT64_MAX) == BP_ERR_SHUTDOWN) return BP_ERR_SHUTDOWN;
+    }
+    bp_memory_collect(device);
+    return bp_device_refuse(device);
+}
+
 static enum bp_status after_waiting(struct want *w)
 {
     if (!is_working(w->device)) return BP_OK;
     TRY(bp_block(w->device, BP_BLOCK_MEMORY));
-    TRY(bp_device_synchronize(w->device));
+    TRY(wait_for_all(w->device));
     w->path = BP_PATH_WAIT;
     return from_ended(w) ? BP_OK : from_released(w);
 }
@@ -257,7 +273,7 @@ static void name_pool(struct bp_pool *pool, void *ctx)
 {
     struct text *t = ctx;
     struct bp_pool_stats s = {.size = sizeof s};
-    char who[32] = "no stream";
+    char who[48] = "no stream";
 
     bp_pool_stats(pool, &s);
     t->sum.reserved += s.reserved;
@@ -266,7 +282,8 @@ static void name_pool(struct bp_pool *pool, void *ctx)
     t->sum.free += s.free;
     if (t->sum.largest_free < s.largest_free) t->sum.largest_free = s.largest_free;
     if (!s.reserved || t->used >= sizeof t->s) return;
-    if (s.stream) snprintf(who, sizeof who, "stream %u", s.stream);
+    if (s.stream)
+        snprintf(who, sizeof who, "%sstream %u", s.captured ? "a capture of " : "", s.stream);
     if (s.space) snprintf(who + strlen(who), sizeof who - strlen(who), " (space %u)", s.space);
     t->used += (size_t)snprintf(t->s + t->used, sizeof t->s - t->used,
                                 "%s%s has %" PRIu64 ": allocated %" PRIu64 ", pending %" PRIu64
@@ -342,6 +359,21 @@ static enum bp_status find(struct want *w)
     return explain(w);
 }
 
+/* Recorded work: what is at hand, or a chunk more. Asking, waiting and taking from others would be
+ * recorded too. */
+static enum bp_status find_captured(struct want *w)
+{
+    size_t used;
+
+    STEP(BP_PATH_COUNT, from_own(w));
+    STEP(BP_PATH_COMMON, from_common(w));
+    STEP_OF_PLUGIN(BP_PATH_CHUNK, from_plugin(w));
+    used = strlen(w->why);
+    snprintf(w->why + used, sizeof w->why - used, "%sa capture is open: nothing is waited for",
+             used ? "; " : "");
+    return explain(w);
+}
+
 enum bp_status bp_memory_find(struct bp_pool *pool, uint64_t size, struct bp_storage **out_storage)
 {
     struct want w = {.pool = pool, .device = pool->device, .size = size};
@@ -350,7 +382,9 @@ enum bp_status bp_memory_find(struct bp_pool *pool, uint64_t size, struct bp_sto
     w.common = bp_pool_make(w.device->host, pool->space);
     if (!w.common) return BP_ERR_MEMORY;
     w.n = bp_pool_granules(pool, size);
-    status = is_hopeless(&w) ? explain(&w) : find(&w);
+    status = is_hopeless(&w)  ? explain(&w)
+             : pool->captures ? find_captured(&w)
+                              : find(&w);
     if (status) return status;
     if (w.path < BP_PATH_COUNT)
         atomic_fetch_add_explicit(&w.device->memory->paths[w.path], 1, memory_order_relaxed);

@@ -108,6 +108,40 @@ void bp_memory_off_pressure(struct bp_device *device, struct bp_pressure *pressu
 /* Calls all of them; whether any gave something up. */
 bool bp_device_pressure(struct bp_device *device);
 
+/* Hears of the chunks that a device's memory lies in, each once: when it has been reserved, before
+ * anybody has memory of it, and before it is released. Called without locks, on any thread; it may
+ * take memory, of which chunks it then hears too, in between. */
+struct bp_listener {
+    void (*reserved)(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space);
+    void (*released)(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space);
+    void *ctx;
+    struct bp_listener *next;
+};
+/* When it returns the listener has heard of all chunks that there are; none is released meanwhile.
+ * Neither this nor the next is to be called by a listener. */
+void bp_memory_listen(struct bp_device *device, struct bp_listener *listener);
+/* When it returns the listener is not called and will not be. */
+void bp_memory_unlisten(struct bp_device *device, struct bp_listener *listener);
+
+/* Memory of work that is recorded, to be run later and perhaps again. While a capture is open, all
+ * device memory that is taken with home's timeline is the capture's: whoever takes it, since calls
+ * on one stream are ordered by their caller. What recorded work uses beside, the owner keeps. What
+ * is given back serves again inside, by recorded order only: at once where home alone used it,
+ * behind waits where others did. Nothing is asked and nothing waited for, by other threads neither
+ * as far as home goes. Exhaustion is an error after free memory of the device and a new chunk:
+ * trim, or let caches go, before. */
+struct bp_pool;
+/* home: of a stream that lives until the capture has ended, and has none open (BP_ERR_INVALID). The
+ * owner keeps the device. */
+enum bp_status bp_capture_begin(struct bp_timeline *home, struct bp_pool **out_capture);
+/* From now on all that it has stays as it is: what is given back is not used again. BP_ERR_MEMORY:
+ * it is still open. */
+enum bp_status bp_capture_end(struct bp_pool *capture);
+/* It has ended, and is not run any more; the last run was work number of timeline (NULL: it was
+ * never run). Its memory goes back when that has ended: storages that live keep theirs until they
+ * go. */
+void bp_capture_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number);
+
 /* Fills the figures of a device, but for what its driver says. */
 struct bp_memory_stats;
 void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out_stats);

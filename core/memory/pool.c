@@ -27,7 +27,7 @@ static uint32_t shift_of(const struct bp_device *device, uint32_t space)
     return (uint32_t)__builtin_ctzll(granule);
 }
 
-static struct bp_pool *pool_create(struct bp_timeline *home, uint32_t space)
+struct bp_pool *bp_pool_create(struct bp_timeline *home, uint32_t space)
 {
     struct bp_device *device = home->device;
     struct bp_pool *pool = calloc(1, sizeof *pool);
@@ -50,7 +50,7 @@ struct bp_pool *bp_pool_make(struct bp_timeline *home, uint32_t space)
     struct bp_pool *pool = bp_pool_at(home, space), *made;
 
     if (pool) return pool;
-    made = pool_create(home, space);
+    made = bp_pool_create(home, space);
     if (!made) {
         bp_error_write("%s: no host memory for a pool", home->device->name);
         return NULL;
@@ -150,16 +150,17 @@ static const struct bp_user *user_at(const struct bp_users *users, uint32_t i)
 }
 
 /* Whether home's later work may use a block, and from which work of home's on all uses have ended.
- */
+ * Recorded work runs later, and perhaps again: that what was recorded has ended says nothing. */
 static bool is_ready(const struct bp_pool *pool, const struct bp_users *users, uint64_t *stamp)
 {
     struct bp_timeline *home = pool->home;
     uint64_t next = atomic_load_explicit(&home->last, memory_order_relaxed) + 1;
-    bool behind = false;
+    bool behind = false, open = pool->capture == BP_CAPTURE_OPEN;
 
+    if (pool->capture == BP_CAPTURE_CLOSED) return false;
     for (uint32_t i = 0; i < users->n; i++) {
         const struct bp_user *user = user_at(users, i);
-        if (bp_timeline_passed(user->timeline, user->number)) continue;
+        if (!open && bp_timeline_passed(user->timeline, user->number)) continue;
         if (!bp_timeline_behind(home, user->timeline, user->number)) return false;
         behind = true;
     }
@@ -170,8 +171,13 @@ static bool is_ready(const struct bp_pool *pool, const struct bp_users *users, u
 bool bp_pool_is_common(const struct bp_pool *pool, const struct bp_piece *block)
 {
     struct bp_timeline *home = pool->home;
+    const struct bp_user *ran = &pool->ran;
     uint64_t last;
 
+    if (pool->captures &&
+        (pool->capture != BP_CAPTURE_OVER ||
+         (ran->timeline && !bp_timeline_passed(ran->timeline, ran->number))))
+        return false;
     if (bp_timeline_passed(home, block->stamp)) return true;
     last = atomic_load(&home->last);
     return block->stamp > last && bp_timeline_passed(home, last) &&
@@ -200,7 +206,8 @@ static void give_used(struct bp_pool *pool, struct bp_storage *s)
     struct bp_users *users = &s->pending.users;
 
     if (s->home != pool->home)
-        bp_users_add(users, s->home, atomic_load_explicit(&s->home->last, memory_order_relaxed));
+        bp_users_add(users, s->home,
+                     atomic_load_explicit(&s->home->submitted, memory_order_relaxed));
     if (is_ready(pool, users, &s->block.stamp)) {
         bp_users_finish(users);
         make_free(pool, &s->block);
@@ -211,6 +218,8 @@ static void give_used(struct bp_pool *pool, struct bp_storage *s)
     bp_link_put(&s->block.link, &pool->pending);
 }
 
+/* Work that is begun and not submitted is a call's that has not returned: whatever it uses is held
+ * by it. So the stamp is what was submitted; a number that was begun may never come to be. */
 void bp_pool_give(struct bp_pool *pool, struct bp_storage *s)
 {
     struct bp_piece *block = &s->block;
@@ -227,7 +236,7 @@ void bp_pool_give(struct bp_pool *pool, struct bp_storage *s)
     }
     c->taken -= bytes_of(pool, block);
     if (!pool->home->now && s->home == pool->home) {
-        last = atomic_load_explicit(&pool->home->last, memory_order_relaxed);
+        last = atomic_load_explicit(&pool->home->submitted, memory_order_relaxed);
         if (block->stamp < last) block->stamp = last;
     }
     if (s->used || s->home != pool->home) give_used(pool, s);
@@ -256,6 +265,7 @@ static uint32_t users_of_pending(struct bp_pool *pool, struct bp_user *out, uint
     uint32_t n = 0;
 
     bp_pool_lock(pool);
+    if (pool->ran.timeline && max) out[n++] = pool->ran;
     for (struct bp_link *l = pool->pending.prev; l != &pool->pending; l = l->prev) {
         const struct bp_users *users = &storage_of(bp_piece_of(l))->pending.users;
         for (uint32_t i = 0; i < users->n && n < max; i++)
@@ -273,7 +283,7 @@ void bp_pool_ask(struct bp_pool *pool)
     uint32_t n = users_of_pending(pool, user, ASKED);
 
     for (uint32_t i = 0; i < n; i++) {
-        bool vain = false;
+        bool vain = bp_is_capturing(user[i].timeline);
         for (uint32_t j = 0; j < i && !vain; j++)
             vain = user[j].timeline == user[i].timeline && user[j].number <= user[i].number &&
                    !bp_timeline_passed(user[j].timeline, user[j].number);
@@ -286,6 +296,7 @@ void bp_pool_ask_home(struct bp_pool *pool)
     struct bp_timeline *home = pool->home;
 
     bp_pool_ask(pool);
+    if (bp_is_capturing(home)) return;
     bp_timeline_poll(home, atomic_load(&home->submitted));
     bp_timeline_waits_passed(home, true);
 }

@@ -23,6 +23,8 @@ struct bp_region {
     uint64_t size;              /* bytes in blocks */
     struct bp_memory raw;       /* a chunk: as the plugin gave it, */
     uint64_t raw_size;          /* with what alignment lost */
+    struct bp_region *older;    /* a chunk of the device's, of any space */
+    uint32_t space;
 };
 
 /* Bytes but for counts. What the pool has is reserved = asked + (taken - asked) + lost + pending +
@@ -34,20 +36,35 @@ struct bp_pool_counts {
     uint64_t live;        /* storages */
 };
 
+/* Whose memory a pool has: anybody's who asks on its home, or a capture's: capture.c. */
+enum bp_capture_state {
+    BP_CAPTURE_NONE,
+    BP_CAPTURE_OPEN,   /* for recorded work, whose order alone says what may be used again */
+    BP_CAPTURE_CLOSED, /* that work may run at any time: nothing is given out, nothing returns */
+    BP_CAPTURE_OVER,   /* it goes back as other memory does, behind the last run */
+};
+
 struct bp_pool {
     pthread_mutex_t lock; /* all below but what is constant, and the storages' users */
     bool locked;          /* the lock is held as such */
     uint32_t shift;       /* constant, as the four below: of a granule */
     uint32_t space;
     bool poison;          /* for AddressSanitizer: the host reaches the memory */
+    bool captures;        /* constant: a capture's */
+    uint32_t capture;     /* enum bp_capture_state */
     struct bp_timeline *home;
     struct bp_device *device;
     struct bp_pool_counts counts;
     uint64_t id, ids;     /* numbers for storages: the next, and one past the last */
     struct bp_link pending; /* oldest last */
     struct bp_region *regions;
+    struct bp_user ran;   /* a capture's last run; timeline NULL: none */
+    struct bp_pool *next; /* captures of the device; constant once linked */
     struct bp_heap heap;
 };
+
+/* A pool that is nobody's yet; NULL: no host memory. */
+struct bp_pool *bp_pool_create(struct bp_timeline *home, uint32_t space);
 
 /* The pool of a home in a space, made at first use; NULL: no host memory, with a message. */
 struct bp_pool *bp_pool_make(struct bp_timeline *home, uint32_t space);
@@ -121,6 +138,13 @@ uint32_t bp_chunk_release(struct bp_pool *common);
 /* All of a pool's, at the device's end. */
 void bp_pool_drop(struct bp_pool *pool);
 
+/* listen.c: a new chunk, which nobody has memory of yet, is made known. */
+void bp_chunk_tell(struct bp_device *device, struct bp_region *chunk);
+/* Chunks may be released until the end; false: not now, a new listener is told of them. */
+bool bp_release_begin(struct bp_device *device);
+void bp_release_tell(struct bp_device *device, struct bp_region *chunk); /* before it is */
+void bp_release_end(struct bp_device *device);
+
 /* exhaust.c: a storage where the home's pool has nothing at hand. */
 enum bp_status bp_memory_find(struct bp_pool *pool, uint64_t size,
                               struct bp_storage **out_storage);
@@ -138,6 +162,12 @@ struct bp_memory_state {
     uint32_t pressing;                /* threads that run callbacks of pressure */
     pthread_cond_t pressed;
     struct bp_pressure *pressure;
+    struct bp_region *newest;         /* chunks that listeners know; it loses none while hearing */
+    struct bp_listener *listeners;
+    uint32_t telling, releasing, hearing; /* threads that tell of a new chunk, release chunks,
+                                             tell a new listener */
+    pthread_cond_t told;
+    _Atomic(struct bp_pool *) captures; /* newest first; the list only grows */
     _Atomic uint64_t paths[BP_PATH_COUNT], failures;
 };
 
@@ -145,7 +175,15 @@ struct bp_memory_state {
 struct bp_pool_stats;
 void bp_pool_stats(struct bp_pool *pool, struct bp_pool_stats *out_stats);
 
-/* Calls visit for each pool of the device that there is, in one space or in all (BP_SPACES). */
+/* Whether work of a timeline is being recorded: then nobody asks how far it has got, and nobody
+ * waits for it. */
+static inline bool bp_is_capturing(const struct bp_timeline *timeline)
+{
+    return atomic_load(&timeline->aside) != NULL;
+}
+
+/* Calls visit for each pool of the device that there is, those of captures too, in one space or in
+ * all (BP_SPACES). */
 void bp_pools_visit(struct bp_device *device, uint32_t space,
                     void (*visit)(struct bp_pool *pool, void *ctx), void *ctx);
 

@@ -3,6 +3,17 @@
  * sums. */
 #include "pool.h"
 
+/* What a capture holds is allocated: nobody else can have any of it. */
+static void as_one(struct bp_pool *pool, struct bp_pool_stats *out)
+{
+    struct bp_pool_counts *c = &pool->counts;
+
+    if (c->peak < c->reserved) c->peak = c->reserved;
+    out->captured = out->allocated = c->reserved;
+    out->peak = c->peak;
+    out->rounding = out->pending = out->free = out->largest_free = 0;
+}
+
 void bp_pool_stats(struct bp_pool *pool, struct bp_pool_stats *out)
 {
     const struct bp_pool_counts *c = &pool->counts;
@@ -20,6 +31,7 @@ void bp_pool_stats(struct bp_pool *pool, struct bp_pool_stats *out)
     out->live = c->live;
     out->stream = pool->home->id;
     out->space = pool->space;
+    if (pool->capture == BP_CAPTURE_OPEN || pool->capture == BP_CAPTURE_CLOSED) as_one(pool, out);
     bp_pool_unlock(pool);
 }
 
@@ -37,6 +49,7 @@ static void add(struct bp_pool *pool, void *ctx)
     if (out->largest_free < s.largest_free) out->largest_free = s.largest_free;
     out->peak += s.peak;
     out->allocations += s.allocations;
+    out->captured += s.captured;
     out->live += s.live;
 }
 

@@ -51,15 +51,12 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *h
     return BP_OK;
 }
 
-/* Others' memory goes to its owner when its work has ended. What is pending does not keep the
- * device alive: its end waits for that. */
+/* Others' memory goes to its owner when its work has ended: at home on the host, it has all of its
+ * users noted. What is pending does not keep the device alive: its end waits for that. */
 static void release_foreign(struct bp_storage *storage)
 {
     struct bp_device *device = storage->device;
-    struct bp_timeline *home = storage->home;
-    uint64_t last = home ? atomic_load(&home->last) : 0;
 
-    if (home && !bp_timeline_passed(home, last)) bp_storage_note(storage, home, last);
     bp_pending_release(device, &storage->pending);
     bp_device_release(device);
 }
@@ -122,18 +119,38 @@ enum bp_status bp_memory_init(struct bp_device *device)
     if (!m) return bp_error(BP_ERR_MEMORY, "%s: no memory", device->name);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->pressed, NULL);
+    pthread_cond_init(&m->told, NULL);
     device->memory = m;
     return BP_OK;
+}
+
+/* A timeline's own, where a capture has its place too. */
+static struct bp_pool *ordinary(struct bp_timeline *timeline, uint32_t space)
+{
+    struct bp_pool *pool = bp_pool_at(timeline, space), *aside;
+
+    while (pool && pool->captures) {
+        aside = atomic_load(&timeline->aside);
+        if (aside) return aside;
+        pool = bp_pool_at(timeline, space); /* it has just ended */
+    }
+    return pool;
 }
 
 void bp_pools_visit(struct bp_device *device, uint32_t space,
                     void (*visit)(struct bp_pool *pool, void *ctx), void *ctx)
 {
+    struct bp_pool *next;
+
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
         for (uint32_t i = 0; i < BP_SPACES; i++) {
-            struct bp_pool *pool = space == i || space == BP_SPACES ? bp_pool_at(t, i) : NULL;
+            struct bp_pool *pool = space == i || space == BP_SPACES ? ordinary(t, i) : NULL;
             if (pool) visit(pool, ctx);
         }
+    for (struct bp_pool *pool = atomic_load(&device->memory->captures); pool; pool = next) {
+        next = pool->next;
+        if (space == pool->space || space == BP_SPACES) visit(pool, ctx);
+    }
 }
 
 /* The plugin may still be asked: pools go before timelines, regions before what they lie in. */
@@ -174,6 +191,7 @@ void bp_memory_finish(struct bp_device *device)
     bp_pools_visit(device, BP_SPACES, drop, NULL);
     bp_pools_visit(device, BP_SPACES, destroy, NULL);
     pthread_cond_destroy(&m->pressed);
+    pthread_cond_destroy(&m->told);
     pthread_mutex_destroy(&m->lock);
     free(m);
 }

@@ -116,13 +116,16 @@ static void check_sums(struct model *m, const struct bp_memory_stats *stats)
 void model_check(struct model *m)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
-    uint64_t asked = 0;
+    uint64_t asked = 0, captured = 0;
 
     if (bp_device_memory(m->device, &stats)) model_wrong(m, "%s", bp_error_message());
     bp_pools_visit(m->device, BP_SPACES, check_pool, m);
     check_sums(m, &stats);
-    for (uint32_t i = 0; i < m->n_live; i++) asked += m->live[i].size;
-    expect(m, "allocated", stats.allocated, asked);
+    for (uint32_t i = 0; i < m->n_live; i++) asked += m->live[i].captured ? 0 : m->live[i].size;
+    for (uint32_t i = 0; i < MODEL_CAPTURES; i++)
+        if (m->recording[i].pool) captured += m->recording[i].pool->counts.reserved;
+    expect(m, "captured", stats.captured, captured);
+    expect(m, "allocated", stats.allocated, asked + captured);
     expect(m, "live", stats.live, m->n_live);
     expect(m, "reserved", stats.reserved,
            stats.allocated + stats.rounding + stats.pending + stats.free);

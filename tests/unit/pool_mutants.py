@@ -19,14 +19,15 @@ TRACES = 400  # each breaks off at the first one that notices
 
 POOL, CHUNK, HEAP = "core/memory/pool.c", "core/memory/chunk.c", "core/memory/heap.c"
 STORAGE, EXHAUST = "core/memory/storage.c", "core/memory/exhaust.c"
+CAPTURE, STATS = "core/memory/capture.c", "core/memory/stats.c"
 SEEN, LINES = "core/device/seen.c", "core/device/timelines.c"
 
 # name, file, text, what it becomes
 MUTANTS = [
     # 2, 4, 5: what was used by others waits for them.
     ("memory goes back without its users", POOL, "if (is_ready(pool, users, &s->block.stamp)) {", "if (true) {"),
-    ("the last user is forgotten", POOL, "for (uint32_t i = 0; i < users->n; i++) {\n        const struct bp_user *user = user_at(users, i);\n        if (bp_timeline_passed(user->timeline, user->number)) continue;\n        if (!bp",
-     "for (uint32_t i = 0; i + 1 < users->n; i++) {\n        const struct bp_user *user = user_at(users, i);\n        if (bp_timeline_passed(user->timeline, user->number)) continue;\n        if (!bp"),
+    ("the last user is forgotten", POOL, "for (uint32_t i = 0; i < users->n; i++) {\n        const struct bp_user *user = user_at(users, i);\n        if (!open && bp_timeline_passed(user->timeline, user->number)) continue;\n        if (!bp",
+     "for (uint32_t i = 0; i + 1 < users->n; i++) {\n        const struct bp_user *user = user_at(users, i);\n        if (!open && bp_timeline_passed(user->timeline, user->number)) continue;\n        if (!bp"),
     ("uses are not noted", STORAGE, "noted = bp_users_add(&storage->pending.users, timeline, number);", "noted = timeline != NULL && number;"),
     ("a user's first use counts", SEEN, "if (user->number < number) user->number = number;", ""),
     ("pending memory is free", POOL, "if (!is_ready(pool, users, &block->stamp)) continue;", "is_ready(pool, users, &block->stamp);"),
@@ -55,6 +56,15 @@ MUTANTS = [
     ("kept whole and free", HEAP, "block->state = BP_PIECE_QUICK;", "block->state = BP_PIECE_FREE;"),
     ("a block is too small", HEAP, "if (block->n >= n && (!fits", "if (block->n + 1 >= n && (!fits"),
     ("a bin's blocks are too small", HEAP, "bin_of(n + (UINT64_C(1) << scale_of(n)) - 1)", "bin_of(n)"),
+    # 11: captures.
+    ("a capture has no place", CAPTURE, "atomic_store(&home->pool[BP_SPACE_DEVICE], pool);", ""),
+    ("a stream's own memory is not seen while it is captured", STORAGE, "if (aside) return aside;", "if (aside) return pool;"),
+    ("others borrow of a capture", EXHAUST, "pool != w->common && !pool->captures)", "pool != w->common)"),
+    ("a capture's regions go back at any time", POOL, "(pool->capture != BP_CAPTURE_OVER ||", "(false ||"),
+    ("a capture goes back before its last run has ended", POOL, "!bp_timeline_passed(ran->timeline, ran->number))))", "false)))"),
+    ("a capture opens twice", CAPTURE, "open = bp_is_capturing(home);", "open = false;"),
+    ("a capture stays in place", CAPTURE, "atomic_store(&home->aside, NULL);", ""),
+    ("what a capture holds is not allocated", STATS, "if (pool->capture == BP_CAPTURE_OPEN || pool->capture == BP_CAPTURE_CLOSED) as_one", "if (false) as_one"),
     # 12, 13: limits and sums.
     ("no limit", CHUNK, "if (limit && (m->reserved", "if (false && (m->reserved"),
     ("the limit forgets what goes", CHUNK, "m->reserved -= size;", ""),
@@ -95,7 +105,7 @@ def built(number, path, old, new, command):
         f.write(text.replace(old, new))
     flags = [a for a in command[1:] if a.startswith(("-I", "-D", "-std", "-pthread", "-fsanitize", "-f"))]
     objects = [os.path.join(BUILD, "tests", "unit", "test_pool_model.p", f"{name}.c.o")
-               for name in ("test_pool_model", "pool_check")]
+               for name in ("test_pool_model", "pool_capture", "pool_check")]
     subprocess.run([command[0], *flags, "-O1", "-w", f"-I{os.path.dirname(os.path.join(ROOT, path))}", source, *objects,
                     os.path.join(BUILD, "core", "libbackplane_parts.a"), "-lltdl", "-lcjson", "-ldl", "-pthread",
                     "-o", result], cwd=BUILD, check=True)

@@ -17,12 +17,17 @@ enum { STEPS = 1500 };
 
 static const char *const libraries[] = {"bp_paced.so", "bp_paced_order.so", "bp_paced_handles.so"};
 
-static uint64_t pick(struct model *m, uint64_t below)
+uint64_t model_pick(struct model *m, uint64_t below)
 {
     m->random ^= m->random << 13;
     m->random ^= m->random >> 7;
     m->random ^= m->random << 17;
     return m->random * UINT64_C(0x2545f4914f6cdd1d) % below;
+}
+
+static uint64_t pick(struct model *m, uint64_t below)
+{
+    return model_pick(m, below);
 }
 
 static bool good(struct model *m, enum bp_status status, const char *what)
@@ -31,9 +36,14 @@ static bool good(struct model *m, enum bp_status status, const char *what)
     return status == BP_OK;
 }
 
-static void *native(struct bp_stream *stream)
+void *model_native(struct bp_stream *stream)
 {
     return stream->timeline->stream;
+}
+
+static void *native(struct bp_stream *stream)
+{
+    return model_native(stream);
 }
 
 /* A stream, or NULL: there is none at that place. */
@@ -42,7 +52,7 @@ static struct bp_stream *some_stream(struct model *m)
     return m->stream[pick(m, m->tight ? 3 : MODEL_STREAMS)];
 }
 
-static bool overlaps(const struct block *a, const struct block *b)
+bool model_overlaps(const struct block *a, const struct block *b)
 {
     return a->first < b->first + b->size && b->first < a->first + a->size;
 }
@@ -68,11 +78,11 @@ static void check_new(struct model *m, const struct block *b, struct bp_stream *
 {
     if (b->size && b->first % 64) model_wrong(m, "memory is not aligned");
     for (uint32_t i = 0; i < m->n_live; i++)
-        if (overlaps(b, &m->live[i])) model_wrong(m, "a block lives twice");
+        if (model_overlaps(b, &m->live[i])) model_wrong(m, "a block lives twice");
     forget_ended(m);
     for (uint32_t i = 0; i < m->n_past; i++) {
         const struct block *past = &m->past[i];
-        if (!overlaps(b, past)) continue;
+        if (!model_overlaps(b, past)) continue;
         for (uint32_t k = 0; k < past->n_use; k++) {
             const struct use *u = &past->use[k];
             bool before = taker ? m->paced->is_before(u->index, u->position, native(taker))
@@ -93,6 +103,7 @@ static void check_failure(struct model *m, uint64_t size)
     if (m->limit && m->limit - used < left) left = m->limit - used;
     if (left >= needed) model_wrong(m, "out of memory, but %" PRIu64 " bytes were left", left);
     if (!strstr(bp_error_message(), "out of memory: asked for ")) model_wrong(m, "no explanation");
+    if (model_is_open(m)) return; /* what was recorded is not waited for */
     if (size > m->paced->budget || (m->limit && size > m->limit)) return;
     forget_ended(m);
     if (m->n_past) model_wrong(m, "out of memory, but work was not waited for");
@@ -133,6 +144,7 @@ static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, ui
     else if (b.storage->memory.handle || b.storage->memory.data)
         model_wrong(m, "0 bytes lie somewhere");
     check_new(m, &b, space ? NULL : taker);
+    model_hold(m, &b, space ? NULL : taker);
     m->live[m->n_live++] = b;
     return true;
 }
@@ -145,30 +157,40 @@ static void take(struct model *m)
     take_of(m, taker, space, some_size(m));
 }
 
-static void give_at(struct model *m, uint32_t i)
+void model_past(struct model *m, const struct block *b)
 {
-    struct block b = m->live[i];
-
-    m->live[i] = m->live[--m->n_live];
     if (m->n_past == m->room) {
         m->room = m->room ? 2 * m->room : 256;
         m->past = realloc(m->past, m->room * sizeof *m->past);
         if (!m->past) abort();
     }
-    if (b.size) m->past[m->n_past++] = b;
+    if (b->size) m->past[m->n_past++] = *b;
+}
+
+static void give_at(struct model *m, uint32_t i)
+{
+    struct block b = m->live[i];
+
+    m->live[i] = m->live[--m->n_live];
+    model_past(m, &b);
     bp_memory_destroy(b.storage);
+}
+
+void model_note_use(struct block *b, struct use u, const struct paced *paced)
+{
+    for (uint32_t i = 0; i < b->n_use; i++)
+        if (b->use[i].index == u.index || paced->is_done(b->use[i].index, b->use[i].position)) {
+            b->use[i] = u;
+            return;
+        }
+    b->use[b->n_use++] = u;
 }
 
 static void note_use(struct model *m, struct block *b, void *stream)
 {
     struct use u = {m->paced->index(stream), m->paced->position(stream)};
 
-    for (uint32_t i = 0; i < b->n_use; i++)
-        if (b->use[i].index == u.index || m->paced->is_done(b->use[i].index, b->use[i].position)) {
-            b->use[i] = u;
-            return;
-        }
-    b->use[b->n_use++] = u;
+    model_note_use(b, u, m->paced);
 }
 
 static void give(struct model *m)
@@ -265,6 +287,7 @@ static void replace_stream(struct model *m)
     struct bp_stream **at = &m->stream[pick(m, MODEL_STREAMS)];
 
     if (*at) {
+        model_stop(m, *at);
         bp_stream_destroy(*at);
         *at = NULL;
     } else {
@@ -279,6 +302,7 @@ static void step(struct model *m)
 
     if (m->tight && !pick(m, 8)) wait_between(m);
     if (m->tight && !pick(m, 16)) near_miss(m);
+    if (m->records && !pick(m, 12)) model_record(m);
     if (way < 320) take(m);
     else if (way < 600) give(m);
     else if (way < 780) use(m);
@@ -309,6 +333,7 @@ static void begin(struct model *m, const char *library, uint64_t seed)
     m->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     m->tight = seed / 3 % 2;
     m->shared = seed / 6 % 3 == 0;
+    m->records = seed / 18 % 2;
     snprintf(path, sizeof path, "%s/%s", HOSTILE_DIR, library);
     opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     symbol = opened ? dlsym(opened, "paced") : NULL;
@@ -333,6 +358,7 @@ static void end(struct model *m)
 {
     bool storage_last = pick(m, 2);
 
+    model_stop(m, NULL);
     while (m->n_live > (storage_last ? 1u : 0u)) give(m), forget_ended(m);
     for (int i = 0; i < MODEL_STREAMS; i++) bp_stream_destroy(m->stream[i]);
     good(m, bp_device_synchronize(m->device), "device sync");

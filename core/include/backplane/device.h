@@ -99,6 +99,7 @@ struct bp_memory_stats { /* answer: set size before the call */
     uint64_t failures;       /* not made: out of memory */
     uint64_t chunks, chunks_ever; /* now; since the device was opened */
     uint64_t device_total, device_free; /* as the driver says; 0: unknown */
+    uint64_t captured;       /* part of allocated: what recorded work holds, in use or not */
 };
 BP_API enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out);
 
@@ -111,6 +112,7 @@ struct bp_pool_stats { /* answer: set size before the call */
     uint64_t live, allocations;
     uint32_t stream; /* bp_stream_number; 0: memory of no stream */
     uint32_t space;  /* enum bp_space */
+    uint64_t captured;
 };
 /* How many pools there are: it only grows. */
 BP_API uint32_t bp_device_pools(struct bp_device *device);

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_capture.c: memory of recorded work, a rule a test. */
+#include "stream_kit.h"
+
+#include "../plugins/paced.h"
+#include "memory/pool.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define PIECE (2 * MIB - 512) /* fills a chunk */
+
+struct pair {
+    struct paced *paced;
+    struct bp_core *core;
+    struct bp_device *device;
+    struct bp_stream *stream, *other;
+    struct bp_timeline *home;
+};
+
+static struct pair pair_at(uint64_t budget)
+{
+    struct pair p = {.core = core_with(NULL, NULL)};
+    const char *path = HOSTILE_DIR "/bp_paced.so";
+    uint32_t index;
+
+    p.paced = dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "paced");
+    p.paced->budget = budget;
+    OK(bp_core_load_path(p.core, path, &index));
+    OK(bp_device_create_at(p.core, index, 0, &p.device));
+    OK(bp_stream_create(p.device, &p.stream));
+    OK(bp_stream_create(p.device, &p.other));
+    p.home = p.stream->timeline;
+    return p;
+}
+
+static void pair_finish(struct pair *p)
+{
+    bp_stream_destroy(p->stream);
+    bp_stream_destroy(p->other);
+    bp_device_destroy(p->device);
+    cr_assert_eq(p->paced->broken, 0);
+    cr_assert_eq(p->paced->used, 0);
+    bp_core_destroy(p->core);
+}
+
+static struct bp_memory_stats stats_of(struct pair *p)
+{
+    struct bp_memory_stats s = {.size = sizeof s}, sum = {0};
+
+    OK(bp_device_memory(p->device, &s));
+    cr_assert_eq(s.reserved, s.allocated + s.rounding + s.pending + s.free);
+    for (uint32_t i = 0; i < bp_device_pools(p->device); i++) {
+        struct bp_pool_stats one = {.size = sizeof one};
+        OK(bp_device_pool(p->device, i, &one));
+        cr_assert_eq(one.reserved, one.allocated + one.rounding + one.pending + one.free);
+        cr_assert(one.captured <= one.allocated && one.allocated <= one.peak);
+        sum.reserved += one.reserved;
+        sum.captured += one.captured;
+    }
+    cr_assert(sum.reserved == s.reserved && sum.captured == s.captured);
+    return s;
+}
+
+static struct bp_storage *take(struct pair *p, struct bp_stream *stream, uint64_t size)
+{
+    struct bp_storage *storage = NULL;
+
+    OK(bp_memory_create(p->device, stream, BP_SPACE_DEVICE, size, &storage));
+    return storage;
+}
+
+static struct bp_pool *begin(struct pair *p)
+{
+    struct bp_pool *capture;
+
+    OK(bp_capture_begin(p->home, &capture));
+    return capture;
+}
+
+/* Work that uses a storage; its number. */
+static uint64_t use(struct bp_stream *stream, struct bp_storage *s)
+{
+    struct bp_copy copy = {s->memory.handle, s->memory.data, s->memory.handle, s->memory.data, 1};
+
+    OK(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, s, s));
+    return atomic_load(&stream->timeline->last);
+}
+
+static void end_work(struct pair *p)
+{
+    p->paced->run(p->home->stream, 1000);
+    p->paced->run(p->other->timeline->stream, 1000);
+}
+
+static bool lies_in(const struct bp_storage *s, uintptr_t first, uint64_t size)
+{
+    uintptr_t at = (uintptr_t)s->memory.data;
+
+    return at + s->size > first && at < first + size;
+}
+
+Test(capture, what_is_taken_on_its_stream_is_the_captures)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_storage *before = take(&p, p.stream, 100), *a, *b, *c, *pinned = NULL, *after;
+    struct bp_pool *capture = begin(&p), *again;
+
+    a = take(&p, p.stream, 100);
+    b = take(&p, p.other, 100);
+    c = take(&p, NULL, 100);
+    OK(bp_memory_create(p.device, p.stream, BP_SPACE_PINNED, 100, &pinned));
+    cr_assert_eq(a->pool, capture);
+    cr_assert(before->pool != capture && b->pool != capture && c->pool != capture &&
+              pinned->pool != capture);
+    cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
+    cr_assert_eq(stats_of(&p).allocated, capture->counts.reserved + 400);
+    FAILS(BP_ERR_INVALID, "captured already", bp_capture_begin(p.home, &again));
+    OK(bp_capture_end(capture));
+    after = take(&p, p.stream, 100);
+    cr_assert_eq(after->pool, before->pool);
+    cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
+    bp_memory_destroy(a);
+    bp_capture_destroy(capture, NULL, 0);
+    cr_assert_eq(stats_of(&p).captured, 0);
+    cr_assert_eq(stats_of(&p).allocated, 500);
+    cr_assert_eq(begin(&p), capture, "the struct serves again");
+    cr_assert_eq(stats_of(&p).captured, 0);
+    OK(bp_capture_end(capture));
+    bp_capture_destroy(capture, NULL, 0);
+    bp_memory_destroy(before);
+    bp_memory_destroy(b);
+    bp_memory_destroy(c);
+    bp_memory_destroy(pinned);
+    bp_memory_destroy(after);
+    pair_finish(&p);
+}
+
+Test(capture, what_is_given_back_serves_again_in_order)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_pool *capture = begin(&p);
+    struct bp_storage *a = take(&p, p.stream, 5000), *b;
+    void *first = a->memory.data;
+
+    use(p.stream, a);
+    bp_memory_destroy(a);
+    b = take(&p, p.stream, 5000);
+    cr_assert_eq(b->memory.data, first, "its work comes before what is recorded now");
+    bp_memory_destroy(b);
+    OK(bp_capture_end(capture));
+    bp_capture_destroy(capture, p.home, atomic_load(&p.home->last));
+    OK(bp_device_synchronize(p.device));
+    pair_finish(&p);
+}
+
+/* That recorded work has ended says nothing: it may run again, and then not before the rest. */
+Test(capture, what_others_use_is_reused_behind_a_wait_only)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_pool *capture = begin(&p);
+    struct bp_storage *a = take(&p, p.stream, 5000), *b, *c;
+    struct bp_event *event = event_at(p.device);
+    void *first = a->memory.data;
+
+    use(p.other, a);
+    bp_memory_destroy(a);
+    OK(bp_event_record(event, p.other));
+    end_work(&p);
+    OK(bp_event_query(event));
+    bp_pool_settle(capture);
+    b = take(&p, p.stream, 5000);
+    cr_assert_neq(b->memory.data, first);
+    bp_timeline_saw(p.home, p.other->timeline, atomic_load(&p.other->timeline->last));
+    bp_pool_settle(capture);
+    c = take(&p, p.stream, 5000);
+    cr_assert_eq(c->memory.data, first);
+    bp_memory_destroy(b);
+    bp_memory_destroy(c);
+    bp_event_destroy(event);
+    OK(bp_capture_end(capture));
+    bp_capture_destroy(capture, NULL, 0);
+    pair_finish(&p);
+}
+
+static bool give_up(void *ctx)
+{
+    ++*(int *)ctx;
+    return false;
+}
+
+Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
+{
+    struct pair p = pair_at(4 * MIB);
+    int pressed = 0;
+    struct bp_pressure pressure = {give_up, &pressed, NULL};
+    struct bp_storage *a = take(&p, p.other, PIECE), *b = NULL, *c;
+    struct bp_pool *capture;
+
+    bp_memory_on_pressure(p.device, &pressure);
+    use(p.other, a);
+    bp_memory_destroy(a);
+    capture = begin(&p);
+    c = take(&p, p.stream, PIECE);
+    FAILS(BP_ERR_MEMORY, "a capture is open: nothing is waited for",
+          bp_memory_create(p.device, p.stream, BP_SPACE_DEVICE, PIECE, &b));
+    cr_assert(strstr(bp_error_message(), "a capture of stream 1 has 2096896"), "%s",
+              bp_error_message());
+    cr_assert_eq(pressed, 0);
+    cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
+    cr_assert_null(p.other->timeline->marks, "nobody was asked");
+    cr_assert_eq(stats_of(&p).stolen, 0);
+    OK(bp_capture_end(capture));
+    b = take(&p, p.stream, PIECE);
+    cr_assert_eq(stats_of(&p).stolen, 1);
+    bp_memory_destroy(b);
+    bp_memory_destroy(c);
+    bp_capture_destroy(capture, NULL, 0);
+    bp_memory_off_pressure(p.device, &pressure);
+    OK(bp_device_synchronize(p.device));
+    pair_finish(&p);
+}
+
+/* Nobody asks how far the stream that is captured has got, waits for it, or has it waited for. */
+Test(capture, others_exhaustion_leaves_its_stream_alone)
+{
+    struct pair p = pair_at(4 * MIB);
+    struct bp_storage *own = take(&p, p.stream, PIECE - 256), *hosts = take(&p, NULL, 100);
+    struct bp_storage *busy = take(&p, NULL, 100), *a, *b = NULL;
+    struct bp_pool *capture;
+
+    use(p.stream, own);
+    bp_memory_destroy(own);
+    capture = begin(&p);
+    use(p.stream, hosts);
+    bp_memory_destroy(hosts);
+    a = take(&p, p.stream, PIECE - 256);
+    for (int i = 0; i < 2; i++)
+        FAILS(BP_ERR_MEMORY, "out of memory",
+              bp_memory_create(p.device, i ? p.other : NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
+    cr_assert_null(p.home->marks, "it was not asked");
+    cr_assert(!bp_timeline_passed(p.home, 1), "and not waited for");
+    cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
+    use(p.other, busy);
+    FAILS(BP_ERR_MEMORY, "out of memory",
+          bp_memory_create(p.device, NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
+    cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 1, "for the other one");
+    cr_assert(!bp_timeline_passed(p.home, 1));
+    OK(bp_capture_end(capture));
+    b = take(&p, NULL, PIECE - 256);
+    cr_assert_eq(stats_of(&p).after_wait, 1);
+    bp_memory_destroy(a);
+    bp_memory_destroy(b);
+    bp_memory_destroy(busy);
+    bp_capture_destroy(capture, NULL, 0);
+    pair_finish(&p);
+}
+
+Test(capture, others_get_none_of_its_memory)
+{
+    struct pair p = pair_at(4 * MIB);
+    struct bp_storage *full = take(&p, p.other, PIECE), *b = NULL;
+    struct bp_pool *capture = begin(&p);
+
+    bp_memory_destroy(take(&p, p.stream, PIECE));
+    bp_timeline_saw(p.other->timeline, p.home, atomic_load(&p.home->last));
+    for (int i = 0; i < 4; i++) {
+        if (i == 2) OK(bp_capture_end(capture));
+        FAILS(BP_ERR_MEMORY, "out of memory",
+              bp_memory_create(p.device, i % 2 ? p.other : NULL, BP_SPACE_DEVICE, PIECE, &b));
+    }
+    bp_capture_destroy(capture, NULL, 0);
+    b = take(&p, NULL, PIECE);
+    bp_memory_destroy(b);
+    bp_memory_destroy(full);
+    pair_finish(&p);
+}
+
+Test(capture, what_is_given_back_after_its_end_does_not_return)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_pool *capture = begin(&p);
+    struct bp_storage *a = take(&p, p.stream, 5000), *b = take(&p, p.stream, 5000), *c;
+    uintptr_t first = (uintptr_t)capture->regions->memory.data;
+    uint64_t size = capture->regions->size;
+
+    bp_memory_destroy(a);
+    OK(bp_capture_end(capture));
+    bp_memory_destroy(b);
+    OK(bp_device_synchronize(p.device));
+    OK(bp_device_trim(p.device));
+    cr_assert_eq(capture->counts.free, 0);
+    cr_assert_eq(stats_of(&p).captured, size);
+    for (int i = 0; i < 3; i++) {
+        c = take(&p, i == 0 ? p.stream : i == 1 ? p.other : NULL, 5000);
+        cr_assert_not(lies_in(c, first, size));
+        bp_memory_destroy(c);
+    }
+    bp_capture_destroy(capture, NULL, 0);
+    cr_assert_eq(stats_of(&p).captured, 0);
+    cr_assert_eq(stats_of(&p).allocated + stats_of(&p).pending, 0);
+    OK(bp_device_trim(p.device));
+    cr_assert_eq(p.paced->used, 0);
+    pair_finish(&p);
+}
+
+Test(capture, it_goes_back_behind_its_last_run)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_pool *capture = begin(&p);
+    struct bp_storage *a = take(&p, p.stream, MIB), *b;
+    struct bp_storage run = {.memory = a->memory, .home = p.other->timeline};
+    uintptr_t first = (uintptr_t)capture->regions->memory.data;
+    uint64_t size = capture->regions->size, number;
+
+    bp_memory_destroy(a);
+    OK(bp_capture_end(capture));
+    number = use(p.other, &run); /* the same addresses, and no storage */
+    bp_capture_destroy(capture, p.other->timeline, number);
+    b = take(&p, NULL, 2 * MIB);
+    cr_assert_not(lies_in(b, first, size));
+    bp_memory_destroy(b);
+    OK(bp_device_trim(p.device));
+    cr_assert_geq(p.paced->used, size, "the run has not ended");
+    end_work(&p);
+    OK(bp_device_trim(p.device));
+    cr_assert_eq(p.paced->used, 0);
+    pair_finish(&p);
+}
+
+Test(capture, a_storage_that_lives_keeps_its_memory)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_pool *capture = begin(&p);
+    struct bp_storage *a = take(&p, p.stream, MIB), *b = take(&p, p.stream, 100);
+
+    bp_memory_destroy(a);
+    OK(bp_capture_end(capture));
+    bp_capture_destroy(capture, NULL, 0);
+    OK(bp_device_trim(p.device));
+    cr_assert_geq(p.paced->used, 2 * MIB);
+    cr_assert_eq(stats_of(&p).allocated, 100);
+    use(p.other, b);
+    bp_memory_destroy(b);
+    OK(bp_device_trim(p.device));
+    cr_assert_geq(p.paced->used, 2 * MIB, "it is in use elsewhere");
+    end_work(&p);
+    OK(bp_device_trim(p.device));
+    cr_assert_eq(p.paced->used, 0);
+    pair_finish(&p);
+}
+
+/* An open capture hides the stream's own memory from nobody but the stream. */
+Test(capture, storages_of_the_stream_still_keep_the_device)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_storage *own = take(&p, p.stream, 100), *a;
+    struct bp_pool *capture = begin(&p);
+    void *first = own->memory.data;
+
+    cr_assert_geq(stats_of(&p).live, 1);
+    bp_memory_destroy(own);
+    a = take(&p, p.stream, 100);
+    cr_assert_neq(a->memory.data, first);
+    OK(bp_capture_end(capture));
+    own = take(&p, p.stream, 100);
+    cr_assert_eq(own->memory.data, first);
+    bp_capture_destroy(capture, NULL, 0);
+    bp_stream_destroy(p.stream);
+    bp_stream_destroy(p.other);
+    bp_device_destroy(p.device);
+    bp_memory_destroy(own);
+    cr_assert_gt(p.paced->used, 0, "the captured one keeps it too");
+    bp_memory_destroy(a);
+    cr_assert_eq(p.paced->used, 0);
+    bp_core_destroy(p.core);
+}
+
+/* What runs later may touch all of it: nothing in it is poisoned. */
+Test(capture, an_inline_stream_is_captured_too)
+{
+    struct fixture f = {.core = core_with(NULL, NULL)};
+    struct bp_storage *a, *b = NULL;
+    struct bp_pool *capture;
+    volatile char *data;
+    uint32_t index;
+
+    OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_h_good.so", &index));
+    OK(bp_device_create_at(f.core, index, 0, &f.device));
+    OK(bp_stream_create(f.device, &f.stream));
+    OK(bp_capture_begin(f.stream->timeline, &capture));
+    OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
+    data = a->memory.data;
+    bp_memory_destroy(a);
+    OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &b));
+    cr_assert_eq(b->memory.data, (void *)data);
+    bp_memory_destroy(b);
+    OK(bp_capture_end(capture));
+    data[999] = 1;
+    OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
+    cr_assert_neq(a->memory.data, (void *)data);
+    bp_memory_destroy(a);
+    bp_capture_destroy(capture, NULL, 0);
+    fixture_finish(&f);
+}

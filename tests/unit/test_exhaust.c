@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_exhaust.c: what an allocation waits for, and what it does not: seen from inside. */
+#include "stream_kit.h"
+
+#include "../plugins/paced.h"
+#include "memory/memory.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static struct bp_memory_stats stats_of(struct bp_device *device)
+{
+    struct bp_memory_stats s = {.size = sizeof s};
+
+    OK(bp_device_memory(device, &s));
+    cr_assert_eq(s.reserved, s.allocated + s.rounding + s.pending + s.free);
+    return s;
+}
+
+static struct bp_storage *take(struct bp_device *device, struct bp_stream *stream, uint64_t size)
+{
+    struct bp_storage *storage = NULL;
+
+    OK(bp_memory_create(device, stream, BP_SPACE_DEVICE, size, &storage));
+    return storage;
+}
+
+/* A copy between tensors of the host's, which go back at once. */
+static void leave_copy(struct spot *s, struct bp_stream *stream, int64_t floats)
+{
+    struct bp_tensor *t = floats_at(s->device, floats), *u = floats_at(s->device, floats);
+
+    OK(bp_tensor_copy(stream, t, u));
+    bp_tensor_destroy(t);
+    bp_tensor_destroy(u);
+}
+
+static void *open_when_waiting(void *spot)
+{
+    struct spot *s = spot;
+
+    while (!bp_device_blocked(s->device, BP_BLOCK_MEMORY)) usleep(1000);
+    usleep(20000);
+    s->gate->open();
+    return NULL;
+}
+
+/* What is pending on the spot's stream takes a wait to come back. */
+static void take_behind_a_wait(struct spot *s)
+{
+    struct bp_storage *storage;
+    pthread_t opener;
+
+    pthread_create(&opener, NULL, open_when_waiting, s);
+    storage = take(s->device, NULL, 2000000);
+    pthread_join(opener, NULL);
+    cr_assert_eq(stats_of(s->device).after_wait, 1);
+    cr_assert_eq(bp_device_blocked(s->device, BP_BLOCK_MEMORY), 1);
+    bp_memory_destroy(storage);
+}
+
+Test(exhaust, a_failure_of_another_stream_refuses_no_memory)
+{
+    struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
+    struct bp_stream *sick = stream_at(s.device, GATED);
+
+    s.gate->fail(BP_ERR_FAULT);
+    leave_copy(&s, sick, 16);
+    FAILS(BP_ERR_FAULT, "told to fail", bp_stream_synchronize(sick));
+    s.gate->hold(1);
+    leave_copy(&s, s.stream, 250000);
+    take_behind_a_wait(&s);
+    FAILS(BP_ERR_FAULT, "told to fail", bp_stream_synchronize(sick));
+    bp_stream_destroy(sick);
+    spot_finish(&s);
+}
+
+/* It stays with its stream, and does not become the device's. */
+Test(exhaust, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
+{
+    struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
+    struct bp_stream *sick = stream_at(s.device, GATED);
+
+    s.gate->hold(1);
+    leave_copy(&s, s.stream, 250000);
+    leave_copy(&s, sick, 16); /* made last, it is looked at first */
+    s.gate->fail(BP_ERR_FAULT);
+    take_behind_a_wait(&s);
+    s.gate->hold(0);
+    OK(bp_stream_synchronize(s.stream));
+    leave_copy(&s, s.stream, 16);
+    OK(bp_stream_synchronize(s.stream));
+    FAILS(BP_ERR_FAULT, "told to fail", bp_stream_synchronize(sick));
+    bp_stream_destroy(sick);
+    spot_finish(&s);
+}
+
+Test(exhaust, a_device_that_is_lost_in_the_wait_is_lost)
+{
+    struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
+    struct bp_storage *storage = NULL;
+
+    s.gate->hold(1);
+    leave_copy(&s, s.stream, 250000);
+    s.gate->lose();
+    FAILS(BP_ERR_DEVICE_LOST, "pulled the plug",
+          bp_memory_create(s.device, NULL, BP_SPACE_DEVICE, 2000000, &storage));
+    cr_assert_null(storage);
+    spot_finish(&s);
+}
+
+/* Two streams of a device whose work ends when told, with two chunks' worth of memory. */
+struct pair {
+    struct paced *paced;
+    struct bp_core *core;
+    struct bp_device *device;
+    struct bp_stream *stream, *other;
+};
+
+static struct pair pair_at(uint64_t budget)
+{
+    struct pair p = {.core = core_with(NULL, NULL)};
+    const char *path = HOSTILE_DIR "/bp_paced.so";
+    uint32_t index;
+
+    p.paced = dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "paced");
+    p.paced->budget = budget;
+    OK(bp_core_load_path(p.core, path, &index));
+    OK(bp_device_create_at(p.core, index, 0, &p.device));
+    OK(bp_stream_create(p.device, &p.stream));
+    OK(bp_stream_create(p.device, &p.other));
+    return p;
+}
+
+static void pair_finish(struct pair *p)
+{
+    cr_assert_eq(p->paced->broken, 0);
+    bp_stream_destroy(p->stream);
+    bp_stream_destroy(p->other);
+    bp_device_destroy(p->device);
+    bp_core_destroy(p->core);
+}
+
+/* Work on the stream that has not ended: a copy between two blocks of the host's. */
+static void work_on(struct pair *p, struct bp_stream *stream)
+{
+    struct bp_storage *a = take(p->device, NULL, 64), *b = take(p->device, NULL, 64);
+    struct bp_copy copy = {a->memory.handle, a->memory.data, b->memory.handle, b->memory.data, 64};
+
+    OK(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a, b));
+    bp_memory_destroy(a);
+    bp_memory_destroy(b);
+}
+
+/* Work that another thread has begun to give to a stream holds its tensors until the call is over:
+ * what goes back meanwhile is not of it. */
+Test(exhaust, work_that_is_being_given_holds_no_memory_back)
+{
+    struct pair p = pair_at(64 * MIB);
+    struct bp_storage *a = take(p.device, p.stream, 2 * MIB), *b;
+    struct bp_storage *rest = take(p.device, NULL, 64); /* the host's chunk is not whole */
+    void *first = a->memory.data;
+    uint64_t number;
+
+    work_on(&p, p.stream);
+    number = bp_work_begin(p.stream->timeline, "another thread's");
+    bp_memory_destroy(a);
+    cr_assert_eq(a->block.stamp, number - 1);
+    p.paced->run(p.stream->timeline->stream, 100);
+    b = take(p.device, p.other, 2 * MIB);
+    cr_assert_eq(b->memory.data, first, "all that was given has ended: it is everybody's");
+    bp_work_end(p.stream->timeline, number);
+    bp_memory_destroy(b);
+    bp_memory_destroy(rest);
+    OK(bp_device_synchronize(p.device));
+    pair_finish(&p);
+}
+
+/* And work that was not taken after all is nobody's user: it would never end. */
+Test(exhaust, work_that_was_not_taken_holds_no_memory_back)
+{
+    struct pair p = pair_at(4 * MIB);
+    struct bp_storage *a = take(p.device, p.stream, 2 * MIB - 512), *b;
+    uint64_t number;
+
+    work_on(&p, p.stream);
+    bp_memory_destroy(a);
+    b = take(p.device, p.other, 2 * MIB - 512);
+    cr_assert_eq(stats_of(p.device).stolen, 1);
+    number = bp_work_begin(p.other->timeline, "one that the queue refuses");
+    bp_memory_destroy(b);
+    bp_work_drop(p.other->timeline, number);
+    OK(bp_device_synchronize(p.device));
+    cr_assert_eq(stats_of(p.device).pending, 0);
+    pair_finish(&p);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_listen.c: who hears of the chunks that memory lies in: of each once, before it is used and
+ * before it goes. */
+#include "fixture.h"
+
+#include "../plugins/paced.h"
+#include "memory/memory.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+enum { KNOWN = 4096 };
+
+/* One listener, and what it knows to be there. */
+struct ear {
+    struct bp_listener listener; /* first */
+    pthread_mutex_t lock;
+    struct known {
+        uintptr_t at;
+        uint64_t bytes;
+        uint32_t space;
+    } known[KNOWN];
+    uint32_t n, heard, gone;
+    bool deaf;                /* must not be called any more */
+    struct bp_device *device; /* takes memory of it when called; or NULL */
+    struct bp_storage *taken[2];
+    const struct paced *paced;
+    uint64_t used; /* by the plugin, as it was told last */
+};
+
+static uintptr_t place_of(const struct bp_memory *memory)
+{
+    return (uintptr_t)memory->data;
+}
+
+static void take_some(struct ear *ear)
+{
+    struct bp_device *device = ear->device;
+
+    ear->device = NULL; /* of what comes of this it hears too, and that is enough */
+    if (!device) return;
+    for (int i = 0; i < 2; i++)
+        OK(bp_memory_create(device, NULL, BP_SPACE_DEVICE, 3 * MIB, &ear->taken[i]));
+}
+
+static void reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+{
+    struct ear *ear = ctx;
+    uintptr_t at = place_of(memory);
+
+    pthread_mutex_lock(&ear->lock);
+    cr_assert_not(ear->deaf);
+    cr_assert_lt(ear->n, KNOWN);
+    for (uint32_t i = 0; i < ear->n; i++)
+        cr_assert(at + bytes <= ear->known[i].at ||
+                      ear->known[i].at + ear->known[i].bytes <= at, "told twice");
+    ear->known[ear->n++] = (struct known){at, bytes, space};
+    ear->heard++;
+    pthread_mutex_unlock(&ear->lock);
+    take_some(ear);
+}
+
+static void released(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+{
+    struct ear *ear = ctx;
+    uint32_t i = 0;
+
+    pthread_mutex_lock(&ear->lock);
+    cr_assert_not(ear->deaf);
+    while (i < ear->n && ear->known[i].at != place_of(memory)) i++;
+    cr_assert_lt(i, ear->n, "it goes, and nobody knew that it was there");
+    cr_assert(ear->known[i].bytes == bytes && ear->known[i].space == space);
+    ear->known[i] = ear->known[--ear->n];
+    ear->gone++;
+    if (ear->paced) ear->used = ear->paced->used;
+    pthread_mutex_unlock(&ear->lock);
+}
+
+static void listen(struct ear *ear, struct bp_device *device)
+{
+    ear->listener = (struct bp_listener){reserved, released, ear, NULL};
+    pthread_mutex_init(&ear->lock, NULL);
+    bp_memory_listen(device, &ear->listener);
+}
+
+static void unlisten(struct ear *ear, struct bp_device *device)
+{
+    bp_memory_unlisten(device, &ear->listener);
+    ear->deaf = true;
+}
+
+static struct fixture open_paced(struct paced **out_paced)
+{
+    struct fixture f = {0};
+    void *opened = dlopen(HOSTILE_DIR "/bp_paced.so", RTLD_NOW | RTLD_LOCAL);
+    uint32_t index;
+
+    cr_assert_not_null(opened, "%s", dlerror());
+    *out_paced = dlsym(opened, "paced");
+    (*out_paced)->budget = 64 * MIB;
+    OK(bp_core_create(NULL, &f.core));
+    OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_paced.so", &index));
+    OK(bp_device_create_at(f.core, index, 0, &f.device));
+    OK(bp_stream_create(f.device, &f.stream));
+    return f;
+}
+
+static struct bp_storage *take(struct fixture *f, uint32_t space, uint64_t size)
+{
+    struct bp_storage *storage = NULL;
+
+    OK(bp_memory_create(f->device, f->stream, space, size, &storage));
+    return storage;
+}
+
+Test(listen, each_chunk_is_told_of_once)
+{
+    static struct ear early, late;
+    struct paced *paced;
+    struct fixture f = open_paced(&paced);
+    struct bp_storage *a, *b, *c;
+
+    listen(&early, f.device);
+    cr_assert_eq(early.heard, 0);
+    a = take(&f, BP_SPACE_DEVICE, 100);
+    cr_assert_eq(early.heard, 1);
+    cr_assert_eq(early.known[0].at, (uintptr_t)a->memory.data / 4096 * 4096 + 64);
+    cr_assert_eq(early.known[0].bytes, 2 * MIB);
+    b = take(&f, BP_SPACE_PINNED, 3 * MIB);
+    cr_assert_eq(early.known[1].space, BP_SPACE_PINNED);
+    listen(&late, f.device);
+    cr_assert_eq(late.heard, 2);
+    c = take(&f, BP_SPACE_DEVICE, 5 * MIB);
+    cr_assert(early.heard == 3 && late.heard == 3);
+    early.paced = paced;
+    bp_memory_destroy(c);
+    OK(bp_device_trim(f.device));
+    cr_assert(early.gone == 1 && late.gone == 1);
+    cr_assert_eq(early.used - paced->used, 6 * MIB, "told before it went");
+    unlisten(&late, f.device);
+    bp_memory_destroy(b);
+    OK(bp_device_trim(f.device));
+    cr_assert_eq(early.gone, 2);
+    unlisten(&early, f.device);
+    bp_memory_destroy(a);
+    OK(bp_device_trim(f.device));
+    cr_assert_eq(paced->used, 0);
+    fixture_finish(&f);
+}
+
+/* Who listens to the end hears the end. */
+Test(listen, the_end_of_a_device_is_told)
+{
+    static struct ear ear;
+    struct paced *paced;
+    struct fixture f = open_paced(&paced);
+
+    listen(&ear, f.device);
+    bp_memory_destroy(take(&f, BP_SPACE_DEVICE, 100));
+    bp_memory_destroy(take(&f, BP_SPACE_PINNED, 100));
+    fixture_finish(&f);
+    cr_assert(ear.heard == 2 && ear.gone == 2 && ear.n == 0);
+}
+
+/* A chunk that cannot be had is not told of. */
+Test(listen, what_the_plugin_refuses_is_not_told)
+{
+    static struct ear ear;
+    struct bp_storage *none;
+    struct paced *paced;
+    struct fixture f = open_paced(&paced);
+
+    listen(&ear, f.device);
+    FAILS(BP_ERR_MEMORY, "out of memory",
+          bp_memory_create(f.device, NULL, BP_SPACE_DEVICE, 65 * MIB, &none));
+    cr_assert_eq(ear.heard, 0);
+    unlisten(&ear, f.device);
+    fixture_finish(&f);
+}
+
+Test(listen, a_listener_may_take_memory)
+{
+    static struct ear early, late;
+    struct paced *paced;
+    struct fixture f = open_paced(&paced);
+    struct bp_storage *a;
+
+    early.device = f.device;
+    listen(&early, f.device);
+    a = take(&f, BP_SPACE_DEVICE, 100);
+    cr_assert_eq(early.heard, paced->chunks);
+    cr_assert_geq(early.heard, 3);
+    late.device = f.device;
+    listen(&late, f.device);
+    cr_assert_eq(late.heard, paced->chunks, "what it took itself is told of once, too");
+    cr_assert_eq(early.heard, paced->chunks);
+    for (int i = 0; i < 2; i++) {
+        bp_memory_destroy(early.taken[i]);
+        bp_memory_destroy(late.taken[i]);
+    }
+    bp_memory_destroy(a);
+    OK(bp_device_trim(f.device));
+    cr_assert(early.n == 0 && late.n == 0);
+    unlisten(&late, f.device);
+    unlisten(&early, f.device);
+    fixture_finish(&f);
+}
+
+static _Atomic bool over;
+
+static void *churn(void *fixture)
+{
+    struct fixture *f = fixture;
+    struct bp_storage *s[8];
+
+    for (int i = 0; !atomic_load(&over); i++) {
+        for (int k = 0; k < 8; k++)
+            if (bp_memory_create(f->device, NULL, (uint32_t)k % 2, (uint64_t)(k + 1) * 700000,
+                                 &s[k]))
+                s[k] = NULL;
+        for (int k = 0; k < 8; k++) bp_memory_destroy(s[k]);
+        bp_device_trim(f->device);
+    }
+    return NULL;
+}
+
+/* Listeners come and go while chunks do; none is told anything wrong, nor after it went. */
+Test(listen, on_many_threads)
+{
+    enum { THREADS = 3, ROUNDS = 300 };
+    static struct ear always, ear[ROUNDS];
+    struct paced *paced;
+    struct fixture f = open_paced(&paced);
+    pthread_t thread[THREADS];
+
+    paced->budget = UINT64_C(1) << 36;
+    listen(&always, f.device);
+    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, churn, &f);
+    for (int i = 0; i < ROUNDS; i++) {
+        listen(&ear[i], f.device);
+        if (i % 2) usleep(100);
+        unlisten(&ear[i], f.device);
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    OK(bp_device_trim(f.device));
+    cr_assert_eq(always.n, 0);
+    cr_assert_eq(always.heard, paced->chunks);
+    unlisten(&always, f.device);
+    fixture_finish(&f);
+}
