@@ -68,15 +68,11 @@ enum bp_status bp_capture_begin(struct bp_timeline *home, struct bp_pool **out_c
     return BP_OK;
 }
 
-/* Under the lock. A live storage gets a user, so that it goes the way of used ones when it is given
- * back. */
-static bool keep_live(struct bp_pool *pool, const struct bp_region *region)
+/* Under the lock. A live storage goes the way of used ones when it is given back. */
+static void keep_live(const struct bp_region *region)
 {
     for (struct bp_piece *b = region->edge.hi; b != &region->edge; b = b->hi)
-        if (b->state == BP_PIECE_LIVE &&
-            !bp_users_add(&storage_of(b)->pending.users, pool->home, 0))
-            return false;
-    return true;
+        if (b->state == BP_PIECE_LIVE) storage_of(b)->used = true;
 }
 
 /* Under the lock, after what was kept whole has merged. What runs later may use it all. */
@@ -93,27 +89,22 @@ static void keep_free(struct bp_pool *pool, const struct bp_region *region)
     if (pool->poison) bp_unpoison(region->memory.data, region->size);
 }
 
-enum bp_status bp_capture_end(struct bp_pool *capture)
+void bp_capture_end(struct bp_pool *capture)
 {
     struct bp_timeline *home = capture->home;
-    bool kept = true;
 
     bp_pool_lock(capture);
-    for (struct bp_region *r = capture->regions; r && kept; r = r->next)
-        kept = keep_live(capture, r);
-    if (kept) {
-        bp_heap_flush(&capture->heap);
-        for (struct bp_region *r = capture->regions; r; r = r->next) keep_free(capture, r);
-        capture->capture = BP_CAPTURE_CLOSED;
+    bp_heap_flush(&capture->heap);
+    for (struct bp_region *r = capture->regions; r; r = r->next) {
+        keep_live(r);
+        keep_free(capture, r);
     }
+    capture->capture = BP_CAPTURE_CLOSED;
     bp_pool_unlock(capture);
-    if (!kept)
-        return bp_error(BP_ERR_MEMORY, "%s: no host memory to end a capture", home->device->name);
     pthread_mutex_lock(&home->device->lock);
     atomic_store(&home->pool[BP_SPACE_DEVICE], atomic_load(&home->aside));
     atomic_store(&home->aside, NULL);
     pthread_mutex_unlock(&home->device->lock);
-    return BP_OK;
 }
 
 void bp_capture_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number)
