@@ -47,7 +47,7 @@ static void begin(struct model *m, struct recording *r, struct bp_stream *stream
     r->n = 0;
 }
 
-static void end(struct model *m, struct recording *r)
+static void end(struct recording *r)
 {
     bp_capture_end(r->pool);
     r->stream = NULL;
@@ -80,7 +80,7 @@ static void destroy(struct model *m, struct recording *r)
 {
     uint32_t place = 1 + (uint32_t)(r - m->recording);
 
-    if (r->stream) end(m, r);
+    if (r->stream) end(r);
     for (uint32_t i = 0; i < m->n_live; i++) {
         if (m->live[i].captured != place) continue;
         m->live[i].captured = 0;
@@ -101,7 +101,7 @@ void model_record(struct model *m)
     uint64_t way = model_pick(m, 8);
 
     if (!r->pool && stream) begin(m, r, stream);
-    else if (r->pool && r->stream && way < 3) end(m, r);
+    else if (r->pool && r->stream && way < 3) end(r);
     else if (r->pool && !r->stream && way < 6) run(m, r);
     else if (r->pool && way == 7) destroy(m, r);
 }
