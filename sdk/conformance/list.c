@@ -38,6 +38,31 @@ static void add_checks(struct list *list, enum suite suite, const struct check_c
     }
 }
 
+static const char *kind_name(int64_t kind)
+{
+    return kind == BP_STREAM_INLINE ? "inline" : "async";
+}
+
+/* A device that works behind the host's back has no inline streams. */
+static void add_kinds(struct list *list, enum suite suite, struct bp_device *device,
+                      const struct check_kinds *checks)
+{
+    static const int64_t kinds[] = {BP_STREAM_ASYNC, BP_STREAM_INLINE};
+    struct bp_device_properties p = {.size = sizeof p};
+    size_t n = !bp_device_properties(device, &p) && p.flags & BP_DEVICE_INLINE ? 2 : 1;
+
+    for (; checks->id; checks++)
+        for (size_t i = 0; i < n * (checks->streams > 1 ? n : 1); i++) {
+            struct listed *l = add(list, suite);
+            l->run = checks->run;
+            l->arg[0] = kinds[i % n];
+            l->arg[1] = kinds[i / n];
+            snprintf(l->id, sizeof l->id, "%s/%s/%s%s%s", suite_name(suite), checks->id,
+                     kind_name(l->arg[0]), checks->streams > 1 ? "-" : "",
+                     checks->streams > 1 ? kind_name(l->arg[1]) : "");
+        }
+}
+
 static void add_roundtrips(struct list *list)
 {
     static const int64_t sizes[] = {0, 1, 2, 3, 7, 17, 63, 64, 65, 257, 4099, 65537, 300007};
@@ -194,8 +219,15 @@ void list_init(struct list *list, struct bp_device *device)
     add_checks(list, SUITE_RUNTIME, suite_runtime_device);
     add_checks(list, SUITE_RUNTIME, suite_runtime_stream);
     add_checks(list, SUITE_RUNTIME, suite_runtime_event);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_order);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_wait);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_other);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_callback);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_graph);
     add_checks(list, SUITE_MEMORY, suite_memory_tensor);
     add_checks(list, SUITE_MEMORY, suite_memory_use);
+    add_checks(list, SUITE_MEMORY, suite_memory_stats);
+    add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
     add_roundtrips(list);
     add_rows(list, device);
 }

@@ -8,7 +8,18 @@
 
 /* Tables that end with a NULL id. */
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
-    suite_runtime_event[], suite_memory_tensor[], suite_memory_use[];
+    suite_runtime_event[], suite_memory_tensor[], suite_memory_use[],
+    suite_memory_stats[];
+
+/* Cases that run once for each kind of stream that the device has: arg is {kind, kind of others}.
+ * streams: how many kinds vary, 1 or 2. <id>/<kind>, <id>/<kind>-<kind>. Tables end with a NULL. */
+struct check_kinds {
+    const char *id;
+    check_fn *run;
+    int streams;
+};
+extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
+    suite_runtime_callback[], suite_runtime_graph[], suite_runtime_other[], suite_memory_order[];
 
 /* memory/roundtrip/<dtype>/<elements>, one for each: arg is {dtype, elements}. */
 void memory_roundtrip(struct check *c, const int64_t *arg);

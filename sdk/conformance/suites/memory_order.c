@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory_order.c: memory that was given back is not used again before the work that uses it has
+ * ended, and at once where order allows it. Work is held; then data says who was there too early.
+ *
+ * In each case tensor 0 is used by work that is held and copies it to tensor 1; it goes, and a
+ * tensor is made that is written by work which is not held. */
+#include "suites.h"
+#include "work.h"
+#include <string.h>
+
+enum { HOME, USER, OTHER, THIRD }; /* streams: the first of the kind, the others asynchronous */
+enum { OLD, COPY, NEW, KEEPER, MORE, FILLER = WORK_TENSORS - 1 };
+/* From 1 MiB on memory of other streams is looked for; a queue does not wait for writes up to that.
+ */
+enum { SMALL = 65536, LARGE = 1 << 20 };
+
+static bool begin(struct work *w, struct check *c, int64_t kind, const char *limit)
+{
+    if (!work_init_own(w, c, limit) || !work_stream(w, HOME, kind)) return false;
+    for (int i = USER; i <= THIRD; i++)
+        if (!work_stream(w, i, BP_STREAM_ASYNC)) return false;
+    return true;
+}
+
+/* Where the copy goes. Next to a large one nothing large is left for anybody. */
+static bool make_copy(struct work *w, uint64_t bytes)
+{
+    return work_tensor(w, COPY, WORK_HOST, bytes) &&
+           (bytes < LARGE / 2 ||
+            work_tensor(w, FILLER, WORK_HOST, 2 * LARGE - SMALL - bytes));
+}
+
+/* OLD of home has seed 1, and is copied by a stream that is held. */
+static bool use(struct work *w, int home, int user, uint64_t bytes)
+{
+    return work_tensor(w, OLD, home, bytes) && (w->tensor[COPY] || make_copy(w, bytes)) &&
+           work_fill(w, HOME, OLD, 1) && work_sync(w, HOME) && work_shut(w, user) &&
+           work_copy(w, user, COPY, OLD);
+}
+
+/* The stream's work is done, unless it waits for what is held; there it had its chance. */
+static bool let_run(struct work *w, int stream)
+{
+    for (int i = 0; i < WORK_STREAMS; i++)
+        if (w->gate[i].firm) return work_pause(), true;
+    return work_sync(w, stream);
+}
+
+/* A new tensor of home is written with seed 9 by a stream; then what was held may go on. */
+static bool overtake(struct work *w, int home, int writer, uint64_t bytes)
+{
+    return work_tensor(w, NEW, home, bytes) && work_fill(w, writer, NEW, 9) && let_run(w, writer);
+}
+
+static void finish(struct work *w, int held, int writer)
+{
+    work_open(w, held);
+    if (work_holds(w, held, COPY, 1, "memory that was given back while work used it"))
+        work_holds(w, writer, NEW, 9, "memory that was taken");
+}
+
+static bool is_pending(struct work *w, int held, uint64_t bytes)
+{
+    struct bp_memory_stats s;
+
+    return work_stats(w, &s) &&
+           check_that(w->c, !work_held(w, held) || s.pending >= bytes,
+                      "pending is %u, but work that is held uses %u bytes that were given back",
+                      (unsigned)s.pending, (unsigned)bytes);
+}
+
+static bool is_not_pending(struct work *w, const char *why)
+{
+    struct bp_memory_stats s;
+
+    return work_stats(w, &s) && check_that(w->c, !s.pending, "pending is %u, expected 0: %s",
+                                           (unsigned)s.pending, why);
+}
+
+static void user(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+static void user_asked(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL)) {
+        work_drop(&w, OLD);
+        if (is_pending(&w, USER, SMALL) && overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+/* The last use counts. */
+static void user_again(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+        work_tensor(&w, COPY, WORK_HOST, SMALL) && work_fill(&w, HOME, OLD, 1) &&
+        work_sync(&w, HOME) && work_copy(&w, USER, COPY, OLD) && work_sync(&w, USER) &&
+        work_shut(&w, USER) && work_copy(&w, USER, COPY, OLD)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+/* More users than are kept at hand; the last one is held longest. */
+static void users(struct check *c, const int64_t *arg)
+{
+    enum { FIRST = USER, LAST = WORK_STREAMS - 1 };
+    struct work w;
+    bool ok = begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+              work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME);
+
+    for (int i = FIRST; ok && i <= LAST; i++)
+        ok = (w.stream[i] || work_stream(&w, i, BP_STREAM_ASYNC)) && work_shut(&w, i) &&
+             work_tensor(&w, MORE + i, WORK_HOST, SMALL) && work_copy(&w, i, MORE + i, OLD);
+    work_drop(&w, OLD);
+    for (int i = FIRST; i < LAST; i++) work_open(&w, i);
+    for (int i = FIRST; ok && i < LAST; i++) ok = work_sync(&w, i);
+    ok = ok && overtake(&w, HOME, HOME, SMALL);
+    work_open(&w, LAST);
+    for (int i = FIRST; ok && i <= LAST; i++) ok = work_holds(&w, i, MORE + i, 1, "a user's copy");
+    work_finish(&w);
+}
+
+/* Memory that no stream asked for may be used by the host at once. */
+static void host(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, WORK_HOST, USER, SMALL)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, WORK_HOST, HOME, SMALL)) finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+/* What home does itself is in its way no more than in order; but in that of others. */
+static void other(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    /* The copy first: else it would lie beside the old one, which is to be alone in its chunk. */
+    if (begin(&w, c, arg[0], NULL) && make_copy(&w, LARGE) && use(&w, HOME, HOME, LARGE)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, HOME, OTHER);
+    }
+    work_finish(&w);
+}
+
+static void other_part(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        use(&w, HOME, HOME, LARGE)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, HOME, OTHER);
+    }
+    work_finish(&w);
+}
+
+/* Two neighbours: only the later one's work is held. */
+static void merged(struct check *c, const int64_t *arg)
+{
+    enum { HALF = 640 << 10 };
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, HALF) &&
+        work_tensor(&w, OLD, HOME, HALF) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        make_copy(&w, HALF) && work_fill(&w, HOME, OLD, 1) &&
+        work_sync(&w, HOME)) {
+        work_drop(&w, MORE);
+        if (work_shut(&w, HOME) && work_copy(&w, HOME, COPY, OLD)) {
+            work_drop(&w, OLD);
+            if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, HOME, OTHER);
+        }
+    }
+    work_finish(&w);
+}
+
+static void remainder_(struct check *c, const int64_t *arg)
+{
+    enum { BYTES = 1536 << 10, PART = 480 << 10 };
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, BYTES) &&
+        work_tensor(&w, KEEPER, HOME, SMALL) && make_copy(&w, BYTES) &&
+        work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME) && work_shut(&w, HOME) &&
+        work_copy(&w, HOME, COPY, OLD)) {
+        work_drop(&w, OLD);
+        if (work_tensor(&w, MORE, HOME, PART) && overtake(&w, OTHER, OTHER, LARGE))
+            finish(&w, HOME, OTHER);
+    }
+    work_finish(&w);
+}
+
+/* Home waits for the user: then the memory is home's at once, and nobody else's. */
+static bool wait_for_user(struct work *w)
+{
+    return work_record(w, 0, USER) && work_wait_held(w, HOME, 0, USER);
+}
+
+static void waited(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, USER, OTHER);
+    }
+    work_finish(&w);
+}
+
+static void waited_twice(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
+        work_drop(&w, OLD);
+        if (work_tensor(&w, MORE, HOME, LARGE)) {
+            work_drop(&w, MORE);
+            if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, USER, OTHER);
+        }
+    }
+    work_finish(&w);
+}
+
+/* Home waits for a third stream, which waits for the user later than that. */
+static void waited_too_far(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) &&
+        work_tensor(&w, MORE, WORK_HOST, SMALL) && work_shut(&w, THIRD) &&
+        work_fill(&w, THIRD, MORE, 2) && work_record(&w, 1, THIRD) && work_record(&w, 0, USER) &&
+        work_wait(&w, THIRD, 0) && work_wait_held(&w, HOME, 1, THIRD)) {
+        work_drop(&w, OLD);
+        if (work_tensor(&w, NEW, HOME, SMALL) && work_fill(&w, HOME, NEW, 9)) {
+            work_open(&w, THIRD);
+            if (let_run(&w, HOME)) finish(&w, USER, HOME);
+        }
+    }
+    work_finish(&w);
+}
+
+/* Home waits for work of the user's before the use, which itself waits for a third stream. */
+static void waited_too_early(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+        work_tensor(&w, COPY, WORK_HOST, SMALL) && work_tensor(&w, MORE, WORK_HOST, SMALL) &&
+        work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME) && work_shut(&w, THIRD) &&
+        work_record(&w, 1, THIRD) && work_shut(&w, USER) && work_fill(&w, USER, MORE, 2) &&
+        work_record(&w, 0, USER) && work_wait(&w, USER, 1) && work_copy(&w, USER, COPY, OLD) &&
+        work_wait_held(&w, HOME, 0, USER)) {
+        work_drop(&w, OLD);
+        if (work_tensor(&w, NEW, HOME, SMALL) && work_fill(&w, HOME, NEW, 9)) {
+            work_open(&w, USER);
+            let_run(&w, HOME);
+            work_open(&w, THIRD);
+            finish(&w, USER, HOME);
+        }
+    }
+    work_finish(&w);
+}
+
+static void borrowed(struct check *c, const int64_t *arg)
+{
+    struct bp_memory_stats s;
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, LARGE) &&
+        work_tensor(&w, KEEPER, HOME, SMALL)) {
+        work_drop(&w, MORE);
+        if (use(&w, OTHER, OTHER, LARGE) && work_stats(&w, &s) &&
+            check_that(c, s.from_others == 1, "%u allocations came from another stream, expected 1",
+                       (unsigned)s.from_others)) {
+            work_drop(&w, OLD);
+            if (overtake(&w, HOME, HOME, LARGE)) finish(&w, OTHER, HOME);
+        }
+    }
+    work_finish(&w);
+}
+
+/* There is no other memory: the taker's work waits for that of home, the host does not. */
+static void stolen(struct check *c, const int64_t *arg)
+{
+    enum { BYTES = 256 << 10 };
+    struct work w;
+
+    if (begin(&w, c, arg[0], "704K") && use(&w, HOME, HOME, BYTES)) {
+        work_drop(&w, OLD);
+        if (overtake(&w, OTHER, OTHER, BYTES)) finish(&w, HOME, OTHER);
+    }
+    work_finish(&w);
+}
+
+static bool has_space(struct work *w, uint32_t space)
+{
+    struct bp_storage *storage = NULL;
+    enum bp_status status = bp_memory_create(w->device, NULL, space, 64, &storage);
+
+    if (status == BP_ERR_UNSUPPORTED)
+        check_unsupported(w->c, "the device has no memory of space %u", space);
+    else check_ok(w->c, status, "bp_memory_create");
+    bp_memory_destroy(storage);
+    return status == BP_OK;
+}
+
+static bool write_by_host(struct work *w, int tensor, int seed)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    if (!check_ok(w->c, bp_tensor_info(w->tensor[tensor], &info), "bp_tensor_info") ||
+        !check_that(w->c, info.data != NULL, "the host has no address for pinned memory"))
+        return false;
+    work_bytes(info.data, w->bytes[tensor], seed);
+    return true;
+}
+
+/* The host writes what it has just got, whatever the streams do. */
+static void of_the_host(struct check *c, const int64_t *arg, uint32_t space)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && has_space(&w, space) &&
+        work_tensor_in(&w, OLD, HOME, SMALL, space) && work_tensor(&w, COPY, WORK_HOST, SMALL) &&
+        write_by_host(&w, OLD, 1) && work_shut(&w, HOME) && work_copy(&w, HOME, COPY, OLD)) {
+        work_drop(&w, OLD);
+        if (work_tensor_in(&w, NEW, HOME, SMALL, space) && write_by_host(&w, NEW, 9))
+            finish(&w, HOME, HOME);
+    }
+    work_finish(&w);
+}
+
+static void pinned(struct check *c, const int64_t *arg)
+{
+    of_the_host(c, arg, BP_SPACE_PINNED);
+}
+
+static void managed(struct check *c, const int64_t *arg)
+{
+    of_the_host(c, arg, BP_SPACE_MANAGED);
+}
+
+/* Home waits for the user and is destroyed; a new stream does not wait. */
+static void destroyed(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
+        work_drop(&w, OLD);
+        work_leave(&w, HOME);
+        if (work_stream(&w, HOME, arg[0]) && overtake(&w, HOME, HOME, SMALL))
+            finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+/* The stream that used it takes it again in its own order. */
+static void at_once(struct check *c, const int64_t *arg)
+{
+    struct bp_memory_stats before, after;
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, HOME, SMALL) && work_stats(&w, &before)) {
+        work_drop(&w, OLD);
+        if (is_not_pending(&w, "only its own stream uses it") &&
+            overtake(&w, HOME, HOME, SMALL) && work_stats(&w, &after)) {
+            check_that(c, after.reserved == before.reserved && after.hits == before.hits + 1,
+                       "a stream did not get its own memory again, which it had given back");
+            finish(&w, HOME, HOME);
+        }
+    }
+    work_finish(&w);
+}
+
+/* Streams of one order share it without waits that could be known. */
+static bool knows_waits(const struct work *w)
+{
+    return w->c->place->properties.flags & BP_DEVICE_INLINE ||
+           !(bp_device_emulated(w->device) & BP_EMULATED_STREAMS);
+}
+
+static void after_wait(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
+        work_drop(&w, OLD);
+        if (!knows_waits(&w) || is_not_pending(&w, "its stream comes after the user"))
+            if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+static void after_waits(struct check *c, const int64_t *arg)
+{
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) &&
+        work_tensor(&w, MORE, WORK_HOST, SMALL) && work_record(&w, 0, USER) &&
+        work_wait(&w, THIRD, 0) && work_fill(&w, THIRD, MORE, 2) && work_record(&w, 1, THIRD) &&
+        work_wait_held(&w, HOME, 1, USER)) {
+        work_drop(&w, OLD);
+        if (!knows_waits(&w) || is_not_pending(&w, "its stream comes after one behind the user"))
+            if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+    }
+    work_finish(&w);
+}
+
+static void after_end(struct check *c, const int64_t *arg)
+{
+    struct bp_memory_stats before, after;
+    struct work w;
+
+    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL)) {
+        work_drop(&w, OLD);
+        if (is_pending(&w, USER, SMALL)) {
+            work_open(&w, USER);
+            if (work_sync(&w, USER) && is_not_pending(&w, "its user was waited for") &&
+                work_stats(&w, &before) && overtake(&w, HOME, HOME, SMALL) &&
+                work_stats(&w, &after)) {
+                check_that(c, after.reserved == before.reserved, "more memory was reserved");
+                finish(&w, USER, HOME);
+            }
+        }
+    }
+    work_finish(&w);
+}
+
+const struct check_kinds suite_memory_order[] = {
+    {"reuse/user", user, 1},
+    {"reuse/user-asked", user_asked, 1},
+    {"reuse/user-again", user_again, 1},
+    {"reuse/users", users, 1},
+    {"reuse/host", host, 1},
+    {"reuse/other", other, 1},
+    {"reuse/other-part", other_part, 1},
+    {"reuse/merged", merged, 1},
+    {"reuse/remainder", remainder_, 1},
+    {"reuse/waited", waited, 1},
+    {"reuse/waited-twice", waited_twice, 1},
+    {"reuse/waited-too-far", waited_too_far, 1},
+    {"reuse/waited-too-early", waited_too_early, 1},
+    {"reuse/borrowed", borrowed, 1},
+    {"reuse/stolen", stolen, 1},
+    {"reuse/pinned", pinned, 1},
+    {"reuse/managed", managed, 1},
+    {"reuse/destroyed", destroyed, 1},
+    {"reuse/at-once", at_once, 1},
+    {"reuse/after-wait", after_wait, 1},
+    {"reuse/after-waits", after_waits, 1},
+    {"reuse/after-end", after_end, 1},
+    {NULL, NULL, 0},
+};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.h: what cases on order and on the allocator share: some streams, events and tensors by
+ * number, a device of their own, and gates that hold a stream's work.
+ *
+ * The functions that answer bool record what is wrong, and answer whether all was well. After a
+ * failure they may be called no more but for work_finish. */
+#ifndef BP_CONFORM_WORK_H
+#define BP_CONFORM_WORK_H
+
+#include "../check.h"
+#include <pthread.h>
+
+enum { WORK_STREAMS = 8, WORK_EVENTS = 4, WORK_TENSORS = 12, WORK_HOST = -1 };
+
+/* Holds what is given to a stream after it, so that nothing of that has begun.
+ *
+ * Where the core's queue stands in front of an inline device that is certain until the gate is
+ * opened (firm): a callback waits. Elsewhere copies are in front, which take their time: whether
+ * they have ended is asked. On an inline stream nothing is held. */
+struct work_gate {
+    struct bp_stream *stream; /* NULL: not used */
+    bool firm;
+    pthread_mutex_t lock; /* the four below */
+    pthread_cond_t changed;
+    bool open, left, late;
+    struct bp_tensor *pile[2];
+    struct bp_event *behind; /* the pile */
+};
+
+struct work {
+    struct check *c;
+    struct bp_core *core;     /* own, or NULL */
+    struct bp_device *device; /* own, or the place's */
+    struct bp_stream *stream[WORK_STREAMS];
+    struct bp_event *event[WORK_EVENTS];
+    struct bp_tensor *tensor[WORK_TENSORS];
+    uint64_t bytes[WORK_TENSORS];
+    struct work_gate gate[WORK_STREAMS]; /* of the stream of that number */
+    pthread_t opener;
+    bool opening; /* the opener was started */
+    _Atomic bool opened; /* it is about to open */
+    int gates;    /* that it opens: bits */
+};
+
+/* On the device under test. */
+void work_init(struct work *w, struct check *c);
+/* On the same device opened in a core of its own, so that its memory is as new; limit: BP_MEM_LIMIT
+ * there, or NULL. */
+bool work_init_own(struct work *w, struct check *c, const char *limit);
+/* Opens what is shut, destroys what is there. */
+void work_finish(struct work *w);
+
+/* kind: enum bp_stream_flags, or 0: the usual one. */
+bool work_stream(struct work *w, int stream, int64_t kind);
+/* A tensor of so many bytes, a multiple of 8; home: a stream, or WORK_HOST. */
+bool work_tensor(struct work *w, int tensor, int home, uint64_t bytes);
+bool work_tensor_in(struct work *w, int tensor, int home, uint64_t bytes, uint32_t space);
+void work_drop(struct work *w, int tensor);
+/* Fills with the bytes of a seed. The host's are overwritten when the call has returned. */
+bool work_fill(struct work *w, int stream, int tensor, int seed);
+bool work_copy(struct work *w, int stream, int to, int from);
+bool work_holds(struct work *w, int stream, int tensor, int seed, const char *what);
+/* The host's bytes of a seed: in a tensor that it reaches. */
+void work_bytes(void *to, uint64_t size, int seed);
+
+/* An event is made when it is first recorded. */
+bool work_record(struct work *w, int event, int stream);
+bool work_wait(struct work *w, int stream, int event);
+bool work_sync(struct work *w, int stream);
+/* Work that waits for nothing has a good chance to have run afterwards. */
+void work_pause(void);
+/* If the gate of `held` is shut still, afterwards, the event has not come. */
+bool work_is_behind(struct work *w, int event, int held, const char *what);
+/* bp_stream_wait of an event behind the gate of `held`; where the stream is inline it waits until
+ * that is opened, which is seen to. */
+bool work_wait_held(struct work *w, int stream, int event, int held);
+void work_leave(struct work *w, int stream); /* destroys it */
+
+bool work_shut(struct work *w, int stream);
+/* Whether what was given to the stream since has certainly not begun, until now. */
+bool work_held(struct work *w, int stream);
+void work_open(struct work *w, int stream);
+/* Another thread opens the gates of some streams (bits) in a moment: for calls that wait. */
+bool work_open_soon(struct work *w, int streams);
+/* Such a call has returned: it was not to, before that, if one of these gates is firm. */
+bool work_was_opened(struct work *w, const char *call);
+
+/* The device's figures, of which sums and counts have been checked. */
+bool work_stats(struct work *w, struct bp_memory_stats *out);
+
+#endif

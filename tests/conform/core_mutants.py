@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The suites runtime and memory have teeth for the core's own promises: each rule of the allocator and of
+the order of work is broken once, in a library of its own, and a case must fail.
+
+    core_mutants.py ROOT BUILD BP LIBBACKPLANE TEMPLATE LAZY
+
+What is not broken passes on all these devices, in both modes of streams. The rules stand in
+tests/mutants/rules.py; a mutant is noticed by a case that fails, crashes or comes to no end: a run that
+breaks otherwise is no evidence.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+
+ROOT, BUILD, BP, LIBRARY, TEMPLATE, LAZY = (os.path.abspath(a) for a in sys.argv[1:7])
+sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
+from mutate import Core, run  # noqa: E402
+from rules import SUITES  # noqa: E402
+
+CORE = Core(ROOT, BUILD, os.path.basename(LIBRARY), ("conform", "core_mutants"))
+PLACES = {"async": ("cpu", "async"), "inline": ("cpu", "inline"), "template": (TEMPLATE, "inline"),
+          "lazy": (LAZY, "inline")}
+TRIES = 3  # of two threads the slower one may be the one that is to be too early
+LIMIT = 60  # seconds, for one run
+BAD = ("fail", "crash", "timeout")
+
+
+def conform(number, where, library, *options):
+    """The bad cases, and how many there were."""
+    report = os.path.join(CORE.folder, f"{number}.json")
+    if os.path.exists(report):
+        os.unlink(report)
+    place, streams = PLACES[where]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
+    env.update(BP_STREAMS=streams, BP_PLUGIN_PATH=os.path.join(BUILD, "plugins", "cpu"), LD_LIBRARY_PATH=library)
+    done = subprocess.run([BP, "conform", place, "--suite", "runtime,memory", "--json", report, *options],
+                          capture_output=True, text=True, timeout=LIMIT, env=env, stdin=subprocess.DEVNULL)
+    assert os.path.exists(report), f"no report: exit status {done.returncode}: {done.stderr[-500:]}"
+    with open(report, encoding="utf-8") as f:
+        cases = json.load(f)["cases"]
+    return [c for c in cases if c["outcome"] in BAD], len(cases)
+
+
+def linked(number, changed, folder):
+    """A libbackplane in which one object is another."""
+    os.makedirs(folder, exist_ok=True)
+    objects = [changed.get(o, o) for o in CORE.object.values()]
+    result = os.path.join(folder, "libbackplane.so.0")
+    subprocess.run([CORE.compiler(), *CORE.sanitizers(), "-shared", "-Wl,-soname,libbackplane.so.0", *objects,
+                    "-lltdl", "-lcjson", "-ldl", "-pthread", "-o", result], cwd=BUILD, check=True)
+    return folder
+
+
+def attempt(number, path, old, new, where, case):
+    changed = {CORE.object[path]: CORE.broken(number, path, old, new)}
+    library = linked(number, changed, os.path.join(CORE.folder, str(number)))
+    for _ in range(TRIES):
+        try:
+            bad, _ = conform(number, where, library, "--timeout", "2", "-j", "1", "--filter", case, "--filter", f"{case}/*")
+        except subprocess.TimeoutExpired:
+            return False, f"{where}: no end of the run"
+        if bad:
+            return True, f"{where}: {bad[0]['id']}: {' '.join(bad[0]['message'].split())[:150]}"
+    return False, f"{where}: {case} did not notice"
+
+
+def sound():
+    """The library as it is, linked in the same way, passes everywhere; and it is the one that is used."""
+    library = linked(0, {}, os.path.join(CORE.folder, "0"))
+    for where in PLACES:
+        bad, n = conform(0, where, library)
+        assert not bad and n > 300, f"{where}: {n} cases; bad: {[c['id'] for c in bad]}"
+    os.truncate(os.path.join(library, "libbackplane.so.0"), 0)
+    done = subprocess.run([BP, "list"], env={**os.environ, "LD_LIBRARY_PATH": library}, capture_output=True, text=True)
+    assert done.returncode, "bp does not use the library that it is given"
+
+
+def main():
+    sound()
+    status = run(SUITES, attempt)
+    for path in glob.glob(os.path.join(CORE.folder, "*", "libbackplane.so.0")):
+        os.unlink(path)
+    return status
+
+
+sys.exit(main())

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lazy.c: a sound device that does nothing before it must: work of a stream runs when somebody
+ * waits for it, or has asked often enough. Streams and events are its own. What breaks the rules of
+ * order breaks each time: a stream that is destroyed forgets its work, and memory that is given
+ * back is zero from then on. The suites must pass here, and find the broken rules of
+ * core_mutants.py. */
+#include <backplane/plugin.h>
+#include <backplane/runtime.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+enum { MEMORY = 256 << 20, ALIGNMENT = 16, PAGE = 4096, PATIENCE = 4 };
+static const uint64_t SHORT_WAIT = 1000000000;
+
+struct stream;
+
+/* A copy, or a wait for place `at` of another stream. */
+struct job {
+    struct stream *of; /* NULL: a copy */
+    uint64_t at;
+    struct bp_copy copy;
+    void *staged; /* of a copy in */
+};
+
+/* Streams stay until the end: waits and events name them. */
+struct stream {
+    struct stream *next;
+    struct job *job; /* job[i] is at place i + 1 */
+    uint64_t n, room, done;
+};
+
+struct event {
+    struct stream *of;
+    uint64_t at;
+};
+
+struct lazy {
+    const struct bp_host *host;
+    pthread_mutex_t lock;   /* all below */
+    struct stream *streams; /* newest first */
+    uint64_t used;
+    uint32_t asked;         /* how often, modulo PATIENCE */
+};
+
+/* What follows is called under the lock, up to the callbacks. */
+
+static void run_to(struct stream *s, uint64_t at)
+{
+    while (s->done < at) {
+        struct job *job = &s->job[s->done++];
+        if (job->of) run_to(job->of, job->at);
+        else memmove(job->copy.dst, job->copy.src, job->copy.size);
+        free(job->staged);
+        job->staged = NULL;
+    }
+}
+
+/* Who only asks gets there too, some time. */
+static void be_asked(struct lazy *lazy, const struct event *e)
+{
+    if (++lazy->asked % PATIENCE == 0 && e->of->done < e->at) run_to(e->of, e->of->done + 1);
+}
+
+static void add(struct stream *s, struct job job)
+{
+    if (s->n == s->room) {
+        s->room = s->room ? 2 * s->room : 64;
+        s->job = realloc(s->job, s->room * sizeof *s->job);
+        if (!s->job) abort();
+    }
+    s->job[s->n++] = job;
+}
+
+static void forget(struct stream *s)
+{
+    for (uint64_t i = s->done; i < s->n; i++) free(s->job[i].staged);
+    s->done = s->n;
+}
+
+static enum bp_status device_count(void *self, uint32_t *out_count)
+{
+    *out_count = 1;
+    return BP_OK;
+}
+
+static enum bp_status device_properties(void *self, uint32_t device,
+                                        struct bp_device_properties *out)
+{
+    strcpy(out->name, "a lazy device");
+    strcpy(out->driver, "none: host memory");
+    BP_SET(out, memory, MEMORY);
+    BP_SET(out, dtypes, BP_MASK_ANY);
+    BP_SET(out, alignment, ALIGNMENT);
+    return BP_OK;
+}
+
+/* As little aligned as was promised. */
+static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                      struct bp_memory *out)
+{
+    struct lazy *lazy = self;
+    char *pages = MAP_FAILED;
+    bool fits;
+
+    pthread_mutex_lock(&lazy->lock);
+    fits = size <= MEMORY - lazy->used;
+    if (fits) lazy->used += size;
+    pthread_mutex_unlock(&lazy->lock);
+    if (fits)
+        pages = mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED)
+        return bp_fail(lazy->host, BP_ERR_MEMORY, "lazy: %llu bytes are more than is left",
+                       (unsigned long long)size);
+    *out = (struct bp_memory){(void *)size, pages + ALIGNMENT};
+    return BP_OK;
+}
+
+/* The addresses stay, so that work that comes too late finds zeros. */
+static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    struct lazy *lazy = self;
+    uint64_t size = (uintptr_t)memory->handle;
+
+    pthread_mutex_lock(&lazy->lock);
+    lazy->used -= size;
+    pthread_mutex_unlock(&lazy->lock);
+    madvise((char *)memory->data - ALIGNMENT, size + PAGE, MADV_DONTNEED);
+}
+
+static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    struct lazy *lazy = self;
+    struct job job = {.copy = *copy, .staged = malloc(copy->size)};
+
+    if (!job.staged) abort();
+    job.copy.src = memcpy(job.staged, copy->src, copy->size);
+    pthread_mutex_lock(&lazy->lock);
+    add(stream, job);
+    pthread_mutex_unlock(&lazy->lock);
+    return BP_OK;
+}
+
+static enum bp_status copy_out(void *self, uint32_t device, void *stream,
+                               const struct bp_copy *copy)
+{
+    struct lazy *lazy = self;
+    struct stream *s = stream;
+
+    pthread_mutex_lock(&lazy->lock);
+    run_to(s, s->n);
+    memcpy(copy->dst, copy->src, copy->size);
+    pthread_mutex_unlock(&lazy->lock);
+    return BP_OK;
+}
+
+static enum bp_status copy_within(void *self, uint32_t device, void *stream,
+                                  const struct bp_copy *copy)
+{
+    struct lazy *lazy = self;
+
+    pthread_mutex_lock(&lazy->lock);
+    add(stream, (struct job){.copy = *copy});
+    pthread_mutex_unlock(&lazy->lock);
+    return BP_OK;
+}
+
+static enum bp_status synchronize(void *self, uint32_t device, void *stream)
+{
+    struct lazy *lazy = self;
+
+    pthread_mutex_lock(&lazy->lock);
+    for (struct stream *s = lazy->streams; s; s = s->next)
+        if (!stream || stream == s) run_to(s, s->n);
+    pthread_mutex_unlock(&lazy->lock);
+    return BP_OK;
+}
+
+static enum bp_status stream_create(void *self, uint32_t device, void **out_stream)
+{
+    struct lazy *lazy = self;
+    struct stream *s = calloc(1, sizeof *s);
+
+    if (!s) abort();
+    pthread_mutex_lock(&lazy->lock);
+    s->next = lazy->streams;
+    lazy->streams = s;
+    pthread_mutex_unlock(&lazy->lock);
+    *out_stream = s;
+    return BP_OK;
+}
+
+static void stream_destroy(void *self, uint32_t device, void *stream)
+{
+    struct lazy *lazy = self;
+
+    pthread_mutex_lock(&lazy->lock);
+    forget(stream);
+    pthread_mutex_unlock(&lazy->lock);
+}
+
+static enum bp_status event_create(void *self, uint32_t device, void **out_event)
+{
+    *out_event = calloc(1, sizeof(struct event));
+    return *out_event ? BP_OK : BP_ERR_MEMORY;
+}
+
+static void event_destroy(void *self, uint32_t device, void *event)
+{
+    free(event);
+}
+
+static enum bp_status event_record(void *self, uint32_t device, void *stream, void *event)
+{
+    struct lazy *lazy = self;
+    struct stream *s = stream;
+
+    pthread_mutex_lock(&lazy->lock);
+    *(struct event *)event = (struct event){s, s->n};
+    pthread_mutex_unlock(&lazy->lock);
+    return BP_OK;
+}
+
+static enum bp_status event_query(void *self, uint32_t device, void *event)
+{
+    struct lazy *lazy = self;
+    const struct event *e = event;
+    bool done;
+
+    pthread_mutex_lock(&lazy->lock);
+    be_asked(lazy, e);
+    done = e->of->done >= e->at;
+    pthread_mutex_unlock(&lazy->lock);
+    return done ? BP_OK : BP_ERR_BUSY;
+}
+
+static enum bp_status event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)
+{
+    struct lazy *lazy = self;
+    const struct event *e = event;
+    bool done;
+
+    pthread_mutex_lock(&lazy->lock);
+    if (timeout_ns >= SHORT_WAIT) run_to(e->of, e->at);
+    else be_asked(lazy, e);
+    done = e->of->done >= e->at;
+    pthread_mutex_unlock(&lazy->lock);
+    return done ? BP_OK : bp_fail(lazy->host, BP_ERR_TIMEOUT, "lazy: not in so short a time");
+}
+
+static enum bp_status stream_wait(void *self, uint32_t device, void *stream, void *event)
+{
+    struct lazy *lazy = self;
+    const struct event *e = event;
+
+    pthread_mutex_lock(&lazy->lock);
+    if (e->of->done < e->at) add(stream, (struct job){.of = e->of, .at = e->at});
+    pthread_mutex_unlock(&lazy->lock);
+    return BP_OK;
+}
+
+static const struct bp_runtime runtime = {
+    .size = sizeof runtime,
+    .device_count = device_count,
+    .device_properties = device_properties,
+    .memory_allocate = memory_allocate,
+    .memory_free = memory_free,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy_within = copy_within,
+    .synchronize = synchronize,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_query = event_query,
+    .event_wait = event_wait,
+    .stream_wait = stream_wait,
+};
+
+static enum bp_status create(const struct bp_host *host, void **out_self)
+{
+    struct lazy *lazy = calloc(1, sizeof *lazy);
+
+    if (!lazy) abort();
+    lazy->host = host;
+    pthread_mutex_init(&lazy->lock, NULL);
+    *out_self = lazy;
+    return BP_OK;
+}
+
+static void destroy(void *self)
+{
+    struct lazy *lazy = self;
+    struct stream *next;
+
+    for (struct stream *s = lazy->streams; s; s = next) {
+        next = s->next;
+        forget(s);
+        free(s->job);
+        free(s);
+    }
+    pthread_mutex_destroy(&lazy->lock);
+    free(lazy);
+}
+
+static const struct bp_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = BP_ABI_MAJOR,
+    .abi_minor = BP_ABI_MINOR,
+    .build = BP_BUILD_FLAGS,
+    .name = "lazy",
+    .version = "1",
+    .kind = "lazy",
+    .create = create,
+    .destroy = destroy,
+    .runtime = &runtime,
+};
+
+const struct bp_plugin *bp_plugin_get(void)
+{
+    return &plugin;
+}

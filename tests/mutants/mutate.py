@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks one rule of rules.py: compiles the broken copy of one file of the core; runs many such tests,
+several at once, and prints TAP.
+"""
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+
+from rules import BOTH, RULES
+
+
+class Core:
+    """A build of the core. target: whose objects are compiled anew, as ninja names them."""
+
+    def __init__(self, root, build, target, folder):
+        self.root, self.build = os.path.abspath(root), os.path.abspath(build)
+        self.folder = os.path.join(self.build, "tests", *folder)
+        os.makedirs(self.folder, exist_ok=True)
+        done = subprocess.run(["ninja", "-C", self.build, "-t", "compdb"], capture_output=True, text=True, check=True)
+        self.command, self.object = {}, {}  # by source
+        for entry in json.loads(done.stdout):
+            if target in entry["output"] and entry["output"].endswith(".o"):
+                path = os.path.relpath(os.path.normpath(os.path.join(entry["directory"], entry["file"])), self.root)
+                self.command[path] = shlex.split(entry["command"])
+                self.object[path] = os.path.join(self.build, entry["output"])
+
+    def compiler(self):
+        return next(iter(self.command.values()))[0]
+
+    def sanitizers(self):
+        return [a for a in next(iter(self.command.values())) if a.startswith("-fsanitize")]
+
+    def broken(self, number, path, old, new):
+        """The object of the broken file."""
+        with open(os.path.join(self.root, path), encoding="utf-8") as f:
+            text = f.read()
+        assert text.count(old) == 1, f"'{old}' stands {text.count(old)} times in {path}, expected once"
+        source, result = (os.path.join(self.folder, f"{number}{end}") for end in (".c", ".o"))
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(text.replace(old, new))
+        flags = [a for a in self.command[path][1:] if a.startswith(("-I", "-D", "-std", "-pthread", "-f"))]
+        subprocess.run([self.command[path][0], *flags, "-O1", "-w", f"-I{os.path.dirname(os.path.join(self.root, path))}",
+                        "-c", source, "-o", result], cwd=self.build, check=True)
+        return result
+
+
+def run(who, attempt):
+    """Has each rule of who's broken by attempt(number, file, old, new, where, case), which answers (noticed,
+    text). Answers the exit status."""
+    rules = [rule for rule in RULES if rule[0] in (who, BOTH)]
+    print(f"1..{len(rules)}", flush=True)
+
+    def one(numbered):
+        number, (_, name, *what) = numbered
+        try:
+            return number, name, *attempt(number, *what)
+        except (AssertionError, subprocess.CalledProcessError) as error:
+            return number, name, False, str(error)
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for number, name, noticed, text in pool.map(one, enumerate(rules, 1)):
+            failed += not noticed
+            print(f"{'ok' if noticed else 'not ok'} {number} - {name}\n# {text}", flush=True)
+    return failed > 0
