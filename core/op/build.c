@@ -194,7 +194,7 @@ static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site
 enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
                             const struct bp_operand *in, const struct bp_operand *out)
 {
-    const struct bp_view *out_view[BP_PORT_MAX];
+    const struct bp_view *out_view[BP_FLAT_MAX];
     struct bp_choice choice;
     enum bp_status status;
     char *why;
