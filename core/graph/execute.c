@@ -69,21 +69,21 @@ static enum bp_status run_node(struct execution *e, uint32_t number)
 {
     const struct bp_node *node = &e->graph->node[number];
     const struct bp_opinfo *op = &node->row->info;
-    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_PORT_MAX] = {NULL};
+    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX];
     struct bp_arg arg[BP_PORT_MAX];
-    uint8_t want[BP_PORT_MAX];
+    uint8_t want[BP_FLAT_MAX];
     struct bp_call call = {.size = sizeof call, .op = op->name, .in = arg, .n_in = op->n_in,
                            .attrs = node->attrs};
 
     for (uint32_t i = 0; i < node->n_in; i++)
         in[i] = node->in[i] == BP_NO_VALUE ? NULL : e->value[node->in[i]];
     bp_node_args(node, in, arg);
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        want[i] = node->want >> i & 1;
-        if (want[i]) out[i] = e->value[node->out[i]]; /* given by the app, or NULL */
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        want[i] = node->out[i] != BP_NO_VALUE;
+        out[i] = want[i] ? e->value[node->out[i]] : NULL; /* given by the app, or NULL */
     }
-    TRY(bp_call_run(&e->stream->scope, &call, out, op->n_out, want));
-    for (uint32_t i = 0; i < op->n_out; i++)
+    TRY(bp_call_run(&e->stream->scope, &call, out, node->n_out, want));
+    for (uint32_t i = 0; i < node->n_out; i++)
         if (want[i]) e->value[node->out[i]] = out[i];
     return BP_OK;
 }

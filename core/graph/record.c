@@ -170,7 +170,7 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *
     for (uint32_t i = 0; i < site->n_out; i++) {
         struct bp_value *v;
         node->out[i] = BP_NO_VALUE;
-        if (!(site->want >> i & 1)) continue;
+        if (!bp_site_wants(site, i)) continue;
         TRY(add_value(graph, &site->out[i], BP_VALUE_RESULT));
         v = &graph->value[graph->n_value - 1];
         v->node = graph->n_node;
@@ -217,14 +217,24 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
 enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *call,
                                struct bp_tensor **out, size_t n_out, const uint8_t *want)
 {
+    const struct bp_op_row *row = bp_row_find(call->op);
     struct bp_tensor *flat[BP_FLAT_MAX];
+    struct bp_call filled = {.size = offsetof(struct bp_call, kernel), .op = call->op,
+                             .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
     struct bp_site site;
-    enum bp_status status;
+    void *attrs = NULL;
+    enum bp_status status = BP_OK;
 
-    TRY(bp_site_init(&site, NULL, graph, call, want, n_out));
-    bp_site_flatten(&site, call, flat);
-    status = add_node(graph, &site, flat, out);
-    bp_site_finish(&site);
+    if (row && row->has_host)
+        TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
+    if (attrs) filled.attrs = attrs;
+    status = bp_site_init(&site, NULL, graph, &filled, want, n_out);
+    if (status == BP_OK) {
+        bp_site_flatten(&site, call, flat);
+        status = add_node(graph, &site, flat, out);
+        bp_site_finish(&site);
+    }
+    free(attrs);
     return status;
 }
 

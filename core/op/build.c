@@ -202,7 +202,7 @@ static bool may_go_elsewhere(const struct bp_builder *b, const struct bp_site *s
 static enum bp_status build_here(struct bp_builder *b, const struct bp_site *site,
                                  const struct bp_operand *in, const struct bp_operand *out)
 {
-    const struct bp_view *out_view[BP_PORT_MAX];
+    const struct bp_view *out_view[BP_FLAT_MAX];
     struct bp_choice choice;
     enum bp_status status;
     char *why;

@@ -25,12 +25,17 @@ static bool changes(const struct bp_view *v, bool narrow)
     return narrow ? v->dtype == BP_F16 || v->dtype == BP_BF16 : v->flags & BP_VIEW_STRIDED;
 }
 
+static const struct bp_port *port_of(const struct bp_site *site, uint32_t i)
+{
+    return &site->row->info.out[bp_out_port(site->row, site->out_at, i)];
+}
+
 static enum bp_status build_between(struct bp_builder *b, struct bp_site *site,
                                     const struct bp_operand *in, const struct bp_operand *out,
                                     bool narrow)
 {
     uint32_t kind = narrow ? BP_FALLBACK_DTYPE : BP_FALLBACK_LAYOUT, before = b->kind;
-    struct bp_operand inner_in[BP_FLAT_MAX], inner_out[BP_PORT_MAX];
+    struct bp_operand inner_in[BP_FLAT_MAX], inner_out[BP_FLAT_MAX];
     enum bp_status status;
 
     for (uint32_t i = 0; i < site->n_in; i++) {
@@ -42,8 +47,11 @@ static enum bp_status build_between(struct bp_builder *b, struct bp_site *site,
     }
     for (uint32_t i = 0; i < site->n_out; i++) {
         const struct bp_view *v = bp_build_view_of(b->p, out[i]);
+        const struct bp_port *port = port_of(site, i);
         inner_out[i] = out[i];
-        if (v && (changes(v, narrow) || site->in_place))
+        if (v && port->kind == BP_PORT_UPDATE && changes(v, narrow))
+            inner_out[i] = inner_in[site->in_at[port->share]]; /* which has the contents */
+        else if (v && (changes(v, narrow) || site->in_place))
             TRY(bp_build_dense(b, site, v, narrow && changes(v, true) ? BP_F32 : v->dtype,
                           &inner_out[i]));
     }
@@ -122,12 +130,17 @@ static enum bp_status build_node(struct bp_builder *b, const struct bp_site *out
                                  const struct bp_graph *graph, const struct bp_node *node,
                                  const struct bp_operand *place)
 {
-    struct bp_operand in[BP_FLAT_MAX], out[BP_PORT_MAX];
+    struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
     const struct bp_view *view[BP_FLAT_MAX];
     struct bp_site *site = malloc(sizeof *site);
     enum bp_status status;
 
     if (!site) return bp_build_no_memory(outer);
+    if (node->row->updates) { /* its output would not be its input */
+        free(site);
+        return bp_error(BP_ERR_INTERNAL, "%s: its expansion has an update, %s",
+                        outer->row->info.name, node->row->info.name);
+    }
     for (uint32_t i = 0; i < node->n_in; i++) {
         in[i] = node->in[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->in[i]];
         view[i] = bp_build_view_of(b->p, in[i]);

@@ -86,18 +86,6 @@ static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *p
     return BP_OK;
 }
 
-/* A call that runs has read the value by now: it is in the attributes. */
-static enum bp_status host_given(struct bp_site *site, const struct bp_port *port)
-{
-    if (site->graph)
-        return bp_error(BP_ERR_UNSUPPORTED,
-                        "%s: input %s: a recorded call takes it as the attribute of that name",
-                        site->row->info.name, port->name);
-    site->constant[site->n_in] = (struct bp_constant){0};
-    site->in[site->n_in++] = NULL;
-    return BP_OK;
-}
-
 /* The tensors given for one port. */
 static enum bp_status take_port(struct bp_site *site, const struct bp_port *port,
                                 const struct bp_arg *arg)
@@ -119,7 +107,7 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
     }
     if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent one takes a place too */
         return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
-    if (port->kind == BP_PORT_HOST && n) return host_given(site, port);
+    if (port->kind == BP_PORT_HOST) n = 0; /* its value is in the attributes by now */
     if (!n && port->kind != BP_PORT_VAR) {
         site->constant[site->n_in] = (struct bp_constant){0};
         site->in[site->n_in++] = NULL;
@@ -155,23 +143,62 @@ static enum bp_status take_inputs(struct bp_site *site, const struct bp_call *ca
     return BP_OK;
 }
 
+/* Where each declared output begins in the flat list, with n tensors of the one of any number. */
+static void place_outputs(struct bp_site *site, uint32_t n)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    site->n_out = 0;
+    for (uint32_t port = 0; port < op->n_out; port++) {
+        uint32_t end = site->n_out + (bp_port_varies(&op->out[port]) ? n : 1);
+        site->out_at[port] = (uint16_t)site->n_out;
+        for (; site->n_out < end; site->n_out++) {
+            site->out[site->n_out] = (struct bp_type){.dtype = site->dtype[op->out[port].var]};
+            site->given[site->n_out] = NULL;
+        }
+    }
+    site->out_at[op->n_out] = (uint16_t)site->n_out;
+}
+
+enum bp_status bp_site_count(struct bp_site *site, int64_t n)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    int64_t most = BP_FLAT_MAX - op->n_out + 1;
+
+    if (n < 0 || n > most)
+        return bp_error(BP_ERR_INVALID, "%s: it has %" PRId64 " outputs, expected at most %" PRId64,
+                        op->name, n, most);
+    place_outputs(site, (uint32_t)n);
+    return BP_OK;
+}
+
+const uint8_t bp_want_all[1] = {1};
+
+/* Room for n_want outputs, flat; want: 0 where one is not wanted. */
 static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size_t n_want)
 {
     const struct bp_opinfo *op = &site->row->info;
 
-    if (n_want > op->n_out)
-        return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u declared", op->name, n_want,
-                        op->n_out);
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        bool wanted = i < n_want && (!want || want[i]);
-        if (!wanted && op->out[i].kind != BP_PORT_OPTOUT && op->out[i].kind != BP_PORT_UPDATE)
-            return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
-                            op->out[i].name);
-        if (wanted) site->want |= 1u << i;
-        site->out_at[i] = (uint16_t)i;
+    if (want == bp_want_all) {
+        want = NULL;
+        n_want = site->n_out;
     }
-    site->out_at[op->n_out] = op->n_out;
-    site->n_out = op->n_out;
+    if (n_want > site->n_out)
+        return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u %s", op->name, n_want,
+                        site->n_out, site->row->varies ? "made" : "declared");
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        bool wanted = i < n_want && (!want || want[i]);
+        uint8_t kind = op->out[port].kind;
+        if (!wanted && bp_port_varies(&op->out[port]))
+            return bp_error(BP_ERR_INVALID, "%s: output %s has %d tensors, all to be asked for",
+                            op->name, op->out[port].name,
+                            site->out_at[port + 1] - site->out_at[port]);
+        if (!wanted && kind != BP_PORT_OPTOUT && kind != BP_PORT_UPDATE)
+            return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
+                            op->out[port].name);
+        if (wanted) site->want |= 1u << port;
+    }
     return BP_OK;
 }
 
@@ -182,12 +209,12 @@ static enum bp_status infer(struct bp_site *site)
     int64_t count;
     uint64_t bytes;
 
-    for (uint32_t i = 0; i < op->n_out; i++) site->out[i].dtype = site->dtype[op->out[i].var];
     TRY(site->row->infer(site));
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        TRY(bp_type_check(op->name, op->out[i].name, &site->out[i], &count, &bytes));
-        site->bound |= 1u << op->out[i].var;
-        site->dtype[op->out[i].var] = site->out[i].dtype;
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        const struct bp_port *port = &op->out[bp_out_port(site->row, site->out_at, i)];
+        TRY(bp_type_check(op->name, port->name, &site->out[i], &count, &bytes));
+        site->bound |= 1u << port->var;
+        site->dtype[port->var] = site->out[i].dtype;
     }
     return BP_OK;
 }
@@ -238,13 +265,13 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     site->in_place = false;
     site->n_in = site->n_out = site->bound = site->want = 0;
     memset(site->dtype, 0, sizeof site->dtype);
-    memset(site->given, 0, sizeof site->given);
-    memset(site->out, 0, sizeof site->out);
     TRY(check_kernel(site));
     TRY(take_inputs(site, call));
-    TRY(take_wants(site, want, n_want));
+    place_outputs(site, 0);
+    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* else inference counts first */
     TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
     status = infer(site);
+    if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
     if (status) bp_site_finish(site);
     return status;
 }
@@ -269,6 +296,7 @@ void bp_site_finish(struct bp_site *site)
 static enum bp_status check_given(const struct bp_site *site, const struct bp_tensor *t, uint32_t i)
 {
     const struct bp_opinfo *op = &site->row->info;
+    const char *name = op->out[bp_out_port(site->row, site->out_at, i)].name;
     const struct bp_type *type = &site->out[i];
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
@@ -276,14 +304,14 @@ static enum bp_status check_given(const struct bp_site *site, const struct bp_te
         return bp_was_stale()
                    ? bp_not_a_for(op->name, "tensor")
                    : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
-                              op->out[i].name);
+                              name);
     if (t->device != site->device)
         return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name,
-                        op->out[i].name, t->device->name, site->device->name);
+                        name, t->device->name, site->device->name);
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
         return BP_OK;
-    return bp_error(BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, op->out[i].name,
+    return bp_error(BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, name,
                     bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
                     bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
 }
@@ -292,14 +320,16 @@ enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given
 {
     const struct bp_opinfo *op = &site->row->info;
 
-    for (uint32_t i = 0; i < op->n_out; i++) {
+    for (uint32_t i = 0; i < site->n_out; i++) {
         const struct bp_tensor *t = given[i];
-        int share = op->out[i].share;
+        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        bool may = op->out[port].kind != BP_PORT_UPDATE; /* which always is its input */
+        int share = may ? op->out[port].share : -1;
         const struct bp_view *input = share < 0 ? NULL : bp_site_in(site, (uint32_t)share);
         if (!t) continue;
         TRY(check_given(site, t, i));
         site->given[i] = &t->view;
-        site->want |= 1u << i;
+        site->want |= 1u << port;
         if (input && t->view.count && input->data == t->view.data &&
             input->memory == t->view.memory)
             site->in_place = true;

@@ -114,7 +114,7 @@ enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **o
 /* A step's tensors there: copies of the inputs, room for the outputs. */
 struct there {
     struct bp_stream *stream;
-    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_PORT_MAX];
+    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX];
 };
 
 static enum bp_status bring(const struct bp_prepared *p, struct there *t,
@@ -126,12 +126,12 @@ static enum bp_status bring(const struct bp_prepared *p, struct there *t,
         TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
-        const struct bp_port *port = &p->row->info.out[i];
-        if (port->kind == BP_PORT_UPDATE) { /* written over there as here */
+        const struct bp_port *port = &p->row->info.out[bp_out_port(p->row, p->out_at, i)];
+        const struct bp_typed_view *type = &p->type[p->n_in + i];
+        if (port->kind == BP_PORT_UPDATE) /* written over there as here */
             t->out[i] = bp_tensor_retain(t->in[p->in_at[port->share]]);
-        } else if (p->want >> i & 1) {
-            TRY(bp_tensor_make_like(p->device, NULL, &p->type[p->n_in + i], &t->out[i]));
-        }
+        else if (type->view.rank != BP_ABSENT)
+            TRY(bp_tensor_make_like(p->device, NULL, type, &t->out[i]));
     }
     return BP_OK;
 }

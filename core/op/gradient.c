@@ -31,7 +31,7 @@ static enum bp_status check_result(const struct bp_site *site, const char *what,
 
 /* A call's gradient under way: the app's lists in full length, what it left out NULL. */
 struct asked {
-    struct bp_tensor *out[BP_PORT_MAX], *dy[BP_PORT_MAX];
+    struct bp_tensor *out[BP_FLAT_MAX], *dy[BP_FLAT_MAX];
     uint8_t want[BP_FLAT_MAX];
     bool any; /* a dy that is not zero */
 };
@@ -53,7 +53,8 @@ static enum bp_status check_asked(const struct bp_site *site, const struct asked
     const struct bp_opinfo *op = &site->row->info;
 
     for (uint32_t i = 0; i < site->n_out; i++) {
-        if (!a->out[i] && op->out[i].kind == BP_PORT_OPTOUT && !a->dy[i]) continue;
+        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        if (!a->out[i] && op->out[port].kind == BP_PORT_OPTOUT && !a->dy[i]) continue;
         TRY(check_result(site, "out", i, a->out[i]));
         if (a->dy[i]) TRY(check_result(site, "dy", i, a->dy[i]));
     }
@@ -72,7 +73,7 @@ static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
     struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
-                           site->n_in};
+                           site->n_in, site->n_out};
     enum bp_status status = BP_OK;
 
     bp_site_flatten(site, call, in);
@@ -152,11 +153,12 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
     TRY(bp_call_check(call));
     row = bp_row_find(call->op);
-    if (!row || !row->has_host || graph)
+    if (!row || !row->has_host)
         return gradient(scope, call, out, dy, n_out, want, out_dx, n_dx);
     filled = (struct bp_call){.size = offsetof(struct bp_call, kernel), .op = call->op,
                               .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
-    TRY(bp_host_values((struct bp_stream *)scope, row, call->in, call->n_in, call->attrs, &attrs));
+    TRY(bp_host_values(graph ? NULL : (struct bp_stream *)scope, row, call->in, call->n_in,
+                       call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
     status = gradient(scope, &filled, out, dy, n_out, want, out_dx, n_dx);
     free(attrs);

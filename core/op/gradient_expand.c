@@ -18,8 +18,8 @@ struct sweep {
 
 /* A node as a call on the values that were computed. */
 struct node_call {
-    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_PORT_MAX], *dy[BP_PORT_MAX], *dx[BP_FLAT_MAX];
-    uint8_t want[BP_FLAT_MAX], want_out[BP_PORT_MAX];
+    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX], *dy[BP_FLAT_MAX], *dx[BP_FLAT_MAX];
+    uint8_t want[BP_FLAT_MAX], want_out[BP_FLAT_MAX];
     struct bp_arg arg[BP_PORT_MAX];
     struct bp_call call;
 };

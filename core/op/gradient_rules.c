@@ -176,30 +176,27 @@ enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
     return g->want[1] ? bp_op_softmax_grad(g->scope, g->in[0], g->dy[0], attrs, &g->dx[1]) : BP_OK;
 }
 
-/* A view of t with an axis of extent 1 before axis at. */
-static enum bp_status unsqueeze(struct bp_tensor *t, uint32_t at, struct bp_tensor **out)
+static enum bp_status reshape(struct bp_scope *scope, struct bp_tensor *t, uint32_t rank,
+                              const int64_t *shape, struct bp_tensor **out)
 {
-    int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
+    struct bp_reshape_attrs a = bp_reshape_defaults();
+
+    a.shape = (struct bp_dims){shape, rank};
+    return bp_op_reshape(scope, t, NULL, &a, out);
+}
+
+/* t with an axis of extent 1 before axis at. */
+static enum bp_status unsqueeze(struct bp_scope *scope, struct bp_tensor *t, uint32_t at,
+                                struct bp_tensor **out)
+{
+    int64_t shape[BP_RANK_MAX];
     uint32_t rank = t->view.rank;
 
     if (rank == BP_RANK_MAX)
         return bp_error(BP_ERR_UNSUPPORTED, "a gradient needs more than %d axes", BP_RANK_MAX);
-    for (uint32_t i = 0; i <= rank; i++) {
+    for (uint32_t i = 0; i <= rank; i++)
         shape[i] = i < at ? t->shape[i] : i == at ? 1 : t->shape[i - 1];
-        stride[i] = i < at ? t->stride[i] : i == at ? 1 : t->stride[i - 1];
-    }
-    return bp_tensor_view(t, 0, rank + 1, shape, stride, out);
-}
-
-/* t without its axes of extent 1 that its like has not: a side of one axis was a matrix on the way.
- */
-static enum bp_status reshape_as(struct bp_tensor *t, const struct bp_tensor *like,
-                                 struct bp_tensor **out)
-{
-    int64_t stride[BP_RANK_MAX];
-
-    bp_type_strides(like->view.rank, like->shape, stride);
-    return bp_tensor_view(t, 0, like->view.rank, like->shape, stride, out);
+    return reshape(scope, t, rank + 1, shape, out);
 }
 
 struct matrices {
@@ -223,20 +220,21 @@ static enum bp_status to_matrices(struct bp_grad *g, struct matrices *m)
 
     *m = (struct matrices){NULL, NULL, NULL};
     if (column) {
-        status = unsqueeze(dc, dc->view.rank, &with);
+        status = unsqueeze(g->scope, dc, dc->view.rank, &with);
         bp_tensor_destroy(dc);
         dc = status ? NULL : with;
     }
     if (status == BP_OK && row) {
-        status = unsqueeze(dc, dc->view.rank - 1u, &with);
+        status = unsqueeze(g->scope, dc, dc->view.rank - 1u, &with);
         bp_tensor_destroy(dc);
         dc = status ? NULL : with;
     }
     m->dc = dc;
     if (status == BP_OK)
-        status = row ? unsqueeze(g->in[0], 0, &m->a) : (m->a = bp_tensor_retain(g->in[0]), BP_OK);
+        status = row ? unsqueeze(g->scope, g->in[0], 0, &m->a)
+                     : (m->a = bp_tensor_retain(g->in[0]), BP_OK);
     if (status == BP_OK)
-        status = column ? unsqueeze(g->in[1], 1, &m->b)
+        status = column ? unsqueeze(g->scope, g->in[1], 1, &m->b)
                         : (m->b = bp_tensor_retain(g->in[1]), BP_OK);
     if (status) release(m);
     return status;
@@ -258,7 +256,7 @@ static enum bp_status product(struct bp_scope *scope, struct bp_tensor *a, bool 
         *out = summed;
         return BP_OK;
     }
-    status = reshape_as(summed, like, out);
+    status = reshape(scope, summed, like->view.rank, like->shape, out); /* the axis goes again */
     bp_tensor_destroy(summed);
     return status;
 }
@@ -340,10 +338,9 @@ enum bp_status bp_grad_conv_grad_weight(struct bp_grad *g)
 
 enum bp_status bp_grad_reshape(struct bp_grad *g)
 {
-    struct bp_reshape_attrs a = bp_reshape_defaults();
+    struct bp_tensor *x = g->in[0];
 
-    a.shape = (struct bp_dims){g->in[0]->shape, g->in[0]->view.rank};
-    return g->want[0] ? bp_op_reshape(g->scope, g->dy[0], NULL, &a, &g->dx[0]) : BP_OK;
+    return g->want[0] ? reshape(g->scope, g->dy[0], x->view.rank, x->shape, &g->dx[0]) : BP_OK;
 }
 
 enum bp_status bp_grad_transpose(struct bp_grad *g)
@@ -395,6 +392,49 @@ enum bp_status bp_grad_concat(struct bp_grad *g)
         if (g->want[i])
             TRY(bp_op_slice(g->scope, g->dy[0], NULL, NULL, NULL, NULL, &a, &g->dx[i]));
         at = end;
+    }
+    return BP_OK;
+}
+
+/* One part of the gradient of x, where its part of the forward was: from at on. */
+static enum bp_status add_part(struct bp_grad *g, uint32_t i, int64_t axis, int64_t at)
+{
+    struct bp_slice_grad_attrs a = bp_slice_grad_defaults();
+    int64_t end = at + g->out[i]->shape[axis];
+    struct bp_tensor *part, *sum;
+    enum bp_status status;
+
+    a.axes = (struct bp_dims){&axis, 1};
+    a.starts = (struct bp_dims){&at, 1};
+    a.ends = (struct bp_dims){&end, 1};
+    TRY(bp_op_slice_grad(g->scope, g->dy[i], g->in[0], &a, &part));
+    if (!g->dx[0]) {
+        g->dx[0] = part;
+        return BP_OK;
+    }
+    status = bp_op_add(g->scope, g->dx[0], part, &sum);
+    bp_tensor_destroy(part);
+    TRY(status);
+    bp_tensor_destroy(g->dx[0]);
+    g->dx[0] = sum;
+    return BP_OK;
+}
+
+/* The parts joined again; where some are zero, the others put in their places. */
+enum bp_status bp_grad_split(struct bp_grad *g)
+{
+    const struct bp_split_attrs *f = g->attrs;
+    struct bp_concat_attrs join = bp_concat_defaults();
+    int64_t axis = f->axis < 0 ? f->axis + g->in[0]->view.rank : f->axis, at = 0;
+    bool all = true;
+
+    if (!g->want[0]) return BP_OK;
+    for (uint32_t i = 0; i < g->n_out; i++) all &= g->dy[i] != NULL;
+    join.axis = axis;
+    if (all) return bp_op_concat(g->scope, g->dy, g->n_out, &join, &g->dx[0]);
+    for (uint32_t i = 0; i < g->n_out; i++) {
+        if (g->dy[i]) TRY(add_part(g, i, axis, at));
+        at += g->out[i]->shape[axis];
     }
     return BP_OK;
 }

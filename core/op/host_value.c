@@ -8,13 +8,45 @@
 
 enum { VALUES_MAX = 65536 };
 
+static uint64_t bytes_of(const struct bp_tensor *t)
+{
+    return (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);
+}
+
+/* Whether the device may have work that has not ended. */
+static bool is_busy(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (atomic_load(&t->last) > atomic_load(&t->done)) return true;
+    return false;
+}
+
+/* For a call that is recorded, which is in no stream's order: what the tensor holds when all work
+ * has ended, as bp_tensor_map. */
+static enum bp_status read_at_rest(struct bp_tensor *t, int64_t *values)
+{
+    struct bp_stream *reader;
+    enum bp_status status = BP_OK;
+
+    TRY(bp_stream_create(t->device, &reader));
+    if (!reader->timeline->now || is_busy(t->device))
+        status = bp_block(t->device, BP_BLOCK_HOST_VALUE);
+    if (status == BP_OK) status = bp_device_synchronize(t->device);
+    if (status == BP_OK) status = bp_tensor_read(reader, t, values, bytes_of(t));
+    bp_stream_destroy(reader);
+    return status;
+}
+
+static enum bp_status read_in_order(struct bp_stream *stream, struct bp_tensor *t, int64_t *values)
+{
+    if (!stream->timeline->now) TRY(bp_block(t->device, BP_BLOCK_HOST_VALUE));
+    return bp_tensor_read(stream, t, values, bytes_of(t));
+}
+
 /* Reads a tensor of i32 or i64 as int64_t; values: room for its count. */
 static enum bp_status read_values(struct bp_stream *stream, struct bp_tensor *t, int64_t *values)
 {
-    uint64_t bytes = (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);
-
-    if (!stream->timeline->now) TRY(bp_block(t->device, BP_BLOCK_HOST_VALUE));
-    TRY(bp_tensor_read(stream, t, values, bytes));
+    TRY(stream ? read_in_order(stream, t, values) : read_at_rest(t, values));
     if (t->view.dtype == BP_I32)
         for (int64_t i = t->view.count; i-- > 0;) {
             int32_t value;
@@ -28,10 +60,16 @@ static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_po
                                   const struct bp_attr *a, const struct bp_stream *stream,
                                   const struct bp_tensor *t)
 {
+    if (!stream && bp_symbol_is(t))
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "%s: input %s is symbolic, but the shape of the result follows from its "
+                        "value, which is not known while recording: give a tensor that has it, or "
+                        "the attribute of that name",
+                        op->name, port->name);
     if (!bp_tensor_is(t))
         return bp_error(BP_ERR_INVALID, "%s: input %s: expected a tensor, got something else",
                         op->name, port->name);
-    if (t->device != stream->device)
+    if (stream && t->device != stream->device)
         return bp_error(BP_ERR_INVALID, "%s: input %s is on %s, but the call goes to %s", op->name,
                         port->name, t->device->name, stream->device->name);
     if ((t->view.dtype != BP_I64 && t->view.dtype != BP_I32) || t->view.rank > 1)

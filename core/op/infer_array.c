@@ -29,7 +29,7 @@ static void take_extents(struct bp_site *site, const struct bp_extents *e)
     site->out[0].rank = e->rank;
     memcpy(site->out[0].shape, e->shape, sizeof e->shape);
     memcpy(site->view_stride, e->stride, sizeof e->stride);
-    site->view_offset = e->offset;
+    site->view_offset[0] = e->offset;
 }
 
 static enum bp_status check_entries(const struct bp_site *site, const char *name, int64_t n)
@@ -146,6 +146,19 @@ enum bp_status bp_infer_expand(struct bp_site *site)
     return BP_OK;
 }
 
+/* The axis that an attribute says, counted from the first. */
+static enum bp_status find_axis(const struct bp_site *site, int64_t given, uint32_t rank,
+                                uint32_t *out_axis)
+{
+    int64_t axis = given < 0 ? given + rank : given;
+
+    if (axis < 0 || axis >= rank)
+        return bp_error(BP_ERR_INVALID, "%s: axis is %" PRId64 ", for tensors of rank %u",
+                        site->row->info.name, given, rank);
+    *out_axis = (uint32_t)axis;
+    return BP_OK;
+}
+
 static enum bp_status differs(const struct bp_site *site, uint32_t i, uint32_t axis)
 {
     const struct bp_view *x = site->in[0], *y = site->in[i];
@@ -162,22 +175,74 @@ enum bp_status bp_infer_concat(struct bp_site *site)
     const struct bp_concat_attrs *a = site->attrs;
     const struct bp_view *x = site->n_in ? site->in[0] : NULL;
     struct bp_type *out = &site->out[0];
-    int64_t axis;
+    uint32_t axis;
 
     if (!x) return bp_error(BP_ERR_INVALID, "concat: xs has no tensors, expected one or more");
-    axis = a->axis < 0 ? a->axis + x->rank : a->axis;
-    if (axis < 0 || axis >= x->rank)
-        return bp_error(BP_ERR_INVALID, "concat: axis is %" PRId64 ", for tensors of rank %u",
-                        a->axis, x->rank);
+    TRY(find_axis(site, a->axis, x->rank, &axis));
     out->rank = x->rank;
     memcpy(out->shape, x->shape, x->rank * sizeof *x->shape);
     for (uint32_t i = 1; i < site->n_in; i++) {
         const struct bp_view *y = site->in[i];
-        if (y->rank != x->rank) return differs(site, i, (uint32_t)axis);
+        if (y->rank != x->rank) return differs(site, i, axis);
         for (uint32_t k = 0; k < x->rank; k++)
-            if (k != axis && y->shape[k] != x->shape[k]) return differs(site, i, (uint32_t)axis);
+            if (k != axis && y->shape[k] != x->shape[k]) return differs(site, i, axis);
         if (__builtin_add_overflow(out->shape[axis], y->shape[axis], &out->shape[axis]))
             return bp_error(BP_ERR_INVALID, "concat: the extents add up to more than 63 bits");
+    }
+    return BP_OK;
+}
+
+/* The extents of the parts, n of them; one that is -1 is what the others leave of extent. */
+static enum bp_status part_sizes(const struct bp_split_attrs *a, int64_t extent, int64_t *size,
+                                 int64_t n)
+{
+    int64_t sum = 0, open = -1;
+
+    if (a->sections && extent % n)
+        return bp_error(BP_ERR_INVALID,
+                        "split: sections is %" PRId64 ", which does not divide the extent %" PRId64
+                        ": say sizes",
+                        n, extent);
+    for (int64_t i = 0; i < n; i++) {
+        size[i] = a->sections ? extent / n : a->sizes.at[i];
+        if (size[i] < -1 || (size[i] < 0 && open >= 0))
+            return bp_error(BP_ERR_INVALID,
+                            "split: sizes[%" PRId64 "] is %" PRId64
+                            ": expected 0 or more, and -1 at most once",
+                            i, size[i]);
+        if (size[i] < 0) open = i;
+        else if (__builtin_add_overflow(sum, size[i], &sum)) sum = INT64_MAX;
+    }
+    if (sum > extent || (sum < extent && open < 0))
+        return bp_error(BP_ERR_INVALID,
+                        "split: sizes add up to %" PRId64 ", expected the extent %" PRId64, sum,
+                        extent);
+    if (open >= 0) size[open] = extent - sum;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_split(struct bp_site *site)
+{
+    const struct bp_split_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    int64_t size[BP_FLAT_MAX], n = a->sections ? a->sections : a->sizes.n, at = 0;
+    uint32_t axis;
+
+    if (a->sections < 0 || !a->sections == !a->sizes.n)
+        return bp_error(BP_ERR_INVALID,
+                        "split: sections is %" PRId64 " and sizes has %" PRId64
+                        " entries: expected one of them, sections 1 or more",
+                        a->sections, a->sizes.n);
+    TRY(find_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_site_count(site, n));
+    TRY(part_sizes(a, x->shape[axis], size, n));
+    memcpy(site->view_stride, x->stride, x->rank * sizeof *x->stride);
+    for (int64_t i = 0; i < n; i++) {
+        site->out[i].rank = x->rank;
+        memcpy(site->out[i].shape, x->shape, x->rank * sizeof *x->shape);
+        site->out[i].shape[axis] = size[i];
+        site->view_offset[i] = size[i] ? at * x->stride[axis] : 0; /* an empty one is anywhere */
+        at += size[i];
     }
     return BP_OK;
 }

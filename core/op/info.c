@@ -19,6 +19,8 @@
 #define MAY_SHARE(n, v, i, d) {#n, BP_PORT_OUT, BP_VAR_##v, i, 0, d},
 #define UPDATE(n, v, i, d) {#n, BP_PORT_UPDATE, BP_VAR_##v, i, 0, d},
 #define VIEW(n, v, i, d) {#n, BP_PORT_VIEW, BP_VAR_##v, i, 0, d},
+#define VAROUT(n, v, d) {#n, BP_PORT_VAROUT, BP_VAR_##v, -1, 0, d},
+#define VIEWS(n, v, i, d) {#n, BP_PORT_VIEWS, BP_VAR_##v, i, 0, d},
 #include <backplane/ops/ops.def>
 
 /* A word does not know its row, so offsets are filled in by init: fields lie without gaps. */
@@ -117,12 +119,14 @@ static void sum_up(struct bp_op_row *row)
     }
     for (uint32_t i = 0; i < op->n_in; i++) row->has_host |= op->in[i].kind == BP_PORT_HOST;
     for (uint32_t i = 0; i < op->n_out; i++) {
-        row->is_view |= op->out[i].kind == BP_PORT_VIEW;
+        row->is_view |= op->out[i].kind == BP_PORT_VIEW || op->out[i].kind == BP_PORT_VIEWS;
+        row->varies |= bp_port_varies(&op->out[i]);
         row->updates |= op->out[i].kind == BP_PORT_UPDATE;
     }
     for (uint32_t i = 0; i < op->n_in; i++)
         row->has_groups |= op->in[i].kind == BP_PORT_VAR && op->n_in > 1;
-    row->plain = !row->bound && !row->random && !row->has_host && !row->is_view && !row->updates;
+    row->plain = !row->bound && !row->random && !row->has_host && !row->is_view &&
+                 !row->updates && !row->varies;
     row->simple = row->plain && op->n_out == 1 && op->out[0].kind == BP_PORT_OUT &&
                   op->n_in <= 4 && !row->has_lists && !row->has_run;
     for (uint32_t i = 0; i < op->n_in; i++) row->simple &= op->in[i].kind == BP_PORT_IN;

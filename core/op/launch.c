@@ -196,7 +196,7 @@ static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
                               struct bp_stream *stream, const struct places *at,
                               const struct bp_run *run)
 {
-    const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_PORT_MAX];
+    const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_FLAT_MAX];
     uint64_t number = 0, began = now_ns();
     enum bp_status status;
 

@@ -12,7 +12,7 @@ enum bp_row_number {
     BP_ROW_COUNT
 };
 
-/* The most tensors of one call, and the most declared ports of a row. */
+/* The most tensors that go into a call, or come out of it; and the most declared ports of a row. */
 enum { BP_FLAT_MAX = 256, BP_PORT_MAX = 16 };
 
 struct bp_site;
@@ -28,8 +28,9 @@ struct bp_op_row {
     bool bound, random; /* words of the row */
     /* Derived. key_words: a bit for each 8 bytes of the struct that are KEY, lists apart. */
     bool has_run, has_lists, has_host, has_groups, is_view, updates;
+    bool varies; /* an output is any number of tensors */
     bool simple; /* plain, one output, up to four inputs that are not optional, no lists */
-    bool plain; /* none of bound, random, has_host, is_view, updates */
+    bool plain; /* none of bound, random, has_host, is_view, updates, varies */
     uint64_t key_words;
 };
 extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
@@ -47,7 +48,8 @@ struct bp_site {
     struct bp_device *device;       /* of the inputs */
     void *attrs;                    /* own copy, full length, or NULL */
     const char *kernel;             /* the only row that will do, or NULL */
-    bool in_place;                  /* an output is given that shares memory with its input */
+    bool in_place;                  /* an output is given that is the input it may share: not of
+                                       updates, which always are */
     struct bp_graph *graph;         /* the call is recorded there; device is NULL then */
     const struct bp_view *in[BP_FLAT_MAX];
     struct bp_constant constant[BP_FLAT_MAX];
@@ -55,21 +57,48 @@ struct bp_site {
     uint32_t n_in, n_out;
     uint32_t dtype[BP_VAR_COUNT];   /* of each variable that is bound */
     uint32_t bound;                 /* bit of each variable that is */
-    struct bp_type out[BP_PORT_MAX];
-    uint32_t want;                  /* bit of each output that is wanted */
-    const struct bp_view *given[BP_PORT_MAX]; /* outputs that the caller gave, or NULL */
-    /* Of an operator that makes a view, by its inference: how it views input share. */
-    int64_t view_stride[BP_RANK_MAX], view_offset; /* elements */
+    struct bp_type out[BP_FLAT_MAX];
+    uint32_t want;                  /* bit of each declared output that is wanted */
+    const struct bp_view *given[BP_FLAT_MAX]; /* outputs that the caller gave, or NULL */
+    /* Of an operator that makes views, by its inference: how they view input share. */
+    int64_t view_stride[BP_RANK_MAX]; /* of all of them, elements */
+    int64_t view_offset[BP_FLAT_MAX]; /* of each */
     bool view_copies; /* the strides of the input do not allow it: a dense copy is viewed */
 };
 
-/* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. */
+static inline bool bp_port_varies(const struct bp_port *port)
+{
+    return port->kind == BP_PORT_VAROUT || port->kind == BP_PORT_VIEWS;
+}
+
+/* The declared output to which output number i, flat, belongs. */
+static inline uint32_t bp_out_port(const struct bp_op_row *row, const uint16_t *out_at, uint32_t i)
+{
+    uint32_t port = row->varies ? 0 : i;
+
+    while (row->varies && out_at[port + 1] <= i) port++;
+    return port;
+}
+static inline bool bp_site_wants(const struct bp_site *site, uint32_t i)
+{
+    return site->want >> bp_out_port(site->row, site->out_at, i) & 1;
+}
+
+/* check.c: for a rule of inference: the output of any number has n tensors, whose types it fills
+ * then. Their dtype is set, as that of other outputs, if an input binds their variable. */
+enum bp_status bp_site_count(struct bp_site *site, int64_t n);
+
+/* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. want: n_want
+ * entries, 0 for an output that is not wanted (NULL: all n_want are); or bp_want_all: all that the
+ * call makes, however many. */
+extern const uint8_t bp_want_all[1];
 enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
                             const struct bp_call *call, const uint8_t *want, size_t n_want);
 void bp_site_finish(struct bp_site *site);
 enum bp_status bp_call_check(const struct bp_call *call);
 
-/* Checks outputs that the caller gives, n_out of them or NULL each, against what was inferred. */
+/* Checks outputs that the caller gives, a list of site->n_out or NULL each, against what was
+ * inferred. */
 enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given);
 
 /* The input tensors as one list, in the order of site->in; absent ones NULL. */
@@ -126,7 +155,7 @@ enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_lau
                                const struct bp_kernel *kernel, const struct bp_op_row *row,
                                struct bp_device *device);
 
-/* view.c: an operator that makes a view. */
+/* view.c: an operator that makes views; result: room for all outputs. */
 enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
                            const struct bp_call *call, const uint8_t *want, size_t n_want,
                            struct bp_tensor **result);
@@ -140,8 +169,20 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
                              const struct bp_arg *in, size_t n_in, const void *attrs,
                              struct bp_tensor **const *out, size_t n_out);
 
-/* host_value.c: attributes with those that are given as tensors filled in, in one block for free().
- * Reading a tensor may wait, which is counted. */
+/* The same where an output is any number of tensors: a list, and for how many it has room; of
+ * other outputs the place (NULL: not wanted) and 1. */
+struct bp_room {
+    struct bp_tensor **at;
+    size_t n;
+};
+enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number row,
+                              const struct bp_arg *in, size_t n_in, const void *attrs,
+                              const struct bp_room *out, size_t n_out);
+
+/* host_value.c: attributes with those that are given as tensors filled in, in one block for free();
+ * out_attrs is left alone if there are none. Reading a tensor may wait, which is counted. stream
+ * NULL: the call is recorded, and each tensor is read where it lies, when all work on its device
+ * has ended. */
 enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *row,
                               const struct bp_arg *in, size_t n_in, const void *attrs,
                               void **out_attrs);
@@ -158,7 +199,7 @@ struct bp_grad {
     struct bp_tensor *const *in, *const *out, *const *dy; /* NULL where absent, or zero */
     const uint8_t *want;
     struct bp_tensor **dx;
-    uint32_t n_in;
+    uint32_t n_in, n_out;
 };
 
 /* gradient_expand.c: the gradient of an operator that is defined in others. */

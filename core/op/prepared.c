@@ -27,23 +27,29 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
         type->view.rank = BP_ABSENT;
-        if (!(site->want >> i & 1)) continue;
+        if (!bp_site_wants(site, i)) continue;
         if (site->given[i]) bp_typed_view_init(type, site->given[i]);
         else bp_typed_view_dense(type, &site->out[i]);
-        if (site->given[i]) p->given |= 1u << i;
+        if (site->given[i] && !p->row->varies) p->given |= 1u << i;
         sign(type, site->device);
     }
+}
+
+static const struct bp_port *out_port(const struct bp_prepared *p, uint32_t i)
+{
+    return &p->row->info.out[bp_out_port(p->row, p->out_at, i)];
 }
 
 /* Results are made without asking the device again. */
 static enum bp_status check_held(const struct bp_prepared *p)
 {
-    for (uint32_t i = 0; i < p->n_out; i++)
-        if (p->want >> i & 1 &&
-            !(p->device->properties.dtypes >> p->type[p->n_in + i].view.dtype & 1))
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        const struct bp_view *v = &p->type[p->n_in + i].view;
+        if (v->rank != BP_ABSENT && !(p->device->properties.dtypes >> v->dtype & 1))
             return bp_error(BP_ERR_UNSUPPORTED, "%s: output %s: %s does not hold %s",
-                            p->row->info.name, p->row->info.out[i].name, p->device->name,
-                            bp_dtype_name(p->type[p->n_in + i].view.dtype));
+                            p->row->info.name, out_port(p, i)->name, p->device->name,
+                            bp_dtype_name(v->dtype));
+    }
     return BP_OK;
 }
 
@@ -92,13 +98,13 @@ static struct bp_prepared *make_empty(const struct bp_site *site)
 /* The call's own tensors, in their order. */
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
 {
-    struct bp_operand in[BP_FLAT_MAX], out[BP_PORT_MAX];
+    struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
     struct bp_builder b = {p, in, 0, BP_FALLBACK_NONE};
 
     for (uint32_t i = 0; i < p->n_in; i++)
         in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
     for (uint32_t i = 0; i < p->n_out; i++)
-        out[i] = (struct bp_operand){site->want >> i & 1 ? BP_OPERAND_OUT : BP_OPERAND_NONE,
+        out[i] = (struct bp_operand){bp_site_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE,
                                      (uint16_t)i};
     TRY(bp_build(&b, site, in, out));
     p->simple = p->n_step == 1 && p->step->kernel && !p->step->in;
@@ -174,7 +180,7 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     TRY(bp_call_check(call));
     row = bp_row_find(call->op);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_site_init(&site, device, NULL, call, NULL, row ? row->info.n_out : 0));
+    TRY(bp_site_init(&site, device, NULL, call, bp_want_all, 0));
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
     if (status) return status;
@@ -311,7 +317,7 @@ static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
 static bool may_share(const struct bp_prepared *p, const struct bp_tensor *in,
                       const struct bp_tensor *out, uint32_t i, uint32_t o)
 {
-    const struct bp_port *port = &p->row->info.out[o];
+    const struct bp_port *port = out_port(p, o);
 
     if (port->share < 0 || i != p->in_at[port->share] || !same_place(in, out)) return false;
     return port->kind == BP_PORT_UPDATE ||
@@ -323,29 +329,30 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
                                         struct bp_tensor *const *out, uint32_t o)
 {
     const struct bp_opinfo *op = &p->row->info;
+    const struct bp_port *port = out_port(p, o);
 
-    if (op->out[o].kind == BP_PORT_UPDATE &&
-        (!in[p->in_at[op->out[o].share]] || !same_place(in[p->in_at[op->out[o].share]], out[o])))
+    if (port->kind == BP_PORT_UPDATE &&
+        (!in[p->in_at[port->share]] || !same_place(in[p->in_at[port->share]], out[o])))
         return bp_error(BP_ERR_INVALID, "%s: output %s must be input %s itself, which it updates",
-                        op->name, op->out[o].name, op->in[op->out[o].share].name);
-    TRY(bp_tensor_check_write(op->name, op->out[o].name, out[o]));
+                        op->name, port->name, op->in[port->share].name);
+    TRY(bp_tensor_check_write(op->name, port->name, out[o]));
     if (out[o]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&out[o]->view))
         return bp_error(BP_ERR_INVALID,
                         "%s: output %s may overlap itself: its strides repeat or interleave",
-                        op->name, op->out[o].name);
+                        op->name, port->name);
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (!in[i] || !bp_tensors_meet(in[i], out[o]) || may_share(p, in[i], out[o], i, o))
             continue;
         return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name,
-                        op->out[o].name, i,
-                        op->out[o].share >= 0
+                        port->name, i,
+                        port->share >= 0
                             ? "; it may only be the same view as the input that it may share"
                             : "");
     }
     for (uint32_t i = 0; i < o; i++)
         if (out[i] && bp_tensors_meet(out[i], out[o]))
             return bp_error(BP_ERR_INVALID, "%s: outputs %s and %s overlap in memory", op->name,
-                            op->out[i].name, op->out[o].name);
+                            out_port(p, i)->name, port->name);
     return BP_OK;
 }
 

@@ -11,6 +11,17 @@
 enum { CALLS_STREAM = 4096, CALLS_DEVICE = 16384 };      /* entries */
 static const uint64_t plans_max = UINT64_C(1) << 30;     /* bytes, by stream and by device */
 
+/* A call on a stream. result: room for all outputs, NULL each. */
+struct request {
+    struct bp_stream *stream;
+    const struct bp_op_row *row;
+    const struct bp_call *call;
+    const uint8_t *want; /* n_want; NULL: all */
+    size_t n_want;
+    struct bp_tensor *const *given; /* all outputs, NULL for those to be made; NULL: all of them */
+    struct bp_tensor **result;
+};
+
 /* The arguments in a row with their signature. false: something about them is for the checked way
  * to say. */
 static bool flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
@@ -53,7 +64,8 @@ static bool take_given(struct bp_eager *e, struct bp_tensor *const *given)
         if (!t) continue;
         if (!bp_tensor_is(t) || t->device != e->device) return false;
         e->given |= 1u << i;
-        if (share < 0 || e->in_at[share] == e->in_at[share + 1]) continue;
+        if (share < 0 || op->out[i].kind == BP_PORT_UPDATE) continue; /* that is always so */
+        if (e->in_at[share] == e->in_at[share + 1]) continue;
         if (e->in[e->in_at[share]] && e->in[e->in_at[share]]->storage == t->storage &&
             e->in[e->in_at[share]]->offset == t->offset && t->view.count)
             e->in_place = true;
@@ -96,27 +108,25 @@ static enum bp_status open_tables(struct bp_stream *stream)
 }
 
 /* Checks and prepares a call that is not in the tables. */
-static enum bp_status prepare(struct bp_stream *stream, const struct bp_eager *e,
-                              const struct bp_call *call, const uint8_t *want, size_t n_want,
-                              struct bp_tensor *const *given, struct bp_prepared **out_prepared)
+static enum bp_status prepare(const struct request *r, uint64_t hash,
+                              struct bp_prepared **out_prepared)
 {
     struct bp_site site;
     enum bp_status status;
 
-    TRY(bp_site_init(&site, stream->device, NULL, call, want, n_want));
-    status = given ? bp_site_give(&site, given) : BP_OK;
+    TRY(bp_site_init(&site, r->stream->device, NULL, r->call, r->want, r->n_want));
+    status = r->given ? bp_site_give(&site, r->given) : BP_OK;
     if (status == BP_OK) status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
-    if (status == BP_OK) (*out_prepared)->hash = e->hash;
+    if (status == BP_OK) (*out_prepared)->hash = hash;
     return status;
 }
 
 /* In the table of the device, or made; then in both tables. */
-static enum bp_status find_or_prepare(struct bp_stream *stream, struct bp_eager *e,
-                                      const struct bp_call *call, const uint8_t *want,
-                                      size_t n_want, struct bp_tensor *const *given,
+static enum bp_status find_or_prepare(const struct request *r, struct bp_eager *e,
                                       struct bp_prepared **out_prepared)
 {
+    struct bp_stream *stream = r->stream;
     struct bp_cache *shared;
     struct bp_prepared *p;
     enum bp_status status;
@@ -125,7 +135,7 @@ static enum bp_status find_or_prepare(struct bp_stream *stream, struct bp_eager 
     shared = atomic_load(&stream->device->calls);
     p = bp_cache_find(shared, e, true);
     if (!p) {
-        TRY(prepare(stream, e, call, want, n_want, given, &p));
+        TRY(prepare(r, e->hash, &p));
         bp_prepared_retain(p);
         if (bp_cache_add(shared, p)) bp_prepared_release(p);
     }
@@ -144,7 +154,7 @@ static enum bp_status make_outputs(const struct bp_prepared *p, struct bp_timeli
     for (uint32_t i = 0; i < p->n_out; i++) {
         enum bp_status status = BP_OK;
         result[i] = given ? given[i] : NULL;
-        if (!result[i] && p->want >> i & 1)
+        if (!result[i] && type[i].view.rank != BP_ABSENT)
             status = bp_tensor_make_like(p->device, home, &type[i], &result[i]);
         if (!status) continue;
         while (i-- > 0)
@@ -154,32 +164,28 @@ static enum bp_status make_outputs(const struct bp_prepared *p, struct bp_timeli
     return BP_OK;
 }
 
-static enum bp_status run_made(struct bp_prepared *p, struct bp_stream *stream, struct bp_eager *e,
-                               struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status run_made(const struct request *r, struct bp_prepared *p, struct bp_eager *e)
 {
     struct bp_run run = {.attrs = e->attrs};
-    enum bp_status status;
+    enum bp_status status = BP_OK;
 
-    TRY(make_outputs(p, stream->timeline, given, result));
-    for (uint32_t i = 0; e->given >> i; i++) {
-        status = e->given >> i & 1 ? bp_prepared_check_output(p, e->in, result, i) : BP_OK;
-        if (status) goto failed;
-    }
-    if (p->fast && !given && stream->timeline->now)
-        status = bp_fast_run(p, stream->timeline, e->in, result, e->attrs);
-    else status = bp_run_call(p, stream, e->in, result, &run);
-    if (status == BP_OK) return BP_OK;
-failed:
-    for (uint32_t i = 0; i < p->n_out; i++)
-        if (!given || !given[i]) bp_tensor_destroy(result[i]);
+    TRY(make_outputs(p, r->stream->timeline, r->given, r->result));
+    for (uint32_t i = 0; r->given && i < p->n_out && status == BP_OK; i++)
+        if (r->given[i]) status = bp_prepared_check_output(p, e->in, r->result, i);
+    if (status == BP_OK)
+        status = p->fast && !r->given && r->stream->timeline->now
+                     ? bp_fast_run(p, r->stream->timeline, e->in, r->result, e->attrs)
+                     : bp_run_call(p, r->stream, e->in, r->result, &run);
+    for (uint32_t i = 0; status && i < p->n_out; i++)
+        if (!r->given || !r->given[i]) bp_tensor_destroy(r->result[i]);
     return status;
 }
 
 /* A call whose row or arguments ask for no more than kernels: by signature. */
-static enum bp_status run_eager(struct bp_stream *stream, const struct bp_op_row *row,
-                                const struct bp_call *call, const uint8_t *want, size_t n_want,
-                                struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status run_eager(const struct request *r)
 {
+    const struct bp_op_row *row = r->row;
+    struct bp_stream *stream = r->stream;
     struct bp_eager e;
     struct bp_prepared *p = NULL;
     enum bp_status status;
@@ -190,63 +196,59 @@ static enum bp_status run_eager(struct bp_stream *stream, const struct bp_op_row
     e.device = stream->device;
     e.want = e.given = 0;
     e.in_place = false;
-    for (size_t i = 0; i < n_want && i < BP_PORT_MAX; i++)
-        e.want |= (uint32_t)(!want || want[i]) << i;
-    if (n_want > row->info.n_out || !flatten(&e, call->in, call->n_in) ||
-        (given && !take_given(&e, given))) {
-        /* the checked way says what is wrong */
-        TRY(prepare(stream, &e, call, want, n_want, given, &p));
+    for (size_t i = 0; i < r->n_want && i < BP_PORT_MAX; i++)
+        e.want |= (uint32_t)(!r->want || r->want[i]) << i;
+    if (r->n_want > row->info.n_out || !flatten(&e, r->call->in, r->call->n_in) ||
+        (r->given && !take_given(&e, r->given))) {
+        TRY(prepare(r, 0, &p)); /* the checked way says what is wrong */
         bp_prepared_release(p);
         return bp_error(BP_ERR_INTERNAL, "%s: the arguments are odd, and nothing says why",
                         row->info.name);
     }
-    TRY(take_attrs(&e, call->attrs, &own));
+    TRY(take_attrs(&e, r->call->attrs, &own));
     e.hash = bp_eager_hash(&e);
     if (__builtin_expect(stream->cache != NULL, 1)) p = bp_cache_find(stream->cache, &e, false);
-    status = p ? BP_OK : find_or_prepare(stream, &e, call, want, n_want, given, &p);
-    if (status == BP_OK) status = run_made(p, stream, &e, given, result);
+    status = p ? BP_OK : find_or_prepare(r, &e, &p);
+    if (status == BP_OK) status = run_made(r, p, &e);
     if (__builtin_expect(own != NULL, 0)) free(own);
     return status;
 }
 
-/* Only one row of kernels will do: prepared for this call alone. */
-static enum bp_status run_named(struct bp_stream *stream, const struct bp_op_row *row,
-                                const struct bp_call *call, const uint8_t *want, size_t n_want,
-                                struct bp_tensor *const *given, struct bp_tensor **result)
+/* Prepared for this call alone: only one row of kernels will do, or signatures do not know how many
+ * outputs there are. */
+static enum bp_status run_alone(const struct request *r)
 {
-    struct bp_eager e = {.row = row, .device = stream->device};
+    struct bp_eager e = {.row = r->row, .device = r->stream->device};
     struct bp_prepared *p;
     enum bp_status status;
-    void *own;
 
-    TRY(bp_stream_check(stream));
-    TRY(prepare(stream, &e, call, want, n_want, given, &p));
-    if (!flatten(&e, call->in, call->n_in) || (given && !take_given(&e, given)))
-        status = bp_error(BP_ERR_INTERNAL, "%s: odd arguments", row->info.name);
-    else status = take_attrs(&e, call->attrs, &own);
-    if (status == BP_OK) {
-        status = run_made(p, stream, &e, given, result);
-        free(own);
-    }
+    TRY(bp_stream_check(r->stream));
+    TRY(prepare(r, 0, &p));
+    e.attrs = p->attrs;
+    if (flatten(&e, r->call->in, r->call->n_in)) status = run_made(r, p, &e);
+    else status = bp_error(BP_ERR_INTERNAL, "%s: odd arguments", r->row->info.name);
     bp_prepared_release(p);
     return status;
 }
 
-/* Outputs that update an input are that input: the caller gets a new reference to it. */
-static enum bp_status run_update(struct bp_stream *stream, const struct bp_op_row *row,
-                                 const struct bp_call *call, const uint8_t *want, size_t n_want,
-                                 struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status run_kernels(const struct request *r)
 {
+    return r->call->kernel || r->row->varies ? run_alone(r) : run_eager(r);
+}
+
+/* Outputs that update an input are that input: the caller gets a new reference to it. */
+static enum bp_status run_update(const struct request *r)
+{
+    const struct bp_opinfo *op = &r->row->info;
+    const struct bp_call *call = r->call;
     struct bp_tensor *place[BP_PORT_MAX];
-    const struct bp_opinfo *op = &row->info;
     uint8_t all[BP_PORT_MAX] = {0};
-    size_t n_all = n_want > op->n_out ? n_want : op->n_out; /* too many are refused below */
-    enum bp_status status;
+    struct request whole = *r;
 
     for (uint32_t i = 0; i < op->n_out; i++) {
         int share = op->out[i].share;
-        place[i] = given ? given[i] : NULL;
-        all[i] = i < n_want && (!want || want[i]);
+        place[i] = r->given ? r->given[i] : NULL;
+        all[i] = i < r->n_want && (!r->want || r->want[i]);
         if (op->out[i].kind != BP_PORT_UPDATE || (size_t)share >= call->n_in ||
             !call->in || call->in[share].n != 1 || !call->in[share].at ||
             !bp_tensor_is(call->in[share].at[0]))
@@ -254,45 +256,39 @@ static enum bp_status run_update(struct bp_stream *stream, const struct bp_op_ro
         if (!place[i]) place[i] = call->in[share].at[0];
         all[i] = 1;
     }
-    status = (call->kernel ? run_named : run_eager)(stream, row, call, all, n_all, place,
-                                                    result);
-    if (status) return status;
+    whole.want = all;
+    whole.n_want = r->n_want > op->n_out ? r->n_want : op->n_out; /* too many are refused */
+    whole.given = place;
+    TRY(run_kernels(&whole));
     for (uint32_t i = 0; i < op->n_out; i++) {
-        if (op->out[i].kind != BP_PORT_UPDATE || (given && given[i])) continue;
-        if (i < n_want && (!want || want[i]))
-            bp_tensor_retain(result[i]);
-        else result[i] = NULL;
+        if (op->out[i].kind != BP_PORT_UPDATE || (r->given && r->given[i])) continue;
+        if (i < r->n_want && (!r->want || r->want[i])) bp_tensor_retain(r->result[i]);
+        else r->result[i] = NULL;
     }
     return BP_OK;
 }
 
-static enum bp_status run_kernels(struct bp_stream *stream, const struct bp_op_row *row,
-                                  const struct bp_call *call, const uint8_t *want, size_t n_want,
-                                  struct bp_tensor *const *given, struct bp_tensor **result)
-{
-    if (row->updates) return run_update(stream, row, call, want, n_want, given, result);
-    if (call->kernel) return run_named(stream, row, call, want, n_want, given, result);
-    return run_eager(stream, row, call, want, n_want, given, result);
-}
-
 /* Values that are given as tensors become attributes first. */
-static enum bp_status run(struct bp_stream *stream, const struct bp_op_row *row,
-                          const struct bp_call *call, const uint8_t *want, size_t n_want,
-                          struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status run(const struct request *r)
 {
-    struct bp_call filled = *call;
+    const struct bp_op_row *row = r->row;
+    struct bp_call filled;
+    struct request with;
     void *attrs = NULL;
-    enum bp_status status = BP_OK;
+    enum bp_status status;
 
-    if (row->plain) return run_kernels(stream, row, call, want, n_want, given, result);
+    if (row->plain) return run_kernels(r);
+    filled = *r->call;
     if (row->has_host) {
-        TRY(bp_stream_check(stream));
-        TRY(bp_host_values(stream, row, call->in, call->n_in, call->attrs, &attrs));
+        TRY(bp_stream_check(r->stream));
+        TRY(bp_host_values(r->stream, row, filled.in, filled.n_in, filled.attrs, &attrs));
         if (attrs) filled.attrs = attrs;
     }
-    if (row->is_view && !(given && given[0]))
-        status = bp_run_view(stream, row, &filled, want, n_want, result);
-    else status = run_kernels(stream, row, &filled, want, n_want, given, result);
+    with = *r;
+    with.call = &filled;
+    if (row->is_view && !r->given)
+        status = bp_run_view(r->stream, row, &filled, r->want, r->n_want, r->result);
+    else status = row->updates ? run_update(&with) : run_kernels(&with);
     free(attrs);
     return status;
 }
@@ -354,34 +350,46 @@ static enum bp_status no_scope(const struct bp_scope *scope)
                     "else");
 }
 
+/* To where the scope says. */
+static enum bp_status go(struct bp_scope *scope, const struct bp_op_row *row,
+                         const struct bp_call *call, const uint8_t *want, size_t n_want,
+                         struct bp_tensor *const *given, struct bp_tensor **result)
+{
+    if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
+        struct request r = {(struct bp_stream *)scope, row, call, want, n_want, given, result};
+        return run(&r);
+    }
+    if (!bp_scope_is(scope, BP_MAGIC_GRAPH)) return no_scope(scope);
+    if (given)
+        return bp_error(BP_ERR_INVALID, "%s: a recorded call makes its outputs: give NULL",
+                        row->info.name);
+    return bp_graph_record((struct bp_graph *)scope, call, result, n_want, want);
+}
+
 enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
                            struct bp_tensor **out, size_t n_out, const uint8_t *want)
 {
-    struct bp_tensor *given[BP_PORT_MAX] = {NULL}, *result[BP_PORT_MAX] = {NULL};
+    struct bp_tensor *given[BP_FLAT_MAX + BP_PORT_MAX], *result[BP_FLAT_MAX + BP_PORT_MAX];
+    struct bp_call own = {.kernel = NULL};
     const struct bp_op_row *row;
+    size_t room; /* more are refused */
     bool any = false;
 
     if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
         return no_scope(scope);
     if (n_out && !out) return bp_error(BP_ERR_INVALID, "bp_call_run: out is NULL");
     TRY(find_row(call, &row));
-    for (size_t i = 0; i < n_out && i < row->info.n_out; i++) {
-        if (want && !want[i]) continue;
-        given[i] = out[i];
-        any |= out[i] != NULL;
+    memcpy(&own, call, BP_HAS(call, kernel) ? sizeof own : offsetof(struct bp_call, kernel));
+    own.size = sizeof own;
+    room = row->varies ? BP_FLAT_MAX : row->info.n_out;
+    if (n_out < room) room = n_out;
+    for (size_t i = 0; i < room + row->info.n_out; i++) { /* optional ones may be left out */
+        given[i] = i < room && (!want || want[i]) ? out[i] : NULL;
+        result[i] = NULL;
+        any |= given[i] != NULL;
     }
-    if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
-        struct bp_call named = {.kernel = NULL};
-        if (BP_HAS(call, kernel)) named = *call;
-        else memcpy(&named, call, offsetof(struct bp_call, kernel));
-        TRY(run((struct bp_stream *)scope, row, &named, want, n_out, any ? given : NULL, result));
-    } else {
-        if (any)
-            return bp_error(BP_ERR_INVALID, "%s: a recorded call makes its outputs: give NULL",
-                            row->info.name);
-        TRY(bp_graph_record((struct bp_graph *)scope, call, result, n_out, want));
-    }
-    for (size_t i = 0; i < n_out && i < row->info.n_out; i++)
+    TRY(go(scope, row, &own, want, n_out, any ? given : NULL, result));
+    for (size_t i = 0; i < room; i++)
         if (result[i]) out[i] = result[i];
     return BP_OK;
 }
@@ -399,11 +407,7 @@ call_typed(struct bp_scope *scope, const struct bp_op_row *row, const struct bp_
         want[i] = out[i] != NULL;
         result[i] = NULL;
     }
-    if (bp_scope_is(scope, BP_MAGIC_STREAM))
-        TRY(run((struct bp_stream *)scope, row, &call, want, n_out, NULL, result));
-    else if (bp_scope_is(scope, BP_MAGIC_GRAPH))
-        TRY(bp_graph_record((struct bp_graph *)scope, &call, result, n_out, want));
-    else return no_scope(scope);
+    TRY(go(scope, row, &call, want, n_out, NULL, result));
     for (size_t i = 0; i < n_out; i++)
         if (out[i]) *out[i] = result[i];
     return BP_OK;
@@ -420,4 +424,35 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
         bp_fast_call((struct bp_stream *)scope, row, in, attrs, out[0], &status))
         return status;
     return call_typed(scope, row, in, n_in, attrs, out, n_out);
+}
+
+enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number number,
+                              const struct bp_arg *in, size_t n_in, const void *attrs,
+                              const struct bp_room *out, size_t n_out)
+{
+    const struct bp_op_row *row = &bp_op_row[number];
+    struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
+                           .attrs = attrs};
+    struct bp_tensor *result[BP_FLAT_MAX];
+    uint8_t want[BP_FLAT_MAX];
+    size_t n = 0;
+
+    if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
+        return no_scope(scope);
+    for (size_t port = 0; port < n_out; port++) {
+        if (out[port].n > BP_FLAT_MAX - n)
+            return bp_error(BP_ERR_INVALID, "%s: room for %zu outputs %s, expected at most %zu",
+                            row->info.name, out[port].n, row->info.out[port].name,
+                            BP_FLAT_MAX - n);
+        for (size_t end = n + out[port].n; n < end; n++) {
+            want[n] = out[port].at != NULL;
+            result[n] = NULL;
+        }
+    }
+    TRY(go(scope, row, &call, want, n, NULL, result));
+    n = 0;
+    for (size_t port = 0; port < n_out; port++)
+        for (size_t i = 0; i < out[port].n; i++, n++)
+            if (out[port].at) out[port].at[i] = result[n];
+    return BP_OK;
 }

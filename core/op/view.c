@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c: operators that make a view: no kernel runs, a new tensor shares the input's memory. */
+/* view.c: operators that make views: no kernel runs, new tensors share the input's memory. */
 #include "build.h"
 
 #include <backplane/ops.h>
@@ -7,8 +7,8 @@
 
 /* Where the strides of the input do not allow the view, a dense copy of it is viewed. */
 static enum bp_status view_copy(struct bp_stream *stream, const struct bp_op_row *row,
-                                const struct bp_call *call, struct bp_tensor *base,
-                                struct bp_tensor **result)
+                                const struct bp_call *call, const uint8_t *want, size_t n_want,
+                                struct bp_tensor *base, struct bp_tensor **result)
 {
     struct bp_tensor *dense;
     struct bp_arg in[BP_PORT_MAX];
@@ -19,9 +19,23 @@ static enum bp_status view_copy(struct bp_stream *stream, const struct bp_op_row
     for (size_t i = 0; i < call->n_in && i < BP_PORT_MAX; i++) in[i] = call->in[i];
     in[row->info.out[0].share] = (struct bp_arg){&dense, 1};
     again.in = in;
-    status = bp_run_view(stream, row, &again, NULL, 1, result);
+    status = bp_run_view(stream, row, &again, want, n_want, result);
     bp_tensor_destroy(dense);
     return status;
+}
+
+static enum bp_status make_views(const struct bp_site *site, struct bp_tensor *base,
+                                 struct bp_tensor **result)
+{
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        const struct bp_type *type = &site->out[i];
+        enum bp_status status = bp_tensor_view(base, site->view_offset[i], type->rank, type->shape,
+                                               site->view_stride, &result[i]);
+        if (!status) continue;
+        while (i-- > 0) bp_tensor_destroy(result[i]);
+        return status;
+    }
+    return BP_OK;
 }
 
 enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
@@ -34,62 +48,68 @@ enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row
 
     TRY(bp_site_init(&site, stream->device, NULL, call, want, n_want));
     base = call->in[row->info.out[0].share].at[0];
-    if (site.view_copies) status = view_copy(stream, row, call, base, result);
-    else
-        status = bp_tensor_view(base, site.view_offset, site.out[0].rank, site.out[0].shape,
-                                site.view_stride, &result[0]);
+    status = site.view_copies ? view_copy(stream, row, call, want, n_want, base, result)
+                              : make_views(&site, base, result);
     bp_site_finish(&site);
     return status;
 }
 
-static bool shapes_fit(const struct bp_site *site, const struct bp_view *out)
+/* Infers anew: the strides of places are known here only. Where they do not allow the views, base
+ * becomes a dense copy. */
+static enum bp_status infer_on(struct bp_builder *b, struct bp_site *site, uint32_t share,
+                               struct bp_operand *base)
 {
-    return out && out->rank == site->out[0].rank;
+    const struct bp_view *v = bp_build_view_of(b->p, *base);
+    struct bp_operand from = *base;
+
+    site->in[share] = v;
+    site->view_copies = false;
+    TRY(site->row->infer(site));
+    if (!site->view_copies) return BP_OK;
+    TRY(bp_build_dense(b, site, v, v->dtype, base));
+    TRY(bp_build_convert(b, site, from, *base, BP_FALLBACK_LAYOUT));
+    site->in[share] = bp_build_view_of(b->p, *base);
+    site->view_copies = false;
+    return site->row->infer(site);
 }
 
-/* Inside other steps: the place of the output becomes a view of the input's place. Where that
- * cannot be, or the output is a tensor of the call, elements are copied. */
+/* Output number i: its place becomes a view of base's; a tensor of the call gets a copy of that. */
+static enum bp_status place_view(struct bp_builder *b, const struct bp_site *site, uint32_t i,
+                                 struct bp_operand base, struct bp_operand out)
+{
+    const struct bp_view *like = bp_build_view_of(b->p, out);
+    struct bp_operand view = out;
+    struct bp_typed_view *type;
+    struct bp_temp *temp;
+
+    if (!like || like->rank != site->out[i].rank)
+        return bp_error(BP_ERR_INTERNAL, "%s: its view changed its rank", site->row->info.name);
+    if (out.kind != BP_OPERAND_TEMP)
+        TRY(bp_build_dense(b, site, like, bp_build_view_of(b->p, base)->dtype, &view));
+    temp = b->p->temp[view.index];
+    type = &temp->type;
+    temp->of = base;
+    temp->bytes = 0;
+    temp->offset = (uint64_t)site->view_offset[i] * (bp_dtype_bits(type->view.dtype) / 8);
+    memcpy(type->stride, site->view_stride, sizeof type->stride);
+    type->view.flags =
+        bp_is_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
+    return out.kind == BP_OPERAND_TEMP ? BP_OK : bp_build_convert(b, site, view, out, b->kind);
+}
+
 enum bp_status bp_build_view(struct bp_builder *b, const struct bp_site *site,
                              const struct bp_operand *in, const struct bp_operand *out)
 {
     uint32_t share = site->in_at[site->row->info.out[0].share];
-    struct bp_operand base = in[share], view = out[0];
-    struct bp_site *again = malloc(sizeof *again);
-    struct bp_temp *temp;
-    enum bp_status status = again ? BP_OK : bp_build_no_memory(site);
+    struct bp_operand base = in[share];
+    struct bp_site *own = malloc(sizeof *own);
+    enum bp_status status;
 
-    if (status) return status;
-    *again = *site; /* inferred anew: the strides of places are known here only */
-    again->in[share] = bp_build_view_of(b->p, base);
-    again->view_copies = false;
-    status = site->row->infer(again);
-    if (status == BP_OK && again->view_copies) {
-        const struct bp_view *v = bp_build_view_of(b->p, base);
-        status = bp_build_dense(b, site, v, v->dtype, &view);
-        if (status == BP_OK) status = bp_build_convert(b, site, base, view, BP_FALLBACK_LAYOUT);
-        base = view;
-        again->in[share] = bp_build_view_of(b->p, base);
-        again->view_copies = false;
-        view = out[0];
-        if (status == BP_OK) status = site->row->infer(again);
-    }
-    if (status == BP_OK && !shapes_fit(again, bp_build_view_of(b->p, out[0])))
-        status = bp_error(BP_ERR_INTERNAL, "%s: its view changed its rank", site->row->info.name);
-    if (status == BP_OK && out[0].kind != BP_OPERAND_TEMP)
-        status = bp_build_dense(b, site, bp_build_view_of(b->p, out[0]),
-                                bp_build_view_of(b->p, base)->dtype, &view);
-    if (status == BP_OK) {
-        struct bp_typed_view *type = &b->p->temp[view.index]->type;
-        temp = b->p->temp[view.index];
-        temp->of = base;
-        temp->bytes = 0;
-        temp->offset = (uint64_t)again->view_offset * (bp_dtype_bits(type->view.dtype) / 8);
-        memcpy(type->stride, again->view_stride, sizeof type->stride);
-        type->view.flags =
-            bp_is_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
-        if (out[0].kind != BP_OPERAND_TEMP)
-            status = bp_build_convert(b, site, view, out[0], b->kind);
-    }
-    free(again);
+    if (!own) return bp_build_no_memory(site);
+    *own = *site;
+    status = infer_on(b, own, share, &base);
+    for (uint32_t i = 0; i < own->n_out && status == BP_OK; i++)
+        status = place_view(b, own, i, base, out[i]);
+    free(own);
     return status;
 }

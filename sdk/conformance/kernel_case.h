@@ -54,6 +54,7 @@ struct kernel_case {
     uint32_t row_flags; /* enum bp_kernel_flags */
     struct kernel_input in[CASE_PORTS];
     int n_in;
+    int n_out, part; /* outputs of the call, if it is not one, and which of them is looked at */
     bool in_place; /* the output is the input that it may share */
     bool quick;    /* part of a quick run */
     enum layout out; /* of the output that is given */
@@ -79,6 +80,7 @@ struct kernel_case {
         struct bp_transpose_attrs transpose;
         struct bp_slice_attrs slice; /* and its gradient */
         struct bp_concat_attrs concat;
+        struct bp_split_attrs split;
         struct bp_uniform_attrs uniform;
         struct bp_conv_attrs conv; /* and its gradients, which have the same members */
     } attrs;

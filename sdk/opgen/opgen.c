@@ -7,10 +7,11 @@
  *   opgen bodies  calls.c: the bodies of those. Compiled into the core. */
 #include "check.c" /* first */
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum kind { IN_ONE, IN_OPT, IN_VAR, IN_HOST, OUT_ONE, OUT_OPT };
+enum kind { IN_ONE, IN_OPT, IN_VAR, IN_HOST, OUT_ONE, OUT_OPT, OUT_VAR };
 enum attr_kind { ATTR_I64, ATTR_F64, ATTR_FLAG, ATTR_DTYPE, ATTR_INTS, ATTR_DIMS };
 
 struct port {
@@ -41,6 +42,8 @@ static const struct row rows[] = {
 #define MAY_SHARE(n, t, i, d) {#n, d, OUT_ONE},
 #define UPDATE(n, t, i, d) {#n, d, OUT_ONE},
 #define VIEW(n, t, i, d) {#n, d, OUT_ONE},
+#define VAROUT(n, t, d) {#n, d, OUT_VAR},
+#define VIEWS(n, t, i, d) {#n, d, OUT_VAR},
 #define I64(n, v, w, d) {#n, #v, #w, d, ATTR_I64, 1},
 #define F64(n, v, w, d) {#n, #v, #w, d, ATTR_F64, 1},
 #define FLAG(n, v, w, d) {#n, #v, #w, d, ATTR_FLAG, 1},
@@ -111,6 +114,7 @@ static void print_ports(const struct port *ports, const char *title)
                p->kind == IN_OPT    ? " (or NULL)"
                : p->kind == IN_HOST ? " (or NULL: attrs say it)"
                : p->kind == OUT_OPT ? " (NULL: not wanted)"
+               : p->kind == OUT_VAR ? " (room for as many as there are, exactly)"
                                     : "");
 }
 
@@ -143,8 +147,10 @@ static void print_prototype(const struct row *r)
         else
             printf(", struct bp_tensor *%s%s", p->name, p->kind == IN_HOST ? "_value" : "");
     if (r->attr[0].name) printf(",\n    const struct bp_%s_attrs *attrs", r->name);
-    for (const struct port *p = r->out; p->name; p++)
+    for (const struct port *p = r->out; p->name; p++) {
         printf(", struct bp_tensor **out_%s", p->name);
+        if (p->kind == OUT_VAR) printf(", size_t n_%s", p->name);
+    }
     printf(")");
 }
 
@@ -175,6 +181,26 @@ static void calls_header(void)
     printf("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
+/* Whether an output is any number of tensors. */
+static bool varies(const struct row *r)
+{
+    bool any = false;
+
+    for (const struct port *p = r->out; p->name; p++) any |= p->kind == OUT_VAR;
+    return any;
+}
+
+static void print_outputs(const struct row *r)
+{
+    printf("    %s out[] = {", varies(r) ? "const struct bp_room" : "struct bp_tensor **const");
+    for (const struct port *p = r->out; p->name; p++) {
+        if (!varies(r)) printf("out_%s, ", p->name);
+        else if (p->kind == OUT_VAR) printf("{out_%s, n_%s}, ", p->name, p->name);
+        else printf("{out_%s, 1}, ", p->name);
+    }
+    printf("};\n");
+}
+
 static void print_body(const struct row *r)
 {
     if (r->attr[0].name)
@@ -187,10 +213,11 @@ static void print_body(const struct row *r)
     for (const struct port *p = r->in; p->name; p++)
         if (p->kind == IN_VAR) printf("{%s, n_%s}, ", p->name, p->name);
         else printf("{&%s%s, 1}, ", p->name, p->kind == IN_HOST ? "_value" : "");
-    printf("};\n    struct bp_tensor **const out[] = {");
-    for (const struct port *p = r->out; p->name; p++) printf("out_%s, ", p->name);
-    printf("};\n\n    return bp_call_typed(scope, BP_ROW_%s, in, %d, %s, out, %d);\n}\n", r->name,
-           count(r->in), r->attr[0].name ? "attrs" : "NULL", count(r->out));
+    printf("};\n");
+    print_outputs(r);
+    printf("\n    return bp_call_%s(scope, BP_ROW_%s, in, %d, %s, out, %d);\n}\n",
+           varies(r) ? "groups" : "typed", r->name, count(r->in),
+           r->attr[0].name ? "attrs" : "NULL", count(r->out));
 }
 
 static void call_bodies(void)

@@ -52,9 +52,11 @@ char *bp_attr_default_text(const struct bp_attr *attr)
 char *bp_port_text(const struct bp_port *port)
 {
     bool optional = port->kind == BP_PORT_OPT || port->kind == BP_PORT_OPTOUT;
+    bool any = port->kind == BP_PORT_VAR || port->kind == BP_PORT_VAROUT ||
+               port->kind == BP_PORT_VIEWS;
 
     return bp_text_format("%s%s%s", optional ? "[" : "", port->name,
-                          optional ? "]" : port->kind == BP_PORT_VAR ? "..." : "");
+                          optional ? "]" : any ? "..." : "");
 }
 
 int bp_opinfo_vars(const struct bp_opinfo *op)

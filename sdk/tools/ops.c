@@ -128,6 +128,7 @@ static void ports_json(cJSON *json, const char *key, const struct bp_port *port,
         [BP_PORT_IN] = "one", [BP_PORT_OPT] = "optional", [BP_PORT_VAR] = "any",
         [BP_PORT_OUT] = "one", [BP_PORT_OPTOUT] = "optional",
         [BP_PORT_HOST] = "host", [BP_PORT_VIEW] = "view", [BP_PORT_UPDATE] = "update",
+        [BP_PORT_VAROUT] = "any", [BP_PORT_VIEWS] = "views",
     };
     cJSON *list = cJSON_AddArrayToObject(json, key);
 

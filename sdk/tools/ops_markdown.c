@@ -12,7 +12,7 @@ static void print_ports(const struct bp_port *port, unsigned n, const char *role
     static const char *const kinds[16] = {
         [BP_PORT_OPT] = "optional", [BP_PORT_VAR] = "any number", [BP_PORT_OPTOUT] = "if wanted",
         [BP_PORT_HOST] = "or the attribute", [BP_PORT_VIEW] = "a view",
-        [BP_PORT_UPDATE] = "updated",
+        [BP_PORT_UPDATE] = "updated", [BP_PORT_VAROUT] = "any number", [BP_PORT_VIEWS] = "views",
     };
 
     for (unsigned i = 0; i < n; i++) {
@@ -46,6 +46,17 @@ static void print_aliases(const char *alias)
     printf(".\n");
 }
 
+/* Whose memory an output takes. */
+static void print_share(const struct bp_opinfo *op, const struct bp_port *out)
+{
+    bool view = out->kind == BP_PORT_VIEW || out->kind == BP_PORT_VIEWS;
+    const char *how = view                          ? "views the memory of"
+                      : out->kind == BP_PORT_UPDATE ? "is written over"
+                                                    : "may be written over";
+
+    if (out->share >= 0) printf("- `%s` %s `%s`\n", out->name, how, op->in[out->share].name);
+}
+
 static void print_op(const struct bp_opinfo *op, const struct bp_opfacts *facts)
 {
     printf("\n### %s\n\n%s\n", op->name, op->doc);
@@ -62,10 +73,7 @@ static void print_op(const struct bp_opinfo *op, const struct bp_opfacts *facts)
     }
     if (facts->no_gradient) printf("- gradient: none, %s\n", facts->no_gradient);
     else printf("- gradient: yes\n");
-    for (unsigned i = 0; i < op->n_out; i++)
-        if (op->out[i].share >= 0)
-            printf("- `%s` may be written over `%s`\n", op->out[i].name,
-                   op->in[op->out[i].share].name);
+    for (unsigned i = 0; i < op->n_out; i++) print_share(op, &op->out[i]);
     if (op->alias) print_aliases(op->alias);
 }
 

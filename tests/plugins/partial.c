@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* partial.c: a device that can do little, so that everything else must fall back: add, sub, mul,
- * scale, sum and assign of f32, most of them for dense tensors only; cast between f32 and f16 bits
- * (f16 as a fixed point of its own: only this plugin reads it). Its memory is the host's, but it
- * does not say so: the core may not touch it, and no other device falls back to this one.
+ * scale, sum, sgd and assign of f32, most of them for dense tensors only; cast between f32 and f16
+ * bits (f16 as a fixed point of its own: only this plugin reads it). Its memory is the host's, but
+ * it does not say so: the core may not touch it, and no other device falls back to this one.
  *
  * "partial_scale" reports a NaN that comes first as a fault of code 7. The row "partial_matmul"
  * wants a plan, packs a constant right side at prepare, and counts plans in the symbol
- * partial_plans. "partial_never" takes nothing. */
+ * partial_plans. "partial_sgd" counts its launches in partial_updates, and in partial_apart those
+ * whose output is not the very view that it updates; it reads and writes that output only.
+ * "partial_never" takes nothing. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((visibility("default"))) int partial_plans, partial_packed;
+__attribute__((visibility("default"))) int partial_plans, partial_packed, partial_updates,
+    partial_apart;
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
@@ -142,6 +146,21 @@ static enum bp_status cast(const struct bp_launch *l)
     return BP_OK;
 }
 
+static enum bp_status sgd(const struct bp_launch *l)
+{
+    const struct bp_view *p = l->in[0], *out = l->out[0];
+    bool same = p->data == out->data && p->memory == out->memory && p->dtype == out->dtype &&
+                p->rank == out->rank && p->count == out->count && p->flags == out->flags;
+
+    for (int i = 0; same && i < p->rank; i++)
+        same = p->shape[i] == out->shape[i] && p->stride[i] == out->stride[i];
+    partial_updates++;
+    partial_apart += !same;
+    for (int64_t i = 0; i < out->count; i++)
+        ((float *)out->data)[i] -= *(float *)l->in[2]->data * ((float *)l->in[1]->data)[i];
+    return BP_OK;
+}
+
 static enum bp_status never(void *self, const struct bp_prep *prep)
 {
     (void)self, (void)prep;
@@ -199,6 +218,7 @@ static const struct bp_kernel rows[] = {
      .launch = cast},
     {BP_OPROW(matmul), .name = "partial_matmul", .types = F32, .launch = product,
      .prepare = prepare, .plan_destroy = plan_destroy},
+    {BP_OPROW(sgd), .name = "partial_sgd", .types = {BP_M(F32), BP_M(F32), 0, 0}, .launch = sgd},
     {BP_OPROW(softmax), .name = "partial_never", .types = F32, .launch = scale, .accepts = never},
 };
 

@@ -39,6 +39,8 @@ static void all_typed(struct world *w, void *scope, void *x, const char *what, c
 #define MAY_SHARE(n, v, i, d) , &out[0]
 #define UPDATE(n, v, i, d) , &out[0]
 #define VIEW(n, v, i, d) , &out[0]
+#define VAROUT(n, v, d) , &out[0], 1
+#define VIEWS(n, v, i, d) , &out[0], 1
 #define CALLED(op) \
     memcpy(seen, out, sizeof seen); \
     expect_refused(w, "bp_op_" #op, what, status, BP_ERR_INVALID, word ? word : #op ": ", seen);
@@ -134,11 +136,12 @@ static void refused(struct subject *s, enum way way, const char *what, enum bp_s
     expect_refused(s->w, s->op->name, text, got, status, word, seen);
 }
 
-/* One port is given another handle. A recorded call does not take what is read at once. */
+/* One port is given another handle. A prepared call does not take what is read at once, and what is
+ * symbolic cannot be read. */
 static void try_handles(struct subject *s, enum way way, uint32_t port)
 {
     const struct bp_port *p = &s->op->in[port];
-    bool host = p->kind == BP_PORT_HOST, unread = host && (way == RECORD || way == PREPARE);
+    bool host = p->kind == BP_PORT_HOST;
     struct bp_arg good = s->in[port];
     struct bp_tensor *bad;
     char word[64], what[96];
@@ -151,7 +154,10 @@ static void try_handles(struct subject *s, enum way way, uint32_t port)
         if (t == T_OTHER_TENSOR && way == RECORD && !host) continue;
         snprintf(what, sizeof what, "input %s: %s", p->name, mistakes_kind(t));
         bad = s->w->thing[t].p;
-        refused(s, way, what, unread ? BP_ERR_UNSUPPORTED : BP_ERR_INVALID, word);
+        refused(s, way, what,
+                host && (way == PREPARE || (way == RECORD && t == T_SYMBOL)) ? BP_ERR_UNSUPPORTED
+                                                                             : BP_ERR_INVALID,
+                word);
     }
     s->in[port] = good;
 }
@@ -205,8 +211,10 @@ static void try_dtypes(struct subject *s, enum way way, uint32_t port)
 static void try_outputs(struct subject *s, enum way way)
 {
     size_t n = s->n_out;
+    uint8_t kind = s->op->out[n - 1].kind;
 
     if (way == PREPARE) return; /* all are made */
+    if (kind == BP_PORT_VAROUT || kind == BP_PORT_VIEWS) return; /* attributes say how many */
     s->n_out = n + 1;
     refused(s, way, "one output more", BP_ERR_INVALID, "outputs asked for");
     s->n_out = 0;

@@ -438,3 +438,63 @@ Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
     bp_tensor_destroy(good);
     fixture_finish(&f);
 }
+
+static void expect_updates(int n)
+{
+    cr_assert_eq(*counter("partial_updates"), n, "%d updates ran", *counter("partial_updates"));
+    cr_assert_eq(*counter("partial_apart"), 0, "%d outputs were not the input that they update",
+                 *counter("partial_apart"));
+}
+
+/* Whatever comes between the call and the kernel, the kernel sees one view as input and output. */
+Test(dispatch, an_update_is_given_the_input_itself)
+{
+    struct fixture f = open_partial("allow");
+    struct bp_tensor *half = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *t, *z;
+    struct bp_tensor *dh = tensor_of(&f, BP_F16, 1, SHAPE(2), (uint16_t[]){4, 8});
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4));
+    struct bp_tensor *g = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(10, 20, 30, 40));
+    struct bp_tensor *lr = tensor_of(&f, BP_F32, 0, NULL, F32(0.5f));
+    struct bp_tensor *x0 = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 0, 0));
+    struct bp_arg in[3] = {{&half, 1}, {&dh, 1}, {&lr, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "sgd", .in = in, .n_in = 3};
+    struct bp_prepared *p;
+
+    OK(bp_op_sgd(f.scope, x, g, lr, &z)); /* as it stands, with no BP_KERNEL_IN_PLACE */
+    bp_tensor_destroy(z);
+    expect_bytes(&f, x, F32(-4, -8, -12, -16), 16);
+    expect_updates(1);
+    OK(bp_op_sgd(f.scope, x, x0, lr, &z));
+    bp_tensor_destroy(z);
+    expect_updates(2);
+    cr_assert_eq(calls_of(&f).prepared, 1, "it was not found again");
+    cr_assert_eq(fallbacks(&f, "sgd", BP_FALLBACK_LAYOUT, NULL), 0);
+    OK(bp_tensor_transpose(x, NULL, &t)); /* by a dense copy */
+    OK(bp_op_sgd(f.scope, t, g, lr, &z));
+    bp_tensor_destroy(z);
+    expect_bytes(&f, x, F32(-9, -23, -22, -36), 16);
+    expect_updates(3);
+    OK(bp_op_sgd(f.scope, half, dh, lr, &z)); /* by way of f32 */
+    bp_tensor_destroy(z);
+    expect_bytes(&f, half, (uint16_t[]){6, 12}, 4);
+    expect_updates(4);
+    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){half, dh, lr}, 3, &half, 1, NULL));
+    expect_bytes(&f, half, (uint16_t[]){4, 8}, 4);
+    expect_updates(5);
+    bp_prepared_destroy(p);
+    bp_stream_destroy(f.stream);
+    OK(bp_stream_create_with(f.device, BP_STREAM_ASYNC, &f.stream));
+    OK(bp_op_sgd(bp_stream_scope(f.stream), half, dh, lr, &z));
+    bp_tensor_destroy(z);
+    expect_bytes(&f, half, (uint16_t[]){2, 4}, 4);
+    expect_updates(6);
+    bp_tensor_destroy(half);
+    bp_tensor_destroy(x0);
+    bp_tensor_destroy(dh);
+    bp_tensor_destroy(t);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(g);
+    bp_tensor_destroy(lr);
+    fixture_finish(&f);
+}

@@ -2,6 +2,9 @@
 /* test_graph.c: calls that are recorded, and what they give when they run. */
 #include "fixture.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 struct recorded {
     struct fixture f;
     struct bp_graph *graph;
@@ -14,6 +17,21 @@ static struct recorded begin(void)
 
     OK(bp_graph_create(r.f.core, &r.graph));
     r.scope = bp_graph_scope(r.graph);
+    return r;
+}
+
+/* On the template: work goes on after calls, and the host does not reach the memory. */
+static struct recorded begin_apart(void)
+{
+    struct recorded r = begin();
+    uint32_t index;
+
+    bp_stream_destroy(r.f.stream);
+    bp_device_destroy(r.f.device);
+    OK(bp_core_load_path(r.f.core, TEMPLATE, &index));
+    OK(bp_device_create_at(r.f.core, index, 0, &r.f.device));
+    OK(bp_stream_create(r.f.device, &r.f.stream));
+    r.f.scope = bp_stream_scope(r.f.stream);
     return r;
 }
 
@@ -225,5 +243,157 @@ Test(graph, gradients_are_recorded)
     bp_tensor_destroy(y);
     bp_tensor_destroy(z);
     bp_tensor_destroy(dz);
+    finish(&r);
+}
+
+/* Attributes that are given as tensors. */
+
+static uint64_t host_values(struct recorded *r)
+{
+    return bp_device_blocked(r->f.device, BP_BLOCK_HOST_VALUE);
+}
+
+static void expect_shape(struct bp_tensor *t, uint32_t rank, const int64_t *shape)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    OK(bp_tensor_info(t, &info));
+    cr_assert_eq(info.rank, rank);
+    for (uint32_t i = 0; i < rank; i++) cr_assert_eq(info.shape[i], shape[i]);
+}
+
+/* What they held while recording counts: it is in the node's attributes, the tensor is not. */
+Test(graph, attributes_as_tensors_are_read_while_recording)
+{
+    struct recorded r = begin();
+    struct bp_tensor *real = tensor_of(&r.f, BP_F32, 1, SHAPE(6), F32(1, 2, 3, 4, 5, 6));
+    struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, -1));
+    struct bp_tensor *x, *y, *z, *out = NULL;
+    struct bp_tensor *starts = tensor_of(&r.f, BP_I32, 1, SHAPE(1), (const int32_t[]){1});
+    struct bp_tensor *ends = tensor_of(&r.f, BP_I64, 0, NULL, SHAPE(3));
+    struct bp_slice_attrs attrs = bp_slice_defaults();
+    struct bp_node_info node = {.size = sizeof node};
+    struct bp_graph_info info = {.size = sizeof info};
+
+    attrs.axes = (struct bp_dims){SHAPE(1), 1};
+    OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(6), &x));
+    OK(bp_op_reshape(r.scope, x, shape, NULL, &y));
+    expect_shape(y, 2, SHAPE(2, 3));
+    OK(bp_op_slice(r.scope, y, starts, ends, NULL, NULL, &attrs, &z));
+    expect_shape(z, 2, SHAPE(2, 2));
+    OK(bp_graph_output(r.graph, z, "z"));
+    OK(bp_tensor_write(r.f.stream, shape, SHAPE(3, 2), 16));
+    OK(bp_tensor_write(r.f.stream, starts, (const int32_t[]){0}, 4));
+    bp_tensor_destroy(ends);
+    OK(bp_graph_node(r.graph, 0, &node));
+    cr_assert_eq(((const struct bp_reshape_attrs *)node.attrs)->shape.at[0], 2);
+    cr_assert_eq(node.in[1], UINT32_MAX);
+    OK(bp_graph_info(r.graph, &info));
+    cr_assert_eq(info.values, 3);
+    OK(bp_graph_run(r.graph, r.f.stream, &real, 1, &out, 1));
+    expect_bytes(&r.f, out, F32(2, 3, 5, 6), 16);
+    cr_assert_eq(host_values(&r), 0);
+    bp_tensor_destroy(out);
+    bp_tensor_destroy(real);
+    bp_tensor_destroy(shape);
+    bp_tensor_destroy(starts);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    finish(&r);
+}
+
+/* Not known before the graph runs, but the shape of the result is. */
+Test(graph, attributes_as_symbolic_tensors_are_refused)
+{
+    struct recorded r = begin();
+    struct bp_graph_info info = {.size = sizeof info};
+    struct bp_tensor *x, *shape, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(6), NULL), *z = NULL;
+    struct bp_tensor *wrong = tensor_of(&r.f, BP_F32, 1, SHAPE(1), F32(6));
+    struct bp_arg in[2] = {{&x, 1}, {&shape, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "reshape", .in = in, .n_in = 2};
+    struct bp_tensor *dx[2] = {NULL};
+
+    OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(6), &x));
+    OK(bp_graph_input(r.graph, "shape", BP_I64, 1, SHAPE(2), &shape));
+    FAILS(BP_ERR_UNSUPPORTED, "reshape: input shape is symbolic",
+          bp_op_reshape(r.scope, x, shape, NULL, &z));
+    FAILS(BP_ERR_UNSUPPORTED, "give a tensor that has it, or the attribute",
+          bp_op_reshape(r.scope, real, shape, NULL, &z));
+    FAILS(BP_ERR_UNSUPPORTED, "is symbolic",
+          bp_call_gradient(r.scope, &call, &x, &x, 1, (uint8_t[]){1, 0}, dx, 2));
+    FAILS(BP_ERR_INVALID, "expected a tensor", bp_op_reshape(r.f.scope, real, shape, NULL, &z));
+    FAILS(BP_ERR_INVALID, "expected i32 or i64", bp_op_reshape(r.scope, x, wrong, NULL, &z));
+    OK(bp_graph_info(r.graph, &info));
+    cr_assert(info.nodes == 0 && !z && !dx[0]);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(shape);
+    bp_tensor_destroy(real);
+    bp_tensor_destroy(wrong);
+    finish(&r);
+}
+
+/* Each is a counted wait where the device works behind the host's back. */
+Test(graph, reading_an_attribute_on_a_device_is_counted_and_can_be_denied)
+{
+    for (int deny = 0; deny < 2; deny++) {
+        struct recorded r = (setenv("BP_BLOCK", deny ? "deny" : "allow", 1), begin_apart());
+        struct bp_graph_info info = {.size = sizeof info};
+        struct bp_tensor *x, *y = NULL, *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, 3));
+        struct bp_tensor *dy, *dx[2] = {NULL};
+        struct bp_arg in[2] = {{&x, 1}, {&shape, 1}};
+        struct bp_call call = {.size = sizeof call, .op = "reshape", .in = in, .n_in = 2};
+
+        OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(6), &x));
+        OK(bp_graph_input(r.graph, "dy", BP_F32, 2, SHAPE(2, 3), &dy));
+        if (deny) {
+            FAILS(BP_ERR_BLOCKED, "BP_BLOCK=deny", bp_op_reshape(r.scope, x, shape, NULL, &y));
+            cr_assert_null(y);
+        } else {
+            OK(bp_op_reshape(r.scope, x, shape, NULL, &y));
+            expect_shape(y, 2, SHAPE(2, 3));
+            OK(bp_call_gradient(r.scope, &call, &y, &dy, 1, (uint8_t[]){1, 0}, dx, 2));
+            expect_shape(dx[0], 1, SHAPE(6));
+        }
+        OK(bp_graph_info(r.graph, &info));
+        cr_assert_eq(info.nodes, deny ? 0 : 2);
+        cr_assert_eq(host_values(&r), deny ? 0 : 2);
+        bp_tensor_destroy(dx[0]);
+        bp_tensor_destroy(dy);
+        bp_tensor_destroy(shape);
+        bp_tensor_destroy(x);
+        bp_tensor_destroy(y);
+        finish(&r);
+    }
+}
+
+static void hold_up(void *ctx, enum bp_status status)
+{
+    (void)ctx, (void)status;
+    usleep(50000);
+}
+
+/* No stream orders a recording: work of every stream of the device counts as done before. */
+Test(graph, an_attribute_has_the_value_of_all_work_given_before)
+{
+    struct recorded r = begin();
+    struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, 3)), *x, *y;
+    struct bp_tensor *next = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(3, 2)), *out = shape;
+    struct bp_arg in[1] = {{&next, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "assign", .in = in, .n_in = 1};
+    struct bp_stream *late;
+
+    OK(bp_stream_create_with(r.f.device, BP_STREAM_ASYNC, &late));
+    OK(bp_stream_callback(late, hold_up, NULL));
+    OK(bp_call_run(bp_stream_scope(late), &call, &out, 1, NULL));
+    OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(6), &x));
+    OK(bp_op_reshape(r.scope, x, shape, NULL, &y));
+    expect_shape(y, 2, SHAPE(3, 2));
+    cr_assert_eq(host_values(&r), 1);
+    bp_stream_destroy(late);
+    bp_tensor_destroy(next);
+    bp_tensor_destroy(shape);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
     finish(&r);
 }

@@ -38,9 +38,11 @@ struct bp_call { /* parameters */
 };
 
 /* Runs the operator. out: n_out entries, one for each declared output (optional ones at the end may
- * be left out). On entry an entry is NULL, and a new tensor is made, or a tensor of the right
- * device, dtype and shape, which is written; want: 0 for an optional output that is not wanted
- * (NULL: all are).
+ * be left out); an output of any number (BP_PORT_VAROUT, BP_PORT_VIEWS) has as many as the operator
+ * makes, exactly. On entry an entry is NULL, and a new tensor is made, or a tensor of the right
+ * device, dtype and shape, which is written (with a copy where the operator makes views; those
+ * beside it then are copies too); want: 0 for an optional output that is not wanted (NULL: all
+ * are).
  *
  * BP_ERR_INVALID: something about the arguments, the message says what was expected.
  * BP_ERR_UNSUPPORTED: the device has no kernel for it, the message says why each row was passed
@@ -48,7 +50,7 @@ struct bp_call { /* parameters */
 BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
                                   struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
-/* The gradients of one call. in and attrs as they were; out: its results; dy: their gradients
+/* The gradients of one call. in and attrs as they were; out: its results, flat; dy: their gradients
  * (NULL: zero). dx: one entry for each tensor of in, in order, absent ones too unless they stand at
  * the end; an entry for which want is 1 is set to a tensor to be destroyed, or to NULL if the
  * gradient is zero. It may share memory with dy and with other gradients: read it, do not write it.

@@ -23,7 +23,14 @@ BP_API void bp_graph_destroy(struct bp_graph *graph);
 BP_API struct bp_scope *bp_graph_scope(struct bp_graph *graph);
 
 /* A new input, which each run is given. name: unique in the graph, or NULL: one is made. A real
- * tensor that is given to a recorded call becomes a constant; the graph then keeps it alive. */
+ * tensor that is given to a recorded call becomes a constant; the graph then keeps it alive.
+ *
+ * Where an input of an operator gives an attribute (`bp_op_reshape(scope, x, shape, ...)`), a real
+ * tensor is read while the call is recorded, and its values become the node's attribute: what is
+ * written to the tensor later does not change the graph, which does not keep it. No stream orders
+ * that reading: it waits for all work of the tensor's device, and returns a failure of that work (a
+ * wait of BP_BLOCK_HOST_VALUE, counted unless the device is inline and its work has ended). A
+ * symbolic tensor is refused there (BP_ERR_UNSUPPORTED): shapes follow from its value. */
 BP_API enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t dtype,
                                      uint32_t rank, const int64_t *shape,
                                      struct bp_tensor **out_tensor);

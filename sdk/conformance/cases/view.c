@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c: cases of operators that make views: eagerly, into a tensor that is given, and with the
- * attributes as tensors. */
+ * attributes as tensors. Of several views each is a case. */
 #include "../kernel_case.h"
 #include "slices.h"
 #include <stdio.h>
 #include <string.h>
 
-cases_fn cases_reshape, cases_transpose, cases_slice, cases_expand;
+cases_fn cases_reshape, cases_transpose, cases_slice, cases_split, cases_expand;
 
 const struct case_slice case_slices[CASE_SLICES] = {
     {"middle", "7", "3", 1, {2}, {5}, {0}, {NO_AXES}, true, false},
@@ -154,4 +154,52 @@ void cases_transpose(struct case_maker *maker)
                 case_layouts(maker, made, turns[i].variant, false);
             else take_form(maker, made, (enum form)form, turns[i].variant);
         }
+}
+
+static const struct {
+    const char *variant, *shape;
+    int64_t axis, sections;
+    int n;
+    int64_t sizes[REF_OUTPUTS];
+    bool quick, layouts;
+} splits[] = {
+    {"halves", "6", 0, 2, 0, {0}, true, false},
+    {"alone", "4", 0, 1, 0, {0}, false, false},
+    {"sections", "3x4x2", 1, 4, 0, {0}, true, false},
+    {"sizes", "2x7", -1, 0, 3, {3, 0, 4}, true, false},
+    {"open", "5x3", 0, 0, 3, {1, -1, 2}, false, false},
+    {"open-last", "3x5", -1, 0, 2, {5, -1}, false, false},
+    {"eight", "16x3", 0, 8, 0, {0}, false, false},
+    {"empty", "0x3", 0, 2, 0, {0}, true, false},
+    {"empty", "0x4", 1, 0, 2, {1, 3}, false, false},
+    {"rank8", "1x2x1x6x1x2x1x3", 3, 0, 2, {4, 2}, false, false},
+    {"rank3", "5x6x7", 1, 0, 2, {2, 4}, false, true},
+    {"long", "70001", 0, 0, 2, {1, 70000}, false, false},
+};
+
+static void cases_part(const struct case_maker *maker, size_t i, int part, enum form form)
+{
+    struct kernel_case *made = case_begin(maker, splits[i].shape);
+    char variant[48];
+
+    made->n_out = splits[i].n ? splits[i].n : (int)splits[i].sections;
+    made->part = part;
+    made->attrs.split.axis = splits[i].axis;
+    made->attrs.split.sections = splits[i].sections;
+    made->attrs.split.sizes = case_dims(made, 0, splits[i].n, splits[i].sizes);
+    made->quick = splits[i].quick;
+    snprintf(variant, sizeof variant, "%s.part%d", splits[i].variant, part);
+    if (splits[i].layouts && form == FORM_VIEW) case_layouts(maker, made, variant, false);
+    else take_form(maker, made, form, variant);
+}
+
+void cases_split(struct case_maker *maker)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        int n = splits[i].n ? splits[i].n : (int)splits[i].sections;
+        int forms = splits[i].n ? FORMS : FORM_HOST_I64; /* sections is no tensor */
+        for (int part = 0; part < n; part++)
+            for (int form = 0; form < forms; form++)
+                cases_part(maker, i, part, (enum form)form);
+    }
 }

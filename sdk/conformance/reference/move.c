@@ -141,6 +141,27 @@ void ref_expand(const struct ref_array *in, const void *attrs, struct ref_array 
         copy(in, ref_index(in, rank, at), out, i);
 }
 
+void ref_split(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_split_attrs *a = attrs;
+    int64_t shape[REF_RANK], before = 0, n = a->sections ? a->sections : a->sizes.n, known = 0;
+    int axis = ref_axis(a->axis, in->rank);
+
+    for (int64_t i = 0; i < a->sizes.n; i++) known += a->sizes.at[i] < 0 ? 0 : a->sizes.at[i];
+    for (int i = 0; i < in->rank; i++) shape[i] = in->shape[i];
+    for (int64_t k = 0; k < n; k++) {
+        int64_t at[REF_RANK] = {0}, from[REF_RANK];
+        shape[axis] = a->sections ? in->shape[axis] / n : a->sizes.at[k];
+        if (shape[axis] < 0) shape[axis] = in->shape[axis] - known;
+        make(in, in->rank, shape, &out[k]);
+        for (int64_t i = 0; i < out[k].count; i++, ref_next(in->rank, shape, at)) {
+            for (int j = 0; j < in->rank; j++) from[j] = at[j] + (j == axis ? before : 0);
+            copy(in, number(in, from), &out[k], i);
+        }
+        before += shape[axis];
+    }
+}
+
 void ref_concat(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int axis = ref_axis(((const struct bp_concat_attrs *)attrs)->axis, in->rank);

@@ -12,7 +12,8 @@
 #include <backplane/attrs.h>
 
 enum {
-    REF_RANK = 8
+    REF_RANK = 8,
+    REF_OUTPUTS = 8, /* of one call, at most */
 };
 
 /* Dense, row-major. Integers and bools are in u, floats in v: parts of them an element. */
@@ -57,9 +58,10 @@ static inline int ref_axis(int64_t axis, int rank)
  * result is not counted: it is in the ulp of the operator's row. */
 long double ref_growth(int64_t n);
 
-/* out: made by the reference, one for each output of the operator. in: absent ones have type NULL,
- * those of a variadic port end with one that is; inputs that give an attribute have no place. Where
- * an operator draws random numbers, in[0] is two u64: seed and offset. */
+/* out: made by the reference, one for each output of the operator, and for each tensor of an output
+ * of any number. in: absent ones have type NULL, those of a variadic port end with one that is;
+ * inputs that give an attribute have no place. Where an operator draws random numbers, in[0] is two
+ * u64: seed and offset. */
 typedef void ref_fn(const struct ref_array *in, const void *attrs, struct ref_array *out);
 
 /* ref_add, ref_cast, ...: a row without one does not link. */

@@ -64,6 +64,17 @@ static bool set_up_ports(struct run *r)
     return true;
 }
 
+void run_reference(const struct run *r, const struct ref_array *in, const void *attrs,
+                   struct ref_array *out)
+{
+    struct ref_array all[REF_OUTPUTS] = {{0}};
+
+    r->made->op->reference(in, attrs, all);
+    *out = all[r->made->part];
+    for (int i = 0; i < REF_OUTPUTS; i++)
+        if (i != r->made->part) ref_array_finish(&all[i]);
+}
+
 /* What the operator gives with attributes attrs. */
 void run_expect(struct run *r, const void *attrs, struct ref_array *out)
 {
@@ -72,13 +83,13 @@ void run_expect(struct run *r, const void *attrs, struct ref_array *out)
 
     for (int i = 0; i < r->made->n_in; i++) values[i] = r->in[i].values;
     if (!(r->info->flags & BP_OP_RANDOM)) {
-        r->made->op->reference(values, attrs, out);
+        run_reference(r, values, attrs, out);
         return;
     }
     ref_array_init(&drawn, BP_U64, 1, &two);
     drawn.u[0] = r->made->seed;
     drawn.u[1] = r->made->offset;
-    r->made->op->reference(&drawn, attrs, out);
+    run_reference(r, &drawn, attrs, out);
     ref_array_finish(&drawn);
 }
 
@@ -190,7 +201,16 @@ enum bp_status run_draw(struct run *r, enum bp_status (*go)(struct run *r, void 
 
 static enum bp_status call(struct run *r, void *out)
 {
-    return bp_call_run(bp_stream_scope(r->c->place->stream), &r->call, out, 1, NULL);
+    struct bp_tensor *all[REF_OUTPUTS] = {NULL}, **mine = out;
+    int n = r->made->n_out ? r->made->n_out : 1, part = r->made->part;
+    enum bp_status status;
+
+    all[part] = *mine;
+    status = bp_call_run(bp_stream_scope(r->c->place->stream), &r->call, all, (size_t)n, NULL);
+    *mine = all[part];
+    for (int i = 0; i < n; i++)
+        if (i != part) bp_tensor_destroy(all[i]);
+    return status;
 }
 
 enum bp_status run_call(struct run *r, struct bp_tensor **out)

@@ -149,7 +149,7 @@ static void origins(struct run *r, struct ref_array *out)
 
     ref_array_init(&values[0], BP_I64, x->rank, x->shape);
     for (int64_t i = 0; i < x->count; i++) values[0].u[i] = (uint64_t)i;
-    r->made->op->reference(values, &r->made->attrs, out);
+    run_reference(r, values, &r->made->attrs, out);
     ref_array_finish(&values[0]);
 }
 

@@ -33,7 +33,12 @@ static inline const char *run_row(const struct run *r)
     return r->made->row ? r->made->row : "(none)";
 }
 
-/* kernel.c: the reference's result for attributes; its memory is the caller's. */
+/* kernel.c: what the reference makes of inputs for the output that the case looks at; its memory is
+ * the caller's. */
+void run_reference(const struct run *r, const struct ref_array *in, const void *attrs,
+                   struct ref_array *out);
+
+/* The same of the case's inputs, or of random words. */
 void run_expect(struct run *r, const void *attrs, struct ref_array *out);
 
 /* Runs the call, to its end. out: NULL for a tensor of the core's making. */

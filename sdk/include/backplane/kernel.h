@@ -40,7 +40,13 @@ struct bp_view { /* hot */
 struct bp_kernel;
 
 /* One launch. Every pointer is valid during the call only: who defers work copies what it needs.
- * Inputs and outputs stand in declared order, variadic groups flat, absent ones NULL. */
+ * Inputs and outputs stand in declared order, variadic groups flat, absent ones NULL.
+ *
+ * An output that updates an input (BP_PORT_UPDATE) is that input: two equal views of one memory,
+ * with the same data, dtype, shape and strides. That is so too where the core has put the tensor
+ * into other memory or another dtype for the launch: its contents are there, and go back after it.
+ * What a kernel does not write keeps its value. Other outputs have undefined contents, and their
+ * memory is no input's unless the row has BP_KERNEL_IN_PLACE. */
 struct bp_launch { /* hot */
     void *self;
     const struct bp_kernel *kernel; /* the row, as registered */
@@ -92,7 +98,8 @@ struct bp_plan { /* answer */
 enum bp_kernel_flags {
     BP_KERNEL_STRIDED = 1,       /* takes any strides; without it, all views are contiguous */
     BP_KERNEL_DETERMINISTIC = 2, /* the same inputs give the same bits, at any width */
-    BP_KERNEL_IN_PLACE = 4,      /* an output may be the input that the operator lets it share */
+    BP_KERNEL_IN_PLACE = 4, /* an output may be the input that the operator lets it share; needless
+                               for one that updates an input, which always is that input */
 };
 
 /* A row. Of the rows that fit, the one of highest priority whose accepts and prepare agree is

@@ -29,6 +29,8 @@ enum bp_port_kind {
     BP_PORT_OPTOUT = 9, /* one tensor if it is wanted */
     BP_PORT_VIEW = 10,  /* one tensor that views the memory of input share: no kernel runs */
     BP_PORT_UPDATE = 11, /* one tensor, which is input share, written over */
+    BP_PORT_VAROUT = 12, /* any number of tensors: inference says how many */
+    BP_PORT_VIEWS = 13,  /* any number of tensors that view the memory of input share */
 };
 
 /* Ports of one variable have one dtype. */

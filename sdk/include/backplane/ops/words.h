@@ -31,6 +31,12 @@
 #ifndef VIEW
 #define VIEW(name, var, input, doc)
 #endif
+#ifndef VAROUT
+#define VAROUT(name, var, doc)
+#endif
+#ifndef VIEWS
+#define VIEWS(name, var, input, doc)
+#endif
 #ifndef I64
 #define I64(name, value, when, doc)
 #endif

@@ -12,6 +12,8 @@
 #undef MAY_SHARE
 #undef UPDATE
 #undef VIEW
+#undef VAROUT
+#undef VIEWS
 #undef I64
 #undef F64
 #undef FLAG

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_gradient_graph.c: gradients that are recorded, of matmul with sides of one axis: they run as
+ * eager ones do, and they are differentiated again, node by node, eagerly and recorded.
+ *
+ * The numbers are small integers, so that every sum is exact in any order. With c = a b and dc its
+ * gradient, da and db are linear in dc. For L = sum(u da) + sum(v db) it follows that
+ *
+ *     dL/da = the gradient of a v in a,  dL/db = that of u b in b,  dL/d(dc) = u b + a v. */
+#include "fixture.h"
+
+#include <stdlib.h>
+
+enum { MAX_VALUES = 64, MAX_COUNT = 64, A = 0, B = 1, DC = 2, U = 3, V = 4, INPUTS = 5 };
+
+static const struct pair {
+    uint32_t rank[3]; /* of a, b, c */
+    int64_t shape[3][3];
+} pairs[] = {
+    {{1, 1, 0}, {{4}, {4}, {0}}},
+    {{1, 2, 1}, {{4}, {4, 3}, {3}}},
+    {{2, 1, 1}, {{3, 4}, {4}, {3}}},
+    {{1, 3, 2}, {{4}, {2, 4, 3}, {2, 3}}},
+    {{3, 1, 2}, {{2, 3, 4}, {4}, {2, 3}}},
+    {{2, 2, 2}, {{3, 4}, {4, 2}, {3, 2}}},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+/* Which side of the pair an input is shaped like. */
+static const int like[INPUTS] = {A, B, DC, A, B};
+
+static struct bp_tensor *numbers(struct fixture *f, uint32_t rank, const int64_t *shape)
+{
+    static unsigned state = 1;
+    double data[MAX_COUNT];
+
+    for (int i = 0; i < MAX_COUNT; i++) {
+        state = state * 1103515245u + 12345u;
+        data[i] = (double)(state >> 16 & 7) - 3;
+    }
+    return tensor_of(f, BP_F64, rank, shape, data);
+}
+
+static void destroy(struct bp_tensor **t, size_t n)
+{
+    for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
+}
+
+static void expect_same(struct fixture *f, struct bp_tensor *got, struct bp_tensor *expected,
+                        const char *what, int pair)
+{
+    struct bp_tensor_info a = {.size = sizeof a}, b = {.size = sizeof b};
+    double x[MAX_COUNT], y[MAX_COUNT];
+
+    OK(bp_tensor_info(got, &a));
+    OK(bp_tensor_info(expected, &b));
+    cr_assert_eq(a.rank, b.rank, "%s of pair %d: rank %u, expected %u", what, pair, a.rank, b.rank);
+    for (uint32_t i = 0; i < a.rank; i++) cr_assert_eq(a.shape[i], b.shape[i]);
+    OK(bp_tensor_read(f->stream, got, x, a.bytes));
+    OK(bp_tensor_read(f->stream, expected, y, a.bytes));
+    for (int64_t i = 0; i < a.count; i++)
+        cr_assert_eq(x[i], y[i], "%s of pair %d: element %lld is %g, expected %g", what, pair,
+                     (long long)i, x[i], y[i]);
+}
+
+/* The gradients of matmul. */
+static void first_order(struct bp_scope *scope, struct bp_tensor *a, struct bp_tensor *b,
+                        struct bp_tensor *dc, struct bp_tensor **dx)
+{
+    struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2};
+    struct bp_tensor *c;
+
+    OK(bp_op_matmul(scope, a, b, NULL, &c));
+    OK(bp_call_gradient(scope, &call, &c, &dc, 1, (uint8_t[]){1, 1}, dx, 2));
+    bp_tensor_destroy(c);
+}
+
+/* A recorded graph gone through on another scope: value and gradient of each of its values. */
+struct sweep {
+    struct bp_scope *scope;
+    struct bp_graph *graph;
+    struct bp_tensor *value[MAX_VALUES], *d[MAX_VALUES];
+};
+
+static struct bp_node_info node_of(const struct sweep *s, uint32_t number)
+{
+    struct bp_node_info node = {.size = sizeof node};
+
+    OK(bp_graph_node(s->graph, number, &node));
+    cr_assert_eq(node.n_out, 1);
+    return node;
+}
+
+static struct bp_call call_of(const struct sweep *s, const struct bp_node_info *node,
+                              struct bp_tensor **in, struct bp_arg *arg)
+{
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        in[i] = node->in[i] == UINT32_MAX ? NULL : s->value[node->in[i]];
+        arg[i] = (struct bp_arg){&in[i], 1};
+    }
+    return (struct bp_call){.size = sizeof(struct bp_call), .op = node->op, .in = arg,
+                            .n_in = node->n_in, .attrs = node->attrs};
+}
+
+static void add_to(struct sweep *s, uint32_t value, struct bp_tensor *d)
+{
+    struct bp_tensor *sum = d;
+
+    if (s->d[value]) {
+        OK(bp_op_add(s->scope, s->d[value], d, &sum));
+        bp_tensor_destroy(d);
+        bp_tensor_destroy(s->d[value]);
+    }
+    s->d[value] = sum;
+}
+
+static void go_forward(struct sweep *s, uint32_t n_node)
+{
+    for (uint32_t n = 0; n < n_node; n++) {
+        struct bp_node_info node = node_of(s, n);
+        struct bp_tensor *in[8];
+        struct bp_arg arg[8];
+        struct bp_call call = call_of(s, &node, in, arg);
+        OK(bp_call_run(s->scope, &call, &s->value[node.out[0]], 1, NULL));
+    }
+}
+
+static void go_back(struct sweep *s, uint32_t n_node)
+{
+    for (uint32_t n = n_node; n-- > 0;) {
+        struct bp_node_info node = node_of(s, n);
+        struct bp_tensor *in[8], *dx[8] = {NULL};
+        struct bp_arg arg[8];
+        struct bp_call call = call_of(s, &node, in, arg);
+        uint8_t want[8];
+        if (!s->d[node.out[0]]) continue;
+        for (uint32_t i = 0; i < node.n_in; i++) want[i] = in[i] != NULL;
+        OK(bp_call_gradient(s->scope, &call, &s->value[node.out[0]], &s->d[node.out[0]], 1, want,
+                            dx, node.n_in));
+        for (uint32_t i = 0; i < node.n_in; i++)
+            if (dx[i]) add_to(s, node.in[i], dx[i]);
+    }
+}
+
+/* Values 0 to 2 of the graph are a, b, dc; out: dL/da, dL/db, dL/d(dc). */
+static void second_order(struct bp_scope *scope, struct bp_graph *graph, struct bp_tensor **x,
+                         const uint32_t *result, struct bp_tensor **out)
+{
+    struct sweep s = {.scope = scope, .graph = graph};
+    struct bp_graph_info info = {.size = sizeof info};
+
+    OK(bp_graph_info(graph, &info));
+    cr_assert(info.values <= MAX_VALUES);
+    for (int i = 0; i < 3; i++) s.value[i] = x[i];
+    go_forward(&s, info.nodes);
+    for (int i = 0; i < 2; i++) { /* their gradients are u and v */
+        struct bp_tensor *own = NULL;
+        struct bp_arg arg = {&x[U + i], 1};
+        struct bp_call call = {.size = sizeof call, .op = "assign", .in = &arg, .n_in = 1};
+        OK(bp_call_run(scope, &call, &own, 1, NULL));
+        add_to(&s, result[i], own);
+    }
+    go_back(&s, info.nodes);
+    for (int i = 0; i < 3; i++) out[i] = s.d[i], s.d[i] = s.value[i] = NULL;
+    destroy(s.value, MAX_VALUES);
+    destroy(s.d, MAX_VALUES);
+}
+
+/* What the mathematics says. */
+static void expected_second(struct fixture *f, struct bp_tensor **x, struct bp_tensor **out)
+{
+    struct bp_tensor *of_av[2] = {NULL}, *of_ub[2] = {NULL}, *ub, *av;
+
+    first_order(f->scope, x[A], x[V], x[DC], of_av);
+    first_order(f->scope, x[U], x[B], x[DC], of_ub);
+    OK(bp_op_matmul(f->scope, x[U], x[B], NULL, &ub));
+    OK(bp_op_matmul(f->scope, x[A], x[V], NULL, &av));
+    out[0] = of_av[0];
+    out[1] = of_ub[1];
+    OK(bp_op_add(f->scope, ub, av, &out[2]));
+    bp_tensor_destroy(of_av[1]);
+    bp_tensor_destroy(of_ub[0]);
+    bp_tensor_destroy(ub);
+    bp_tensor_destroy(av);
+}
+
+/* a, b and dc (5 inputs: u and v too) as inputs of a new graph. */
+static struct bp_graph *new_graph(struct fixture *f, const struct pair *p, int inputs,
+                                  struct bp_tensor **x)
+{
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(f->core, &graph));
+    for (int i = 0; i < inputs; i++)
+        OK(bp_graph_input(graph, NULL, BP_F64, p->rank[like[i]], p->shape[like[i]], &x[i]));
+    return graph;
+}
+
+/* The graph of the first order, checked against the eager one; result: the values of da and db. */
+static struct bp_graph *record_first(struct fixture *f, int pair, struct bp_tensor **real,
+                                     uint32_t *result)
+{
+    struct bp_tensor *x[3], *dx[2] = {NULL}, *got[2] = {NULL}, *expected[2] = {NULL};
+    struct bp_graph *graph = new_graph(f, &pairs[pair], 3, x);
+    struct bp_node_info node = {.size = sizeof node};
+    struct bp_graph_info info = {.size = sizeof info};
+
+    first_order(f->scope, real[A], real[B], real[DC], expected);
+    first_order(bp_graph_scope(graph), x[A], x[B], x[DC], dx);
+    for (int i = 0; i < 2; i++) OK(bp_graph_output(graph, dx[i], i ? "db" : "da"));
+    OK(bp_graph_run(graph, f->stream, real, 3, got, 2));
+    expect_same(f, got[0], expected[0], "da", pair);
+    expect_same(f, got[1], expected[1], "db", pair);
+    OK(bp_graph_info(graph, &info));
+    for (uint32_t n = 0; n < info.nodes; n++) {
+        OK(bp_graph_node(graph, n, &node));
+        for (int i = 0; i < 2; i++)
+            if (!strcmp(node.name, i ? "db" : "da")) result[i] = node.out[0];
+    }
+    destroy(x, 3);
+    destroy(dx, 2);
+    destroy(got, 2);
+    destroy(expected, 2);
+    return graph;
+}
+
+static void check_pair(struct fixture *f, int pair)
+{
+    static const char *const what[] = {"dL/da", "dL/db", "dL/d(dc)"};
+    struct bp_tensor *real[INPUTS], *x[INPUTS], *expected[3], *eager[3], *dx[3], *got[3] = {NULL};
+    uint32_t result[2] = {UINT32_MAX, UINT32_MAX};
+    struct bp_graph *first, *second;
+
+    for (int i = 0; i < INPUTS; i++)
+        real[i] = numbers(f, pairs[pair].rank[like[i]], pairs[pair].shape[like[i]]);
+    first = record_first(f, pair, real, result);
+    expected_second(f, real, expected);
+    second_order(f->scope, first, real, result, eager);
+    second = new_graph(f, &pairs[pair], INPUTS, x);
+    second_order(bp_graph_scope(second), first, x, result, dx);
+    for (int i = 0; i < 3; i++) OK(bp_graph_output(second, dx[i], NULL));
+    OK(bp_graph_run(second, f->stream, real, INPUTS, got, 3));
+    for (int i = 0; i < 3; i++) {
+        expect_same(f, eager[i], expected[i], what[i], pair);
+        expect_same(f, got[i], expected[i], what[i], pair);
+    }
+    bp_graph_destroy(first);
+    bp_graph_destroy(second);
+    destroy(real, INPUTS);
+    destroy(x, INPUTS);
+    destroy(expected, 3);
+    destroy(eager, 3);
+    destroy(dx, 3);
+    destroy(got, 3);
+}
+
+Test(gradient_graph, matmul_of_every_pair_of_ranks)
+{
+    struct fixture f = fixture_init();
+
+    for (int pair = 0; pair < PAIRS; pair++) check_pair(&f, pair);
+    fixture_finish(&f);
+}
