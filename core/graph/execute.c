@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* execute.c: runs a graph node by node. A value's tensor goes when the last node that reads it has
  * been given to the stream. */
+#include "../op/prepared.h"
 #include "graph.h"
 
+#include <backplane/ops.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +114,18 @@ static enum bp_status run_nodes(struct execution *e)
     return BP_OK;
 }
 
-/* Outputs that the app gives stand in for their values; one that is an input, or given twice, is
- * copied in the end. */
+/* Whether a value's memory is the app's before the graph runs, and a node may still read it. */
+static bool meets_input(const struct execution *e, const struct bp_tensor *t)
+{
+    const struct bp_graph *g = e->graph;
+
+    for (uint32_t v = 0; v < g->n_value; v++)
+        if (g->value[v].kind != BP_VALUE_RESULT && bp_tensors_meet(e->value[v], t)) return true;
+    return false;
+}
+
+/* Outputs that the app gives stand in for their values. One that is an input, given twice, or
+ * lies in memory that the graph reads, is copied in the end. */
 static void take_given(struct execution *e, struct bp_tensor *const *out)
 {
     const struct bp_graph *g = e->graph;
@@ -121,21 +133,66 @@ static void take_given(struct execution *e, struct bp_tensor *const *out)
     for (uint32_t i = 0; i < g->n_output; i++) {
         uint32_t v = g->output[i];
         if (out[i] && g->value[v].kind == BP_VALUE_RESULT && !e->value[v] &&
-            !g->node[g->value[v].node].row->is_view && !g->node[g->value[v].node].row->updates)
+            !g->node[g->value[v].node].row->is_view && !g->node[g->value[v].node].row->updates &&
+            !meets_input(e, out[i]))
             e->value[v] = bp_tensor_retain(out[i]);
     }
+}
+
+static bool is_in_place(const struct bp_tensor *t, const struct bp_tensor *given)
+{
+    return t->storage == given->storage && t->offset == given->offset &&
+           bp_same_type(&t->view, &given->view);
+}
+
+/* What is to be copied to an output, and lies where another output is copied to, is moved away
+ * first: as when two inputs change places. */
+static enum bp_status move_away(struct execution *e, struct bp_tensor *const *out, uint32_t i,
+                                struct bp_tensor **source)
+{
+    const struct bp_graph *g = e->graph;
+    struct bp_tensor *t = e->value[g->output[i]];
+
+    *source = NULL;
+    if (!out[i] || is_in_place(t, out[i])) return BP_OK;
+    for (uint32_t j = 0; j < g->n_output; j++)
+        if (j != i && out[j] && !is_in_place(e->value[g->output[j]], out[j]) &&
+            bp_tensors_meet(t, out[j]))
+            return bp_op_assign(&e->stream->scope, t, source);
+    *source = bp_tensor_retain(t);
+    return BP_OK;
 }
 
 static enum bp_status give_outputs(struct execution *e, struct bp_tensor **out)
 {
     const struct bp_graph *g = e->graph;
+    struct bp_tensor **source = calloc(g->n_output + 1, sizeof *source);
+    enum bp_status status = BP_OK;
 
+    if (!source) return bp_error(BP_ERR_MEMORY, "bp_graph_run: no memory");
+    for (uint32_t i = 0; i < g->n_output && status == BP_OK; i++)
+        status = move_away(e, out, i, &source[i]);
+    for (uint32_t i = 0; i < g->n_output && status == BP_OK; i++)
+        if (source[i]) status = bp_tensor_copy(e->stream, out[i], source[i]);
     for (uint32_t i = 0; i < g->n_output; i++) {
-        struct bp_tensor *t = e->value[g->output[i]];
-        if (out[i] && out[i] != t) TRY(bp_tensor_copy(e->stream, out[i], t));
+        if (source[i]) bp_tensor_destroy(source[i]);
+        if (status == BP_OK && !out[i]) out[i] = bp_tensor_retain(e->value[g->output[i]]);
     }
-    for (uint32_t i = 0; i < g->n_output; i++) {
-        if (!out[i]) out[i] = bp_tensor_retain(e->value[g->output[i]]);
+    free(source);
+    return status;
+}
+
+/* Two results in one place: nobody could tell which. */
+static enum bp_status check_outputs(struct bp_tensor *const *out, size_t n_out)
+{
+    for (size_t i = 0; i < n_out; i++) {
+        if (out[i] && !bp_tensor_is(out[i]))
+            return bp_error(BP_ERR_INVALID, "bp_graph_run: output %zu: expected NULL or a tensor",
+                            i);
+        for (size_t j = 0; out[i] && j < i; j++)
+            if (out[j] && bp_tensors_meet(out[i], out[j]))
+                return bp_error(BP_ERR_INVALID,
+                                "bp_graph_run: outputs %zu and %zu overlap in memory", j, i);
     }
     return BP_OK;
 }
@@ -152,11 +209,7 @@ static enum bp_status check_run(const struct bp_graph *graph, const struct bp_st
                         n_in, n_out, graph->n_input, graph->n_output);
     if ((n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "bp_graph_run: in or out is NULL");
-    for (size_t i = 0; i < n_out; i++)
-        if (out[i] && !bp_tensor_is(out[i]))
-            return bp_error(BP_ERR_INVALID, "bp_graph_run: output %zu: expected NULL or a tensor",
-                            i);
-    return BP_OK;
+    return check_outputs(out, n_out);
 }
 
 enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,

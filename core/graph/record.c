@@ -219,8 +219,8 @@ enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *cal
 {
     const struct bp_op_row *row = bp_row_find(call->op);
     struct bp_tensor *flat[BP_FLAT_MAX];
-    struct bp_call filled = {.size = offsetof(struct bp_call, kernel), .op = call->op,
-                             .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
+    struct bp_call filled = {.size = sizeof filled, .op = call->op, .in = call->in,
+                             .n_in = call->n_in, .attrs = call->attrs};
     struct bp_site site;
     void *attrs = NULL;
     enum bp_status status = BP_OK;
@@ -228,6 +228,7 @@ enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *cal
     if (row && row->has_host)
         TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
+    if (BP_HAS(call, kernel)) filled.kernel = call->kernel;
     status = bp_site_init(&site, NULL, graph, &filled, want, n_out);
     if (status == BP_OK) {
         bp_site_flatten(&site, call, flat);

@@ -4,7 +4,9 @@
  * bits (f16 as a fixed point of its own: only this plugin reads it). Its memory is the host's, but
  * it does not say so: the core may not touch it, and no other device falls back to this one.
  *
- * "partial_scale" reports a NaN that comes first as a fault of code 7. The row "partial_matmul"
+ * "partial_scale" reports a NaN that comes first as a fault of code 7; at an infinity it does the
+ * same with code 8,
+ * and fails. The row "partial_matmul"
  * wants a plan, packs a constant right side at prepare, and counts plans in the symbol
  * partial_plans. "partial_sgd" counts its launches in partial_updates, and in partial_apart those
  * whose output is not the very view that it updates; it reads and writes that output only.
@@ -102,6 +104,7 @@ static enum bp_status scale(const struct bp_launch *l)
     const struct bp_scale_attrs *a = l->attrs;
 
     if (*(float *)l->in[0]->data != *(float *)l->in[0]->data) *l->fault = 7; /* a NaN */
+    if (*(float *)l->in[0]->data > 3e38f) return *l->fault = 8, BP_ERR_PLUGIN;
     for (int64_t i = 0; i < l->out[0]->count; i++)
         ((float *)l->out[0]->data)[i] =
             (float)a->factor * ((float *)l->in[0]->data)[i] + (float)a->bias;

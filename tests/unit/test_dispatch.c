@@ -439,6 +439,38 @@ Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
     fixture_finish(&f);
 }
 
+/* A fault of a launch that failed is not the next one's. */
+Test(dispatch, a_fault_is_of_one_launch)
+{
+    static const uint32_t flags[] = {BP_STREAM_INLINE, BP_STREAM_ASYNC};
+
+    for (int i = 0; i < 2; i++) {
+        struct fixture f = open_partial("deny");
+        struct bp_tensor *bad = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(1.0f / 0.0f)), *y = NULL;
+        struct bp_tensor *good = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(3));
+        bp_stream_destroy(f.stream);
+        OK(bp_stream_create_with(f.device, flags[i], &f.stream));
+        f.scope = bp_stream_scope(f.stream);
+        for (int round = 0; round < 2; round++) {
+            if (i) OK(bp_op_scale(f.scope, bad, NULL, &y));
+            FAILS(BP_ERR_PLUGIN, "partial_scale",
+                  i ? bp_stream_synchronize(f.stream) : bp_op_scale(f.scope, bad, NULL, &y));
+            if (i) { /* its failure stays with the stream */
+                bp_tensor_destroy(y);
+                bp_stream_destroy(f.stream);
+                OK(bp_stream_create_with(f.device, flags[i], &f.stream));
+                f.scope = bp_stream_scope(f.stream);
+            }
+            OK(bp_op_scale(f.scope, good, NULL, &y));
+            OK(bp_stream_synchronize(f.stream));
+            bp_tensor_destroy(y);
+        }
+        bp_tensor_destroy(bad);
+        bp_tensor_destroy(good);
+        fixture_finish(&f);
+    }
+}
+
 static void expect_updates(int n)
 {
     cr_assert_eq(*counter("partial_updates"), n, "%d updates ran", *counter("partial_updates"));

@@ -184,3 +184,65 @@ Test(refused, inline_devices_fall_back_too)
     bp_tensor_destroy(x);
     fixture_finish(&f);
 }
+
+/* y = x + x and z = y x are its outputs. */
+static struct bp_graph *graph_of(struct fixture *f)
+{
+    struct bp_tensor *x, *y, *z;
+    struct bp_graph *graph;
+    struct bp_scope *scope;
+
+    OK(bp_graph_create(f->core, &graph));
+    scope = bp_graph_scope(graph);
+    OK(bp_graph_input(graph, "x", BP_F32, 1, SHAPE(2), &x));
+    OK(bp_op_add(scope, x, x, &y));
+    OK(bp_op_mul(scope, y, x, &z));
+    OK(bp_graph_output(graph, y, "y"));
+    OK(bp_graph_output(graph, z, "z"));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    return graph;
+}
+
+Test(refused, results_of_a_graph_over_what_it_reads)
+{
+    struct fixture f = fixture_init();
+    struct bp_graph *graph = graph_of(&f);
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(3, 5));
+    struct bp_tensor *z = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL);
+    struct bp_tensor *over_x[2] = {x, z}, *same[2] = {z, z};
+
+    FAILS(BP_ERR_INVALID, "outputs 0 and 1 overlap", bp_graph_run(graph, f.stream, &x, 1, same, 2));
+    OK(bp_graph_run(graph, f.stream, &x, 1, over_x, 2));
+    expect_bytes(&f, x, F32(6, 10), 8);
+    expect_bytes(&f, z, F32(18, 50), 8);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(z);
+    bp_graph_destroy(graph);
+    fixture_finish(&f);
+}
+
+Test(refused, inputs_of_a_graph_change_places)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *a, *b, *in[2], *out[2];
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(f.core, &graph));
+    OK(bp_graph_input(graph, "a", BP_F32, 1, SHAPE(1), &a));
+    OK(bp_graph_input(graph, "b", BP_F32, 1, SHAPE(1), &b));
+    OK(bp_graph_output(graph, b, NULL));
+    OK(bp_graph_output(graph, a, NULL));
+    in[0] = out[0] = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(1));
+    in[1] = out[1] = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(2));
+    OK(bp_graph_run(graph, f.stream, in, 2, out, 2));
+    expect_bytes(&f, in[0], F32(2), 4);
+    expect_bytes(&f, in[1], F32(1), 4);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(b);
+    bp_tensor_destroy(in[0]);
+    bp_tensor_destroy(in[1]);
+    bp_graph_destroy(graph);
+    fixture_finish(&f);
+}
