@@ -40,7 +40,8 @@ enum bp_magic {
 
 /* Bytes of the smallest handle. The place where each kind keeps its magic word lies within, so that
  * looking for it in a handle of another kind reads no other memory. Small handles are made by this,
- * all zero; NULL: no memory. */
+ * all zero; NULL: no memory. So is what one thread's calls write again and again: it begins on a
+ * pair of cache lines and fills them, and what another thread writes lies elsewhere. */
 enum { BP_HANDLE_BYTES = 128 };
 void *bp_handle_make(size_t size);
 

@@ -36,5 +36,9 @@ void bp_core_release(struct bp_core *core, void *memory, size_t size)
 
 void *bp_handle_make(size_t size)
 {
-    return calloc(1, size < BP_HANDLE_BYTES ? BP_HANDLE_BYTES : size);
+    size_t whole = (size + BP_HANDLE_BYTES - 1) / BP_HANDLE_BYTES * BP_HANDLE_BYTES;
+    void *memory = aligned_alloc(BP_HANDLE_BYTES, whole);
+
+    if (memory) memset(memory, 0, whole);
+    return memory;
 }

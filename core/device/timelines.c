@@ -133,7 +133,7 @@ static enum bp_status renew(struct bp_timeline *timeline)
 
 static struct bp_timeline *make(struct bp_device *device, bool now, bool queue)
 {
-    struct bp_timeline *timeline = calloc(1, sizeof *timeline);
+    struct bp_timeline *timeline = bp_handle_make(sizeof *timeline);
 
     if (!timeline) {
         bp_error_write("%s: no memory for a stream", device->name);

@@ -30,7 +30,7 @@ static uint32_t shift_of(const struct bp_device *device, uint32_t space)
 struct bp_pool *bp_pool_create(struct bp_timeline *home, uint32_t space)
 {
     struct bp_device *device = home->device;
-    struct bp_pool *pool = calloc(1, sizeof *pool);
+    struct bp_pool *pool = bp_handle_make(sizeof *pool);
 
     if (!pool) return NULL;
     pthread_mutex_init(&pool->lock, NULL);

@@ -219,7 +219,7 @@ enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, u
     struct bp_cache *cache;
 
     if (!pool) return BP_ERR_MEMORY;
-    cache = calloc(1, sizeof *cache);
+    cache = bp_handle_make(sizeof *cache);
     if (cache) cache->slot = calloc(FIRST_SLOTS, sizeof *cache->slot);
     if (!cache || !cache->slot) {
         free(cache);

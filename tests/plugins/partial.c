@@ -5,11 +5,10 @@
  * it does not say so: the core may not touch it, and no other device falls back to this one.
  *
  * "partial_scale" reports a NaN that comes first as a fault of code 7; at an infinity it does the
- * same with code 8,
- * and fails. The row "partial_matmul"
- * wants a plan, packs a constant right side at prepare, and counts plans in the symbol
- * partial_plans. "partial_sgd" counts its launches in partial_updates, and in partial_apart those
- * whose output is not the very view that it updates; it reads and writes that output only.
+ * same with code 8, and fails. The row "partial_matmul" wants a plan, packs a constant right side at
+ * prepare, and counts plans in the symbol partial_plans. "partial_sgd" counts its launches in
+ * partial_updates, and in partial_apart those whose output is not the very view that it updates; it
+ * reads and writes that output only.
  * "partial_never" takes nothing. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
