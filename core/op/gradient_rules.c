@@ -72,6 +72,28 @@ enum bp_status bp_grad_mul(struct bp_grad *g)
     return BP_OK;
 }
 
+/* dx = dy / y; of y: -dx x / y. */
+enum bp_status bp_grad_div(struct bp_grad *g)
+{
+    struct bp_scale_attrs minus = bp_scale_defaults();
+    struct bp_tensor *d, *t, *u;
+    enum bp_status status;
+
+    minus.factor = -1;
+    TRY(bp_op_div(g->scope, g->dy[0], g->in[1], &d));
+    if (g->want[0]) TRY(sum_to(g->scope, bp_tensor_retain(d), g->in[0], &g->dx[0]));
+    status = g->want[1] ? bp_op_mul(g->scope, d, g->in[0], &t) : BP_OK;
+    bp_tensor_destroy(d);
+    if (status || !g->want[1]) return status;
+    status = bp_op_div(g->scope, t, g->in[1], &u);
+    bp_tensor_destroy(t);
+    TRY(status);
+    status = bp_op_scale(g->scope, u, &minus, &d);
+    bp_tensor_destroy(u);
+    TRY(status);
+    return sum_to(g->scope, d, g->in[1], &g->dx[1]);
+}
+
 enum bp_status bp_grad_scale(struct bp_grad *g)
 {
     struct bp_scale_attrs a = *(const struct bp_scale_attrs *)g->attrs;

@@ -3,11 +3,11 @@
  * to a type that holds all its values exactly, then narrowed. So there are 13 ways in and 13
  * ways out for each of the wide types, not 169 conversions, and each value is rounded once.
  *
- * Wide types: int64_t, uint64_t (u64 only), float (between the small floats), double (all
+ * Wide types: int64_t, uint64_t (uint64 only), float (between the small floats), double (all
  * floats). */
 #include "cpu.h"
 #include "dtype.h"
-#include "half.h"
+#include <kernels/half.h>
 #include "kernels.h"
 #include "walk.h"
 #include <backplane/attrs.h>
@@ -45,8 +45,8 @@ static void widen(const struct cast *cast, const void *x, int64_t s, int64_t n, 
     const uint16_t *x16 = x;
     const uint32_t *x32 = x;
     const uint64_t *x64 = x;
-    const float *f32 = x;
-    const double *f64 = x;
+    const float *float32 = x;
+    const double *float64 = x;
     bool small = cast->wide == WIDE_F;
 
     switch (cast->from) {
@@ -68,10 +68,10 @@ static void widen(const struct cast *cast, const void *x, int64_t s, int64_t n, 
         else for (int64_t i = 0; i < n; i++) to->d[i] = bf16_to_f32(x16[i * s]);
         break;
     case BP_F32:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = f32[i * s];
-        else for (int64_t i = 0; i < n; i++) to->d[i] = f32[i * s];
+        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = float32[i * s];
+        else for (int64_t i = 0; i < n; i++) to->d[i] = float32[i * s];
         break;
-    default: for (int64_t i = 0; i < n; i++) to->d[i] = f64[i * s]; break;
+    default: for (int64_t i = 0; i < n; i++) to->d[i] = float64[i * s]; break;
     }
 }
 
@@ -95,8 +95,8 @@ static void narrow_u64(uint8_t dtype, const uint64_t *x, int64_t n, void *y, int
     uint16_t *y16 = y;
     uint32_t *y32 = y;
     uint64_t *y64 = y;
-    float *f32 = y;
-    double *f64 = y;
+    float *float32 = y;
+    double *float64 = y;
 
     switch (dtype) {
     case BP_BOOL: for (int64_t i = 0; i < n; i++) y8[i * s] = x[i] != 0; break;
@@ -112,16 +112,16 @@ static void narrow_u64(uint8_t dtype, const uint64_t *x, int64_t n, void *y, int
         for (int64_t i = 0; i < n; i++)
             y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
         break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * s] = (float)x[i]; break;
-    default: for (int64_t i = 0; i < n; i++) f64[i * s] = (double)x[i]; break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * s] = (float)x[i]; break;
+    default: for (int64_t i = 0; i < n; i++) float64[i * s] = (double)x[i]; break;
     }
 }
 
 static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y, int64_t s)
 {
     uint16_t *y16 = y;
-    float *f32 = y;
-    double *f64 = y;
+    float *float32 = y;
+    double *float64 = y;
 
     switch (dtype) {
     case BP_F16:
@@ -132,8 +132,8 @@ static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y, i
         for (int64_t i = 0; i < n; i++)
             y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
         break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * s] = (float)x->i[i]; break;
-    case BP_F64: for (int64_t i = 0; i < n; i++) f64[i * s] = (double)x->i[i]; break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * s] = (float)x->i[i]; break;
+    case BP_F64: for (int64_t i = 0; i < n; i++) float64[i * s] = (double)x->i[i]; break;
     default: narrow_u64(dtype, x->u, n, y, s); break; /* the same bits */
     }
 }
@@ -161,59 +161,59 @@ static inline uint64_t u64_from_f64(double x)
 
 static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y, int64_t s)
 {
-    int8_t *i8 = y;
-    int16_t *i16 = y;
-    int32_t *i32 = y;
-    int64_t *i64 = y;
-    uint8_t *u8 = y;
-    uint16_t *u16 = y;
-    uint32_t *u32 = y;
-    uint64_t *u64 = y;
-    float *f32 = y;
-    double *f64 = y;
+    int8_t *int8 = y;
+    int16_t *int16 = y;
+    int32_t *int32 = y;
+    int64_t *int64 = y;
+    uint8_t *uint8 = y;
+    uint16_t *uint16 = y;
+    uint32_t *uint32 = y;
+    uint64_t *uint64 = y;
+    float *float32 = y;
+    double *float64 = y;
 
     switch (dtype) {
-    case BP_BOOL: for (int64_t i = 0; i < n; i++) u8[i * s] = x[i] != 0; break;
+    case BP_BOOL: for (int64_t i = 0; i < n; i++) uint8[i * s] = x[i] != 0; break;
     case BP_I8:
-        for (int64_t i = 0; i < n; i++) i8[i * s] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX);
+        for (int64_t i = 0; i < n; i++) int8[i * s] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX);
         break;
     case BP_I16:
-        for (int64_t i = 0; i < n; i++) i16[i * s] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX);
+        for (int64_t i = 0; i < n; i++) int16[i * s] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX);
         break;
     case BP_I32:
-        for (int64_t i = 0; i < n; i++) i32[i * s] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX);
+        for (int64_t i = 0; i < n; i++) int32[i * s] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX);
         break;
-    case BP_I64: for (int64_t i = 0; i < n; i++) i64[i * s] = i64_from_f64(x[i]); break;
+    case BP_I64: for (int64_t i = 0; i < n; i++) int64[i * s] = i64_from_f64(x[i]); break;
     case BP_U8:
-        for (int64_t i = 0; i < n; i++) u8[i * s] = (uint8_t)clamp(x[i], 0, UINT8_MAX);
+        for (int64_t i = 0; i < n; i++) uint8[i * s] = (uint8_t)clamp(x[i], 0, UINT8_MAX);
         break;
     case BP_U16:
-        for (int64_t i = 0; i < n; i++) u16[i * s] = (uint16_t)clamp(x[i], 0, UINT16_MAX);
+        for (int64_t i = 0; i < n; i++) uint16[i * s] = (uint16_t)clamp(x[i], 0, UINT16_MAX);
         break;
     case BP_U32:
-        for (int64_t i = 0; i < n; i++) u32[i * s] = (uint32_t)clamp(x[i], 0, UINT32_MAX);
+        for (int64_t i = 0; i < n; i++) uint32[i * s] = (uint32_t)clamp(x[i], 0, UINT32_MAX);
         break;
-    case BP_U64: for (int64_t i = 0; i < n; i++) u64[i * s] = u64_from_f64(x[i]); break;
+    case BP_U64: for (int64_t i = 0; i < n; i++) uint64[i * s] = u64_from_f64(x[i]); break;
     case BP_F16:
-        for (int64_t i = 0; i < n; i++) u16[i * s] = f16_from_f32(f32_from_f64_odd(x[i]));
+        for (int64_t i = 0; i < n; i++) uint16[i * s] = f16_from_f32(f32_from_f64_odd(x[i]));
         break;
     case BP_BF16:
-        for (int64_t i = 0; i < n; i++) u16[i * s] = bf16_from_f32(f32_from_f64_odd(x[i]));
+        for (int64_t i = 0; i < n; i++) uint16[i * s] = bf16_from_f32(f32_from_f64_odd(x[i]));
         break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * s] = (float)x[i]; break;
-    default: for (int64_t i = 0; i < n; i++) f64[i * s] = x[i]; break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * s] = (float)x[i]; break;
+    default: for (int64_t i = 0; i < n; i++) float64[i * s] = x[i]; break;
     }
 }
 
 static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y, int64_t s)
 {
-    uint16_t *u16 = y;
-    float *f32 = y;
+    uint16_t *uint16 = y;
+    float *float32 = y;
 
     switch (dtype) {
-    case BP_F16: for (int64_t i = 0; i < n; i++) u16[i * s] = f16_from_f32(x[i]); break;
-    case BP_BF16: for (int64_t i = 0; i < n; i++) u16[i * s] = bf16_from_f32(x[i]); break;
-    default: for (int64_t i = 0; i < n; i++) f32[i * s] = x[i]; break;
+    case BP_F16: for (int64_t i = 0; i < n; i++) uint16[i * s] = f16_from_f32(x[i]); break;
+    case BP_BF16: for (int64_t i = 0; i < n; i++) uint16[i * s] = bf16_from_f32(x[i]); break;
+    default: for (int64_t i = 0; i < n; i++) float32[i * s] = x[i]; break;
     }
 }
 

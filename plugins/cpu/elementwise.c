@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: add, sub, mul, for one dtype (elem.h). */
+/* elementwise.c: operators of sdk/kernels/binary.def, for one dtype (elem.h). */
 #include "cpu.h"
-#include "elem.h"
 #include "kernels.h"
 #include "walk.h"
+#include <kernels/binary.h>
 
 struct binary {
     struct walk walk; /* z, x, y */
     elem *z;
     const elem *x, *y;
+    int op; /* BINARY_add and so on */
 };
 
-typedef acc acc_fn(acc x, acc y);
-typedef void span_fn(void *ctx, int64_t n, const int64_t *at);
-
-static inline elem apply(acc_fn *f, elem x, elem y)
-{
-    return elem_put(f(elem_get(x), elem_get(y)));
-}
-
-/* f is known wherever this is inlined, so that the loops vectorise. z may be x: then each element
+/* op is known wherever this is inlined, so that the loops vectorise. z may be x: then each element
  * is read before it is written, in any order. */
 static inline __attribute__((always_inline)) void span(const struct binary *b, int64_t n,
-                                                       const int64_t *at, acc_fn *f)
+                                                       const int64_t *at, int op)
 {
     int last = b->walk.rank - 1;
     int64_t sz = b->walk.stride[0][last], sx = b->walk.stride[1][last],
@@ -32,36 +25,34 @@ static inline __attribute__((always_inline)) void span(const struct binary *b, i
 
     if (sz == 1 && sx == 1 && sy == 1) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = apply(f, x[i], y[i]);
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], y[i]);
     } else if (sz == 1 && sx == 1 && sy == 0) {
         elem fixed = *y;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = apply(f, x[i], fixed);
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], fixed);
     } else if (sz == 1 && sx == 0 && sy == 1) {
         elem fixed = *x;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = apply(f, fixed, y[i]);
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, fixed, y[i]);
     } else {
-        for (int64_t i = 0; i < n; i++) z[i * sz] = apply(f, x[i * sx], y[i * sy]);
+        for (int64_t i = 0; i < n; i++) z[i * sz] = binary_elem(op, x[i * sx], y[i * sy]);
     }
 }
 
-static void add_span(void *ctx, int64_t n, const int64_t *at)
+static void binary_span(void *ctx, int64_t n, const int64_t *at)
 {
-    span(ctx, n, at, acc_add);
+    const struct binary *b = ctx;
+
+    switch (b->op) {
+#define BINARY_NUMBER(op, formula) case BINARY_##op: span(b, n, at, BINARY_##op); break;
+#ifdef ELEM_FLOAT
+#define BINARY_FLOAT(op, formula) case BINARY_##op: span(b, n, at, BINARY_##op); break;
+#endif
+#include <kernels/binary.def>
+    }
 }
 
-static void sub_span(void *ctx, int64_t n, const int64_t *at)
-{
-    span(ctx, n, at, acc_sub);
-}
-
-static void mul_span(void *ctx, int64_t n, const int64_t *at)
-{
-    span(ctx, n, at, acc_mul);
-}
-
-static enum bp_status run(const struct bp_launch *launch, span_fn *each)
+enum bp_status NAME(binary)(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->in[1], *z = launch->out[0];
     struct binary b;
@@ -69,10 +60,11 @@ static enum bp_status run(const struct bp_launch *launch, span_fn *each)
     b.z = z->data;
     b.x = x->data;
     b.y = y->data;
+    b.op = cpu_formula(launch->kernel);
     if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
         y->count == z->count) {
         walk_flat(&b.walk, z->count);
-        walk_run(&b.walk, launch, each, &b);
+        walk_run(&b.walk, launch, binary_span, &b);
         return BP_OK;
     }
     walk_init(&b.walk, z->rank, z->shape);
@@ -81,21 +73,6 @@ static enum bp_status run(const struct bp_launch *launch, span_fn *each)
     walk_broadcast(&b.walk, 2, y->rank, y->shape, y->stride);
     walk_sort(&b.walk, 0);
     walk_collapse(&b.walk);
-    walk_run(&b.walk, launch, each, &b);
+    walk_run(&b.walk, launch, binary_span, &b);
     return BP_OK;
-}
-
-enum bp_status NAME(add)(const struct bp_launch *launch)
-{
-    return run(launch, add_span);
-}
-
-enum bp_status NAME(sub)(const struct bp_launch *launch)
-{
-    return run(launch, sub_span);
-}
-
-enum bp_status NAME(mul)(const struct bp_launch *launch)
-{
-    return run(launch, mul_span);
 }

@@ -7,7 +7,7 @@
 #ifndef CPU_EXP_H
 #define CPU_EXP_H
 
-#include "half.h"
+#include <kernels/half.h>
 
 /* 2^k for k of the normal range, by its bits. */
 static inline float exp2_f32(uint32_t k)
@@ -17,10 +17,7 @@ static inline float exp2_f32(uint32_t k)
 
 static inline double exp2_f64(uint64_t k)
 {
-    double x;
-    k = (k + 1023) << 52;
-    memcpy(&x, &k, sizeof x);
-    return x;
+    return f64_from_bits((k + 1023) << 52);
 }
 
 static inline float exp_f32(float x)
@@ -64,10 +61,7 @@ static inline double exp_f64(double x)
     p = p * r + 0.5;
     p = p * (r * r) + r + 1.0;
 
-    uint64_t bits, base;
-    memcpy(&bits, &t, sizeof bits);
-    memcpy(&base, &shift, sizeof base);
-    uint64_t n = bits - base, half = n >> 1 | (n & UINT64_C(1) << 63);
+    uint64_t n = f64_bits(t) - f64_bits(shift), half = n >> 1 | (n & UINT64_C(1) << 63);
     return p * exp2_f64(half) * exp2_f64(n - half);
 }
 

@@ -5,6 +5,7 @@
 #include "library.h"
 #include "walk.h"
 #include <backplane/attrs.h>
+#include <kernels/formulas.h>
 #include <string.h>
 
 /* Portable rows keep indices in arrays of WALK_RANK. */
@@ -31,12 +32,38 @@ static const struct bp_kernel rows[] = {
     {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T, U}, \
      .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), .priority = 10 * (isa), \
      .launch = cpu_##operator##variant, .accepts = cpu_accepts},
+#define FORMULA(operator, variant, T, set, family) \
+    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T}, \
+     .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), \
+     .launch = cpu_##family##variant, .accepts = cpu_accepts},
+#define FORMULA_LEVEL(operator, variant, T, set, family, level, isa) \
+    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T}, \
+     .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), .priority = 10 * (isa), \
+     .launch = cpu_##family##variant, .accepts = cpu_accepts},
 #define LIBRARY(operator, variant, T, set, library) \
     {BP_OPROW(operator), .name = "cpu_" #operator "_" #variant, .types = {T}, .flags = (set), \
      .priority = 100, .launch = cpu_##operator##_##variant, \
      .prepare = cpu_##operator##_##library##_prepare, .plan_destroy = cpu_##library##_plan_destroy},
 #include "kernels.def"
 };
+
+/* In the order of rows. */
+static const uint8_t formula[] = {
+#define KERNEL(op, variant, T, U, flags) 0,
+#define INDICES(op, variant, T, I, flags) 0,
+#define LEVEL(op, variant, T, U, flags, level, isa) 0,
+#define FORMULA(op, variant, T, flags, family) NUMBER_##family(op),
+#define FORMULA_LEVEL(op, variant, T, flags, family, level, isa) NUMBER_##family(op),
+#define NUMBER_binary(op) BINARY_##op
+#define LIBRARY(op, variant, T, flags, library) 0,
+#include "kernels.def"
+};
+_Static_assert(sizeof formula == sizeof rows / sizeof *rows, "one for each row");
+
+int cpu_formula(const struct bp_kernel *row)
+{
+    return formula[row - rows];
+}
 
 static enum bp_status usable_level(struct cpu *self, const char *name, enum cpu_isa needed,
                                    const char *level)
@@ -55,6 +82,9 @@ static enum bp_status cpu_usable(void *p, const struct bp_kernel *kernel)
 #define INDICES(op, variant, T, I, flags)
 #define LEVEL(op, variant, T, U, flags, level, isa) \
     if (!strcmp(name, "cpu_" #op #variant)) return usable_level(self, name, isa, #level);
+#define FORMULA(op, variant, T, flags, family)
+#define FORMULA_LEVEL(op, variant, T, flags, family, level, isa) \
+    LEVEL(op, variant, T, 0, flags, level, isa)
 #define LIBRARY(op, variant, T, flags, library) \
     if (!strcmp(name, "cpu_" #op "_" #variant)) return cpu_##library##_usable(self, name);
 #include "kernels.def"

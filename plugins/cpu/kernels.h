@@ -7,11 +7,19 @@
 
 extern const struct bp_kernels cpu_kernels;
 
+/* Which formula of its family (kernels/formulas.h) a row stands for: it shares its function with
+ * all the family's rows of its dtype. */
+int cpu_formula(const struct bp_kernel *row);
+
 #define KERNEL(op, variant, T, U, flags) \
     enum bp_status cpu_##op##variant(const struct bp_launch *launch);
 #define INDICES(op, variant, T, I, flags) KERNEL(op, variant, T, I, flags)
 #define LEVEL(op, variant, T, U, flags, level, isa) \
     enum bp_status cpu_##op##variant(const struct bp_launch *launch);
+#define FORMULA(op, variant, T, flags, family) \
+    enum bp_status cpu_##family##variant(const struct bp_launch *launch);
+#define FORMULA_LEVEL(op, variant, T, flags, family, level, isa) \
+    FORMULA(op, variant, T, flags, family)
 #define LIBRARY(op, variant, T, flags, library) \
     enum bp_status cpu_##op##_##library##_prepare(void *self, const struct bp_prep *prep, \
                                                   struct bp_plan *out); \

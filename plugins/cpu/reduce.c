@@ -6,14 +6,14 @@
  * strides only, never on the width: results have the same bits at any width. */
 #include "axes.h"
 #include "cpu.h"
-#include "elem.h"
+#include <kernels/elem.h>
 #include "kernels.h"
 #include "walk.h"
 
 enum {
     COLUMNS = 64,        /* sums that are made side by side */
-    LANES = 32,          /* partial sums of one contiguous row */
-    LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in LANES */
+    PARTIALS = 32,          /* partial sums of one contiguous row */
+    LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in PARTIALS */
     LEAF = 64,           /* otherwise, one after another */
     PART = 65536,        /* terms that one task adds, where there are few sums and many terms */
     PARTS = 64,          /* at most */
@@ -39,14 +39,14 @@ struct columns {
 
 static acc row_sum(const elem *x, int64_t n)
 {
-    acc lane[LANES];
+    acc lane[PARTIALS];
     int64_t i = 0;
 
-    for (int j = 0; j < LANES; j++) lane[j] = acc_zero();
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) lane[j] = acc_add(lane[j], elem_get(x[i + j]));
+    for (int j = 0; j < PARTIALS; j++) lane[j] = acc_zero();
+    for (; i + PARTIALS <= n; i += PARTIALS)
+        for (int j = 0; j < PARTIALS; j++) lane[j] = acc_add(lane[j], elem_get(x[i + j]));
     for (int j = 0; i < n; i++, j++) lane[j] = acc_add(lane[j], elem_get(x[i]));
-    for (int half = LANES / 2; half; half /= 2)
+    for (int half = PARTIALS / 2; half; half /= 2)
         for (int j = 0; j < half; j++) lane[j] = acc_add(lane[j], lane[j + half]);
     return lane[0];
 }

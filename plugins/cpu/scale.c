@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scale.c: scale and sgd, which multiply by one number, for one float dtype (elem.h). */
 #include "cpu.h"
-#include "elem.h"
+#include <kernels/elem.h>
 #include "kernels.h"
 #include "walk.h"
 #include <backplane/attrs.h>

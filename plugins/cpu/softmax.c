@@ -6,7 +6,7 @@
  * are made in double. */
 #include "axes.h"
 #include "cpu.h"
-#include "elem.h"
+#include <kernels/elem.h>
 #include "exp.h"
 #include "kernels.h"
 #include "walk.h"
@@ -14,7 +14,7 @@
 
 enum {
     COLUMNS = 32, /* rows of one task at most */
-    LANES = 32,   /* partial sums of a row */
+    PARTIALS = 32,   /* partial sums of a row */
     RUN = 1024,   /* terms that are added before the sums go to a double: few in each lane */
     RUN_COLUMNS = 32, /* the same, of a column */
 };
@@ -35,19 +35,19 @@ static inline acc acc_exp(acc x)
 
 static inline acc row_max(const elem *x, int64_t sx, int64_t n)
 {
-    acc lane[LANES], max = (acc)-INFINITY;
+    acc lane[PARTIALS], max = (acc)-INFINITY;
     int64_t i = 0;
 
-    for (int j = 0; j < LANES; j++) lane[j] = max;
-    for (; i + LANES <= n; i += LANES) {
+    for (int j = 0; j < PARTIALS; j++) lane[j] = max;
+    for (; i + PARTIALS <= n; i += PARTIALS) {
 #pragma omp simd
-        for (int j = 0; j < LANES; j++) {
+        for (int j = 0; j < PARTIALS; j++) {
             acc value = elem_get(x[(i + j) * sx]);
             lane[j] = value > lane[j] ? value : lane[j];
         }
     }
     for (; i < n; i++) max = elem_get(x[i * sx]) > max ? elem_get(x[i * sx]) : max;
-    for (int j = 0; j < LANES; j++) max = lane[j] > max ? lane[j] : max;
+    for (int j = 0; j < PARTIALS; j++) max = lane[j] > max ? lane[j] : max;
     return max;
 }
 
@@ -55,19 +55,19 @@ static inline double lanes_sum(const acc *lane)
 {
     double total = 0;
 
-    for (int j = 0; j < LANES; j++) total += (double)lane[j];
+    for (int j = 0; j < PARTIALS; j++) total += (double)lane[j];
     return total;
 }
 
 /* y[i] = exp(x[i] - max) where y can hold that; their sum. */
 static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n, acc max)
 {
-    acc lane[LANES] = {0};
+    acc lane[PARTIALS] = {0};
     int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES) {
+    for (; i + PARTIALS <= n; i += PARTIALS) {
 #pragma omp simd
-        for (int j = 0; j < LANES; j++) {
+        for (int j = 0; j < PARTIALS; j++) {
             acc e = acc_exp(elem_get(x[(i + j) * sx]) - max);
             if (sizeof(elem) == sizeof(acc)) y[(i + j) * sy] = (elem)e;
             lane[j] += e;
@@ -141,12 +141,12 @@ static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy,
 
 static inline double row_dot(const elem *x, int64_t sx, const elem *y, int64_t sy, int64_t n)
 {
-    acc lane[LANES] = {0};
+    acc lane[PARTIALS] = {0};
     int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES) {
+    for (; i + PARTIALS <= n; i += PARTIALS) {
 #pragma omp simd
-        for (int j = 0; j < LANES; j++)
+        for (int j = 0; j < PARTIALS; j++)
             lane[j] += elem_get(x[(i + j) * sx]) * elem_get(y[(i + j) * sy]);
     }
     for (int j = 0; i < n; i++, j++) lane[j] += elem_get(x[i * sx]) * elem_get(y[i * sy]);

@@ -3,7 +3,7 @@
  * rounded one by one: this file is compiled without contraction. */
 #include "cpu.h"
 #include "dtype.h"
-#include "half.h"
+#include <kernels/half.h>
 #include "kernels.h"
 #include "philox.h"
 #include "walk.h"
@@ -70,14 +70,14 @@ static uint16_t in_bf16(const struct uniform *u, uint32_t word)
 static void put(const struct uniform *u, const uint32_t *word, int64_t n, char *y, int64_t step)
 {
     uint16_t *y16 = (void *)y;
-    float *f32 = (void *)y;
-    double *f64 = (void *)y;
+    float *float32 = (void *)y;
+    double *float64 = (void *)y;
 
     switch (u->dtype) {
     case BP_F16: for (int64_t i = 0; i < n; i++) y16[i * step] = in_f16(u, word[i]); break;
     case BP_BF16: for (int64_t i = 0; i < n; i++) y16[i * step] = in_bf16(u, word[i]); break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) f32[i * step] = in_f32(u, word[i]); break;
-    default: for (int64_t i = 0; i < n; i++) f64[i * step] = in_f64(u, word[i]); break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * step] = in_f32(u, word[i]); break;
+    default: for (int64_t i = 0; i < n; i++) float64[i * step] = in_f64(u, word[i]); break;
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: add, sub, mul, cast. */
+/* elementwise.c: add, sub, mul, div, cast. */
 #include "reference.h"
 #include <math.h>
 
@@ -16,19 +16,19 @@ static int broadcast(const struct ref_array *a, const struct ref_array *b, int64
     return rank;
 }
 
-enum binary { ADD, SUB, MUL };
+enum binary { ADD, SUB, MUL, DIV };
 
 static uint64_t of_ints(enum binary op, uint64_t x, uint64_t y)
 {
     return op == ADD ? x + y : op == SUB ? x - y : x * y;
 }
 
-/* What long double misses of the product of two f64 is u 2^-11 of it. */
+/* What long double misses of the product or quotient of two f64 is u 2^-11 of it. */
 static void of_reals(enum binary op, long double x, long double y, bool wide, struct ref_array *out,
                      int64_t i)
 {
-    out->v[i] = op == ADD ? x + y : op == SUB ? x - y : x * y;
-    if (op == MUL && wide && isfinite(out->v[i])) out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
+    out->v[i] = op == ADD ? x + y : op == SUB ? x - y : op == MUL ? x * y : x / y;
+    if ((op == MUL || op == DIV) && wide && isfinite(out->v[i])) out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
 }
 
 /* Each part is the difference or sum of two products, which are rounded before. */
@@ -47,8 +47,8 @@ static void binary(const struct ref_array *in, enum binary op, struct ref_array 
     int rank = broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
 
     ref_array_init(out, in[0].type->dtype, rank, shape);
-    /* sums and products of f64 may need more digits than there are */
-    out->exact = in[0].type->digits <= 24 && (op != MUL || parts == 1);
+    /* quotients have no end; sums and products of f64 may need more digits than there are */
+    out->exact = in[0].type->digits <= 24 && op != DIV && (op != MUL || parts == 1);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int64_t x = ref_index(&in[0], rank, at), y = ref_index(&in[1], rank, at);
         if (out->u) out->u[i] = of_ints(op, in[0].u[x], in[1].u[y]);
@@ -77,6 +77,12 @@ void ref_mul(const struct ref_array *in, const void *attrs, struct ref_array *ou
 {
     (void)attrs;
     binary(in, MUL, out);
+}
+
+void ref_div(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    (void)attrs;
+    binary(in, DIV, out);
 }
 
 /* Toward zero, the ends of the type where the value lies beyond them, 0 for NaN. */

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dialect.h: the language of portable kernels: what C99, OpenCL C 1.2, CUDA C++ and HIP have in
+ * common, and the names below. A kernel is written once, for a team of lanes: one lane on a host,
+ * one block (or work-group) on a GPU.
+ *
+ *   KFN                    a function of a kernel
+ *   KERNEL(name)           an entry point of a GPU; hosts have none, they call the functions
+ *   GLOBAL, LOCAL          where a pointer points: device memory, memory of the team
+ *   TEAM, TEAMS            this team's number, how many there are
+ *   LANE, LANES            this lane's number in the team, how many there are: a power of two
+ *   FOR_LANES(i, n)        this lane's share of 0 to n - 1
+ *   FOR_ALL(i, n)          this lane's share of 0 to n - 1, which all teams share
+ *   BARRIER()              every lane of the team has come here, and sees what the others wrote
+ *   ON_HOST                defined where a team is one lane and loops are for a compiler to vectorise
+ *
+ *   i8 .. i64, u8 .. u64, f32, f64; HAS_F64 is defined where f64 can be computed with
+ *   f32_bits, f32_from_bits, f64_bits, f64_from_bits: the same bits as the other type
+ *
+ * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices are
+ * i64. A half type is an u16 in memory and computed as f32 (number.h). */
+#ifndef BP_KERNELS_DIALECT_H
+#define BP_KERNELS_DIALECT_H
+
+#if defined(__OPENCL_C_VERSION__)
+
+#define KFN static inline
+#define GLOBAL __global
+#define LOCAL __local
+#define CONSTANT __constant
+#define KERNEL(name) __kernel void name
+#define TEAM ((i64)get_group_id(0))
+#define TEAMS ((i64)get_num_groups(0))
+#define LANE ((i64)get_local_id(0))
+#define LANES ((i64)get_local_size(0))
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+
+typedef char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef float f32;
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define HAS_F64
+typedef double f64;
+#endif
+
+KFN u32 f32_bits(f32 x)
+{
+    return as_uint(x);
+}
+KFN f32 f32_from_bits(u32 bits)
+{
+    return as_float(bits);
+}
+#ifdef HAS_F64
+KFN u64 f64_bits(f64 x)
+{
+    return as_ulong(x);
+}
+KFN f64 f64_from_bits(u64 bits)
+{
+    return as_double(bits);
+}
+#endif
+
+#else /* C and C++ */
+
+#if defined(__CUDACC__) || defined(__HIP__)
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+#endif
+#define KFN static __device__ inline
+#define KERNEL(name) extern "C" __global__ void name
+#define TEAM ((i64)blockIdx.x)
+#define TEAMS ((i64)gridDim.x)
+#define LANE ((i64)threadIdx.x)
+#define LANES ((i64)blockDim.x)
+#define BARRIER() __syncthreads()
+#else
+#define ON_HOST
+#define KFN static inline
+#define TEAM ((i64)0)
+#define TEAMS ((i64)1)
+#define LANE ((i64)0)
+#define LANES ((i64)1)
+#define BARRIER() ((void)0)
+#endif
+#define GLOBAL
+#define LOCAL
+#define CONSTANT
+
+#include <math.h>
+#include <stdint.h>
+
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+typedef int64_t i64;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef float f32;
+typedef double f64;
+#define HAS_F64
+
+KFN u32 f32_bits(f32 x)
+{
+    u32 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+KFN f32 f32_from_bits(u32 bits)
+{
+    f32 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+KFN u64 f64_bits(f64 x)
+{
+    u64 bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+KFN f64 f64_from_bits(u64 bits)
+{
+    f64 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif
+
+#define FOR_LANES(i, n) for (i64 i = LANE; i < (n); i += LANES)
+#define FOR_ALL(i, n) for (i64 i = TEAM * LANES + LANE; i < (n); i += TEAMS * LANES)
+
+#endif

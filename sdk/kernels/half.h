@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* half.h: f16 (IEEE binary16) and bf16 (upper half of a binary32), kept in u16. Conversions
+ * round to nearest even, keep infinities and the sign of zero, make subnormals, and give a quiet
+ * NaN for a NaN. They have no branches that a compiler cannot turn into selections: loops over
+ * them vectorise. */
+#ifndef BP_KERNELS_HALF_H
+#define BP_KERNELS_HALF_H
+
+#include "dialect.h"
+
+KFN f32 f16_to_f32(u16 h)
+{
+    /* Exponent and fraction moved into place are the value times 2^-112, subnormals too. */
+    u32 rest = (u32)(h & 0x7fff) << 13;
+    u32 bits = f32_bits(f32_from_bits(rest) * 0x1p112f);
+    u32 special = (h & 0x7c00) == 0x7c00 ? 0x7f800000 | rest : 0;
+
+    return f32_from_bits((special ? special : bits) | (u32)(h & 0x8000) << 16);
+}
+
+KFN u16 f16_from_f32(f32 x)
+{
+    u32 sign = f32_bits(x) >> 16 & 0x8000, u = f32_bits(x) & 0x7fffffff;
+    /* Below 2^-14: adding 0.5, whose last place is 2^-24, rounds to a multiple of that. */
+    u32 small = f32_bits(f32_from_bits(u) + 0.5f) - 0x3f000000;
+    u32 normal = (u + 0xc8000fff + (u >> 13 & 1)) >> 13;
+    u32 h = u < 0x38800000 ? small : normal;
+
+    h = u >= 0x477ff000 ? 0x7c00 : h; /* 65520 and more */
+    h = u > 0x7f800000 ? 0x7e00 | (u >> 13 & 0x3ff) : h;
+    return (u16)(sign | h);
+}
+
+KFN f32 bf16_to_f32(u16 h)
+{
+    return f32_from_bits((u32)h << 16);
+}
+
+KFN u16 bf16_from_f32(f32 x)
+{
+    u32 u = f32_bits(x);
+    u32 rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+
+    return (u16)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : rounded);
+}
+
+#ifdef HAS_F64
+/* x rounded toward zero, with the last bit set if that was inexact ("to odd"). Rounded further
+ * to a type of at most 22 bits, it gives what rounding x itself would give. */
+KFN f32 f32_from_f64_odd(f64 x)
+{
+    f32 nearest = (f32)x;
+    u32 bits = f32_bits(nearest);
+
+    if (x != x || (f64)nearest == x) return nearest;
+    if ((nearest < 0 ? -(f64)nearest : (f64)nearest) > (x < 0 ? -x : x)) bits--;
+    return f32_from_bits(bits | 1);
+}
+#endif
+
+#endif

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each portable kernel compiles for each dtype as OpenCL C 1.2, as HIP for gfx90a and as CUDA C++ for sm_90
+and PTX, so that none rots before its plugin exists. As C the cpu plugin compiles them.
+
+    compile.py ROOT FOLDER CLANG NVCC      an empty name: that compiler is not here
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT, FOLDER, CLANG, NVCC = sys.argv[1:5]
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNELS = os.path.join(ROOT, "sdk", "kernels")
+DTYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "c64", "c128"]
+TEXT = ["-S", "-emit-llvm", "-o", "-"]
+WARN = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+
+# language, ending, whose compiler, how, of which the output must define the entry by this pattern
+WAYS = [
+    ("OpenCL", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
+                             *WARN, *TEXT], "define .*spir_kernel .*@{}\\("),
+    ("HIP gfx90a", "hip", CLANG, ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc",
+                                  "-I", HERE, *WARN, *TEXT], "define .*amdgpu_kernel .*@{}\\("),
+    ("CUDA PTX", "cu", NVCC, ["-arch=compute_90", "-ptx", "-Werror", "all-warnings", "-o", "-"], "\\.entry {}\\("),
+    ("CUDA sm_90", "cu", NVCC, ["-arch=sm_90", "-cubin", "-Werror", "all-warnings", "-o", "/dev/stdout"], "{}"),
+]
+
+
+def entries():
+    """header -> names of its entry points."""
+    found = {}
+    for name in sorted(os.listdir(KERNELS)):
+        if not name.endswith(".h") or name == "dialect.h":
+            continue
+        with open(os.path.join(KERNELS, name), encoding="utf-8") as f:
+            names = re.findall(r"KERNEL\(NAME\((\w+)\)\)", f.read())
+        if names:
+            found[name] = names
+    return found
+
+
+def compiled(ending, command, header, dtype):
+    source = os.path.join(FOLDER, f"{header}.{dtype}.{ending}")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(f"#include <kernels/{header}>\n")
+    return subprocess.run([*command, "-I", os.path.join(ROOT, "sdk"), f"-DELEM={dtype}", f"-DELEM_{dtype}", source],
+                          capture_output=True, timeout=300)
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    headers = entries()
+    print(f"1..{len(WAYS) * len(headers)}")
+    number = failed = 0
+    for language, ending, compiler, how, pattern in WAYS:
+        for header, names in headers.items():
+            number += 1
+            what = f"{number} - {language}: {header}"
+            if not compiler:
+                print(f"ok {what} # SKIP no compiler of {language} here", flush=True)
+                continue
+            wrong = []
+            for dtype in DTYPES if language != "CUDA sm_90" else ["f32", "f16", "i64", "c128"]:
+                done = compiled(ending, [compiler, *how], header, dtype)
+                text = done.stdout.decode("latin-1")
+                if done.returncode:
+                    wrong.append(f"{dtype}: {done.stderr.decode(errors='replace')[:600]}")
+                wrong += [f"{dtype}: no entry bp_{n}_{dtype}" for n in names
+                          if not done.returncode and not re.search(pattern.format(f"bp_{n}_{dtype}"), text)]
+            failed += bool(wrong)
+            print(f"{'not ok' if wrong else 'ok'} {what}", flush=True)
+            for line in "\n".join(wrong).splitlines():
+                print(f"# {line}")
+    assert headers, "there are no kernels"
+    return failed > 0
+
+
+sys.exit(main())
