@@ -4,20 +4,21 @@
  * one block (or work-group) on a GPU.
  *
  *   KFN                    a function of a kernel
- *   KERNEL(name)           an entry point of a GPU; hosts have none, they call the functions
+ *   KERNEL(name)           an entry point of a GPU; hosts have none and call the functions
  *   GLOBAL, LOCAL          where a pointer points: device memory, memory of the team
  *   TEAM, TEAMS            this team's number, how many there are
  *   LANE, LANES            this lane's number in the team, how many there are: a power of two
  *   FOR_LANES(i, n)        this lane's share of 0 to n - 1
  *   FOR_ALL(i, n)          this lane's share of 0 to n - 1, which all teams share
- *   BARRIER()              every lane of the team has come here, and sees what the others wrote
- *   ON_HOST                defined where a team is one lane and loops are for a compiler to vectorise
+ *   BARRIER()              all lanes of the team have come here, and see what the others wrote
+ *   ON_HOST                defined where a team is one lane, and loops are the compiler's to vectorise
  *
  *   i8 .. i64, u8 .. u64, f32, f64; HAS_F64 is defined where f64 can be computed with
  *   f32_bits, f32_from_bits, f64_bits, f64_from_bits: the same bits as the other type
  *
- * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices are
- * i64. A half type is an u16 in memory and computed as f32 (number.h). */
+ * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices
+ * are i64. A half type is an u16 in memory and computed as f32 (half.h). What is compiled as HIP has
+ * included its runtime header before. */
 #ifndef BP_KERNELS_DIALECT_H
 #define BP_KERNELS_DIALECT_H
 
@@ -71,9 +72,6 @@ KFN f64 f64_from_bits(u64 bits)
 #else /* C and C++ */
 
 #if defined(__CUDACC__) || defined(__HIP__)
-#ifdef __HIP__
-#include <hip/hip_runtime.h>
-#endif
 #define KFN static __device__ inline
 #define KERNEL(name) extern "C" __global__ void name
 #define TEAM ((i64)blockIdx.x)

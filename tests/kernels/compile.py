@@ -22,7 +22,7 @@ WAYS = [
     ("OpenCL", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
                              *WARN, *TEXT], "define .*spir_kernel .*@{}\\("),
     ("HIP gfx90a", "hip", CLANG, ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc",
-                                  "-I", HERE, *WARN, *TEXT], "define .*amdgpu_kernel .*@{}\\("),
+                                  "-include", os.path.join(HERE, "hip", "hip_runtime.h"), *WARN, *TEXT], "define .*amdgpu_kernel .*@{}\\("),
     ("CUDA PTX", "cu", NVCC, ["-arch=compute_90", "-ptx", "-Werror", "all-warnings", "-o", "-"], "\\.entry {}\\("),
     ("CUDA sm_90", "cu", NVCC, ["-arch=sm_90", "-cubin", "-Werror", "all-warnings", "-o", "/dev/stdout"], "{}"),
 ]

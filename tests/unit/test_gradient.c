@@ -37,7 +37,10 @@ static void fill(struct fixture *f, struct bp_tensor *t, double *v)
 {
     int64_t n = count_of(t);
 
-    for (int64_t i = 0; i < n; i++) v[i] = uniform();
+    for (int64_t i = 0; i < n; i++) { /* of both signs, none near 0: quotients stay small */
+        v[i] = uniform();
+        v[i] += v[i] < 0 ? -0.5 : 0.5;
+    }
     OK(bp_tensor_write(f->stream, t, v, (uint64_t)n * 8));
 }
 
@@ -215,12 +218,12 @@ Test(gradient, softmax_and_its_gradient)
     fixture_finish(&f);
 }
 
-Test(gradient, sub_and_mul)
+Test(gradient, sub_mul_and_div)
 {
-    static const char *const op[] = {"sub", "mul"};
+    static const char *const op[] = {"sub", "mul", "div"};
     struct fixture f = fixture_init();
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         check_binary(&f, op[i], 2, SHAPE(2, 3), 2, SHAPE(2, 3), NULL, 3);
         check_binary(&f, op[i], 3, SHAPE(4, 1, 3), 2, SHAPE(2, 1), NULL, 3);
         check_binary(&f, op[i], 0, NULL, 2, SHAPE(2, 2), NULL, 3);

@@ -28,7 +28,8 @@ static void of_reals(enum binary op, long double x, long double y, bool wide, st
                      int64_t i)
 {
     out->v[i] = op == ADD ? x + y : op == SUB ? x - y : op == MUL ? x * y : x / y;
-    if ((op == MUL || op == DIV) && wide && isfinite(out->v[i])) out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
+    if ((op == MUL || op == DIV) && wide && isfinite(out->v[i]))
+        out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
 }
 
 /* Each part is the difference or sum of two products, which are rounded before. */
