@@ -286,24 +286,29 @@ void bp_pool_return(struct bp_pool *pool)
     struct bp_region *next;
 
     if (pool == common) return;
+    pthread_mutex_lock(&pool->device->memory->moving);
     for (struct bp_region *region = take_all_whole(pool); region; region = next) {
         next = region->next;
         take_back(common, region->parent);
         free(region);
     }
+    pthread_mutex_unlock(&pool->device->memory->moving);
 }
 
 uint32_t bp_chunk_release(struct bp_pool *common)
 {
-    struct bp_region *list = take_all_whole(common), *next;
+    struct bp_region *list, *next;
     uint32_t n = 0;
 
+    pthread_mutex_lock(&common->device->memory->moving);
+    list = take_all_whole(common);
     bp_pool_lock(common);
     for (struct bp_region *region = list; region; region = region->next) {
         common->counts.lost -= region->raw_size - region->size;
         common->counts.reserved -= region->raw_size - region->size;
     }
     bp_pool_unlock(common);
+    pthread_mutex_unlock(&common->device->memory->moving);
     for (; list; list = next, n++) {
         next = list->next;
         deallocate(common, list);

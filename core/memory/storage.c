@@ -52,13 +52,14 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *h
 }
 
 /* Others' memory goes to its owner when its work has ended. What is pending does not keep the
- * device alive: its end waits for that. */
+ * device alive: its end waits for that. A forked child gives nothing back. */
 static void release_foreign(struct bp_storage *storage)
 {
     struct bp_device *device = storage->device;
     struct bp_timeline *home = storage->home;
     uint64_t last = home ? atomic_load(&home->last) : 0;
 
+    if (storage->magic != bp_magic(BP_MAGIC_STORAGE)) return;
     if (home && !bp_timeline_passed(home, last)) bp_storage_note(storage, home, last);
     bp_pending_release(device, &storage->pending);
     bp_device_release(device);
@@ -120,6 +121,7 @@ enum bp_status bp_memory_init(struct bp_device *device)
     struct bp_memory_state *m = calloc(1, sizeof *m);
 
     if (!m) return bp_error(BP_ERR_MEMORY, "%s: no memory", device->name);
+    pthread_mutex_init(&m->moving, NULL);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->pressed, NULL);
     device->memory = m;
@@ -175,6 +177,7 @@ void bp_memory_finish(struct bp_device *device)
     bp_pools_visit(device, BP_SPACES, destroy, NULL);
     pthread_cond_destroy(&m->pressed);
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->moving);
     free(m);
 }
 
