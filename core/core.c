@@ -39,6 +39,7 @@ void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *form
     va_list args;
 
     if (level > core->log_level) return;
+    if (core->magic != bp_magic(BP_MAGIC_CORE)) return; /* a plugin's, in a forked child */
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

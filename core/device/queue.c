@@ -32,6 +32,11 @@ bool bp_on_worker(void)
     return mine;
 }
 
+void bp_queue_forked(void)
+{
+    mine = NULL;
+}
+
 /* After a failure only what must be run is: the outputs of the rest are undefined anyway. */
 static void run(struct bp_queue *queue, struct bp_task *task)
 {
@@ -46,7 +51,7 @@ static void run(struct bp_queue *queue, struct bp_task *task)
             bp_error_write("launch %llu, %s: %s",
                            (unsigned long long)(task->number - atomic_load(&timeline->base)),
                            task->name, bp_error_message());
-        bp_failure_keep(&timeline->failure, &timeline->lock, status);
+        bp_timeline_keep(timeline, status);
     }
 }
 
@@ -77,6 +82,7 @@ static void *worker(void *arg)
         queue->number = task->number;
         pthread_mutex_unlock(&queue->lock);
         run(queue, task);
+        if (mine != queue) return NULL; /* a child that the task forked: it has no queue */
         task->destroy(task);
         pthread_mutex_lock(&queue->lock);
         queue->running = false;

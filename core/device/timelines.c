@@ -98,7 +98,7 @@ static void move_failure(struct bp_timeline *timeline, struct bp_past *past)
     struct bp_failure *failure = &timeline->failure;
 
     past->next = atomic_load(&timeline->past);
-    past->first = atomic_load(&timeline->base) + 1;
+    past->first = timeline->sound + 1;
     past->last = atomic_load(&timeline->last);
     past->failure.why = failure->why;
     atomic_init(&past->failure.status, atomic_load(&failure->status));

@@ -345,6 +345,8 @@ static enum bp_status no_scope(const struct bp_scope *scope)
     if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale()) ||
         (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_was_stale()))
         return bp_not_a_for("the operator call", "scope");
+    if (!scope && (bp_stopping() || bp_was_last_stale())) /* the scope of a handle that is stale */
+        return bp_stale("the operator call", "scope");
     return bp_error(BP_ERR_INVALID,
                     "expected a scope (bp_stream_scope, bp_graph_scope), got NULL or something "
                     "else");

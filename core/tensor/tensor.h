@@ -44,6 +44,9 @@ static inline bool bp_symbol_is(const struct bp_tensor *tensor)
     return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_SYMBOL);
 }
 
+/* After bp_tensor_is: what it is instead. A value of a graph is known as such. */
+enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor);
+
 /* What a constant is, for plans that have read it; id 0: it is none. */
 struct bp_constant {
     uint64_t id, offset;

@@ -141,10 +141,12 @@ static enum bp_status check_host(const char *call, struct bp_stream *stream, str
     uint64_t bytes;
 
     if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
-    if (!bp_tensor_is(t)) return bp_not_a_for(call, "tensor");
+    if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
+    bp_pending_pass(t->device, false);
     if (stream->device != t->device)
-        return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s, the stream of %s", call,
-                        t->device->name, stream->device->name);
+        return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s%s, the stream of %s", call,
+                        t->device->name, bp_device_which(t->device, stream->device),
+                        stream->device->name);
     bytes = (uint64_t)t->view.count * width_of(t);
     if (size != bytes)
         return bp_error(BP_ERR_INVALID,
@@ -187,10 +189,13 @@ static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
     if (!bp_stream_is(stream)) return bp_not_a_for("bp_tensor_copy", "stream");
-    if (!bp_tensor_is(dst) || !bp_tensor_is(src)) return bp_not_a_for("bp_tensor_copy", "tensor");
+    if (!bp_tensor_is(dst)) return bp_not_a_tensor("bp_tensor_copy", dst);
+    if (!bp_tensor_is(src)) return bp_not_a_tensor("bp_tensor_copy", src);
+    bp_pending_pass(dst->device, false);
     if (stream->device != dst->device)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s, the stream of %s",
-                        dst->device->name, stream->device->name);
+        return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s%s, the stream of %s",
+                        dst->device->name, bp_device_which(dst->device, stream->device),
+                        stream->device->name);
     if (dst->view.dtype != src->view.dtype || dst->view.rank != src->view.rank ||
         memcmp(dst->shape, src->shape, dst->view.rank * sizeof *dst->shape))
         return bp_error(BP_ERR_INVALID,

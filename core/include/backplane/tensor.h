@@ -80,8 +80,11 @@ BP_API enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, co
                                        struct bp_tensor **out_tensor);
 
 /* Promises that the contents of the tensor's memory will not change any more: kernels may prepare
- * them once. Whatever would write there, through this tensor or another that shares the memory, is
- * refused from now on. Work given to streams before is not refused: it is part of the contents.
+ * them once. Calls that would write there through this tensor, its views or what it is a view of
+ * are refused from now on, and exports made from now on are BP_DLPACK_READ_ONLY. Work given to
+ * streams before is not refused: it is part of the contents. To keep the promise is the app's
+ * business where the memory is known by other means: an address (bp_tensor_map, bp_memory_info), a
+ * DLPack view lent before, also where this process imported it again, another process's mapping.
  * This tensor, and views made later, are BP_VIEW_CONSTANT to kernels. There is no way back. */
 BP_API enum bp_status bp_tensor_freeze(struct bp_tensor *tensor);
 
