@@ -169,4 +169,8 @@ enum bp_status bp_stream_check(struct bp_stream *stream);
 /* Waits for the stream's work and says whether any has failed. */
 enum bp_status bp_stream_drain(struct bp_stream *stream);
 
+/* BP_SYNC=launch: the same, after a launch or copy. A function of bp_stream_callback that gives
+ * work to its own stream goes on: it must not wait. */
+enum bp_status bp_stream_pace(struct bp_stream *stream);
+
 #endif

@@ -89,6 +89,16 @@ enum bp_status bp_stream_drain(struct bp_stream *stream)
     return bp_stream_check(stream);
 }
 
+enum bp_status bp_stream_pace(struct bp_stream *stream)
+{
+    const struct bp_timeline *timeline = stream->timeline;
+
+    if (!stream->synchronous || bp_queue_is_mine(timeline->queue) ||
+        bp_queue_is_mine(atomic_load(&timeline->caller)))
+        return BP_OK;
+    return bp_stream_drain(stream);
+}
+
 enum bp_status bp_stream_synchronize(struct bp_stream *stream)
 {
     if (!bp_stream_is(stream)) return bp_not_a("stream");

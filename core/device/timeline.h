@@ -66,6 +66,7 @@ struct bp_timeline {
     _Atomic(struct bp_past *) past;
     _Atomic(struct bp_pool *) aside; /* the pool of the device's memory, while a capture's has its
                                         place; or NULL */
+    const char *node;       /* of the graph that the stream's caller runs now; NULL: none */
 
     pthread_mutex_t lock; /* all below; and storing a failure, and moving it to the past */
     uint64_t sound;       /* where the stream or the device failed: all up to it ended well */
@@ -157,6 +158,10 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, u
  * that. */
 enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
                                   uint64_t number);
+
+/* Refuses a function of bp_stream_callback of the stream's own, which must not wait for it: calls
+ * that give work and then wait ask first. */
+enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline);
 
 /* Waits for all work that was submitted, with emulated streams that of the whole device, and until
  * the app has been called back. */

@@ -220,6 +220,10 @@ static bool is_over(struct bp_timeline *timeline)
 
 void bp_timeline_retire(struct bp_timeline *timeline)
 {
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+
+    if (timeline->queue) bp_queue_rest(timeline->queue);
+    if (caller) bp_queue_rest(caller);
     set_state(timeline, BP_TIMELINE_RETIRING);
     bp_timelines_poll(timeline->device);
 }
