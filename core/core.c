@@ -244,9 +244,9 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     }
     pthread_once(&seeded, seed);
     bp_rows_init();
-    status = bp_generator_create(read_seed(core), &core->generator);
-    if (status == BP_OK && options) status = take_options(core, options);
+    if (options) status = take_options(core, options);
     read_log_level(core);
+    if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
     read_width(core);
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");

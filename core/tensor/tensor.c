@@ -246,7 +246,8 @@ static enum bp_status check_strides(const struct bp_type *type, const struct bp_
     if (bp_view_overlaps_itself(&view))
         return bp_error(BP_ERR_INVALID,
                         "bp_tensor_create_with: the strides may give one place to two elements: "
-                        "expected those of a dense tensor, its axes in any order");
+                        "expected those of a dense tensor, its axes in any order, with gaps or "
+                        "without");
     *out_bytes = count ? (uint64_t)bytes : 0;
     return BP_OK;
 }
@@ -309,6 +310,7 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
 enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
+    TRY(bp_device_synchronize(tensor->device)); /* plans may read it from now on */
     atomic_store_explicit(&tensor->storage->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
     tensor->sig = bp_tensor_sign(tensor->device, &tensor->view);

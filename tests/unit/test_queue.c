@@ -628,3 +628,23 @@ Test(queue, threads_that_call_back_end_too, .timeout = 60)
     bp_tensor_destroy(giver.x);
     spot_finish(&s);
 }
+
+/* Plans may read a frozen tensor as soon as it is one. */
+Test(queue, freezing_waits_for_what_was_given)
+{
+    struct spot s = spot_at(QUEUE, NULL, NULL);
+    struct bp_tensor_info info = {.size = sizeof info};
+    struct bp_tensor *x = floats_at(s.device, 2);
+    struct latch latch;
+    pthread_t thread;
+
+    hold_queue(s.stream, &latch);
+    OK(bp_tensor_write(s.stream, x, F32(1, 2), 8));
+    pthread_create(&thread, NULL, let_go, &latch);
+    OK(bp_tensor_freeze(x));
+    OK(bp_tensor_info(x, &info));
+    cr_assert_eq(memcmp(info.data, F32(1, 2), 8), 0, "what was written before is missing");
+    pthread_join(thread, NULL);
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}

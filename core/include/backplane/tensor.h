@@ -82,10 +82,11 @@ BP_API enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, co
 /* Promises that the contents of the tensor's memory will not change any more: kernels may prepare
  * them once. Calls that would write there through this tensor, its views or what it is a view of
  * are refused from now on, and exports made from now on are BP_DLPACK_READ_ONLY. Work given to
- * streams before is not refused: it is part of the contents. To keep the promise is the app's
- * business where the memory is known by other means: an address (bp_tensor_map, bp_memory_info), a
- * DLPack view lent before, also where this process imported it again, another process's mapping.
- * This tensor, and views made later, are BP_VIEW_CONSTANT to kernels. There is no way back. */
+ * streams before is part of the contents: the call waits for the device. To keep the promise is the
+ * app's business where the memory is known by other means: an address (bp_tensor_map,
+ * bp_memory_info), a DLPack view lent before, also where this process imported it again, another
+ * process's mapping. This tensor, and views made later, are BP_VIEW_CONSTANT to kernels. There is
+ * no way back. */
 BP_API enum bp_status bp_tensor_freeze(struct bp_tensor *tensor);
 
 /* The address of the tensor's first element (NULL: it has none), for the host to use with the
