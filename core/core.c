@@ -4,6 +4,7 @@
 
 #include "op/op.h"
 #include "plugin/entry.h"
+#include "random/generator.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -202,7 +203,7 @@ static void end_core(struct bp_core *core)
     free(core->plugins);
     pthread_mutex_destroy(&core->lock);
     pthread_mutex_destroy(&core->log_lock);
-    bp_generator_destroy(core->generator);
+    if (core->generator) bp_generator_release(core->generator);
     core->magic = 0;
     free(core);
 }

@@ -24,7 +24,7 @@ struct bp_queue {
     uint64_t number;
     uint64_t given, ended; /* tasks so far */
     bool ending, resting;
-    bool begun, over; /* thread is to be joined; it runs no more tasks */
+    bool begun; /* thread is to be joined */
 };
 
 static _Thread_local struct bp_queue *mine; /* whose worker this thread is */
@@ -121,17 +121,18 @@ static void *worker(void *arg)
         pthread_cond_broadcast(&queue->progress);
         pthread_cond_signal(&queue->room);
     }
-    queue->over = true;
+    if (!queue->ending) { /* it has rested, and nobody joins it: the next push begins another */
+        queue->begun = false;
+        pthread_detach(pthread_self());
+    }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
 }
 
-/* Under the lock, which a thread that is over does not take any more. */
+/* Under the lock. */
 static enum bp_status begin(struct bp_queue *queue)
 {
-    if (queue->begun && !queue->over) return BP_OK;
-    if (queue->begun) pthread_join(queue->thread, NULL);
-    queue->over = false;
+    if (queue->begun) return BP_OK;
     queue->begun = !pthread_create(&queue->thread, NULL, worker, queue);
     if (queue->begun) return BP_OK;
     return bp_error(BP_ERR_MEMORY, "%s: no thread for an asynchronous stream",
@@ -369,11 +370,14 @@ void bp_queue_wake(struct bp_queue *queue)
 
 void bp_queue_destroy(struct bp_queue *queue)
 {
+    bool begun;
+
     if (!queue) return;
     pthread_mutex_lock(&queue->lock);
     queue->ending = true;
+    begun = queue->begun;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->lock);
-    if (queue->begun) pthread_join(queue->thread, NULL);
+    if (begun) pthread_join(queue->thread, NULL);
     free_queue(queue);
 }

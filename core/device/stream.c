@@ -67,7 +67,7 @@ void bp_stream_destroy(struct bp_stream *stream)
     stream->scope.magic = 0;
     stream->inline_of = NULL;
     bp_cache_destroy(stream->cache);
-    bp_generator_destroy(stream->generator);
+    if (stream->generator) bp_generator_release(stream->generator);
     bp_timeline_retire(stream->timeline);
     free(stream);
     bp_device_release(device);
