@@ -4,6 +4,7 @@
 
 #include "op/op.h"
 #include "plugin/entry.h"
+#include "random/generator.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -39,6 +40,7 @@ void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *form
     va_list args;
 
     if (level > core->log_level) return;
+    if (core->magic != bp_magic(BP_MAGIC_CORE)) return; /* a plugin's, in a forked child */
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
@@ -201,7 +203,7 @@ static void end_core(struct bp_core *core)
     free(core->plugins);
     pthread_mutex_destroy(&core->lock);
     pthread_mutex_destroy(&core->log_lock);
-    bp_generator_destroy(core->generator);
+    if (core->generator) bp_generator_release(core->generator);
     core->magic = 0;
     free(core);
 }
@@ -243,9 +245,9 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     }
     pthread_once(&seeded, seed);
     bp_rows_init();
-    status = bp_generator_create(read_seed(core), &core->generator);
-    if (status == BP_OK && options) status = take_options(core, options);
+    if (options) status = take_options(core, options);
     read_log_level(core);
+    if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
     read_width(core);
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");

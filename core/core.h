@@ -86,6 +86,8 @@ static inline bool bp_core_is(const struct bp_core *core)
 }
 #define bp_not_a(what) bp_not_a_for(__func__, what)
 enum bp_status bp_not_a_for(const char *call, const char *what);
+/* BP_ERR_SHUTDOWN: the handle is from before a fork or a stop. */
+enum bp_status bp_stale(const char *call, const char *what);
 
 /* Records the message of the running call on this thread; the value is status. A macro, so that
  * compilers see that a failure is not BP_OK. */

@@ -17,7 +17,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* cores, and the last 
 static struct bp_core *cores;                            /* linked by next */
 static _Atomic uint32_t preparing;                       /* on all threads */
 static _Thread_local uint32_t own;                       /* on this one */
-static _Thread_local bool stale;
+static _Thread_local bool stale, last_stale;
 static _Atomic bool leaving;
 
 bool bp_is_not(uint32_t magic, uint32_t kind)
@@ -25,12 +25,18 @@ bool bp_is_not(uint32_t magic, uint32_t kind)
     uint32_t apart = magic - kind;
 
     stale = !(apart & 0xff) && apart < 1 << 24;
+    if (magic) last_stale = stale;
     return false;
 }
 
 bool bp_was_stale(void)
 {
     return stale;
+}
+
+bool bp_was_last_stale(void)
+{
+    return last_stale;
 }
 
 enum bp_status bp_stopped(void)
@@ -68,6 +74,7 @@ static void in_child(void)
     atomic_store(&preparing, own);
     pthread_mutex_init(&lock, NULL);
     cores = NULL;
+    bp_queue_forked();
     bp_library_forked();
     bp_manifest_forked();
 }

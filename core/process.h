@@ -23,11 +23,17 @@ static inline uint32_t bp_generation_now(void)
     return atomic_load_explicit(&bp_generation, memory_order_relaxed);
 }
 
+/* What differs in a forked child, and only there: for what reaches the core without a handle. */
+static inline uint32_t bp_generation_made(void)
+{
+    return bp_generation_now() & ~(uint32_t)BP_STOPPED;
+}
+
 /* What a new handle of a kind (enum bp_magic) gets as its magic. A handle that is being made while
  * intake stops is refused as all others are. */
 static inline uint32_t bp_magic(uint32_t kind)
 {
-    return kind + (bp_generation_now() & ~(uint32_t)BP_STOPPED);
+    return kind + bp_generation_made();
 }
 
 /* Whether the magic of a handle (0: there is none) is that of a kind; if not, the reason is kept on
@@ -40,6 +46,8 @@ static inline bool bp_is(uint32_t magic, uint32_t kind)
 /* Whether the last handle that bp_is refused on this thread was one of the kind, but from before a
  * fork or a stop. */
 bool bp_was_stale(void);
+/* The same of the last one that was not NULL: what was asked of that may have answered NULL. */
+bool bp_was_last_stale(void);
 
 /* Whether intake has stopped. A launch or copy asks after bp_work_begin, and if so does not call
  * the plugin: either it sees the stop here, or who stops sees its work begun. */

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *bp_device_which(const struct bp_device *device, const struct bp_device *other)
+{
+    if (device == other || strcmp(device->name, other->name)) return "";
+    return device->core != other->core ? " of another core" : " of another plugin";
+}
+
 void bp_device_retain(struct bp_device *device)
 {
     atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
@@ -353,6 +359,7 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
     struct bp_plugin_entry *entry;
 
     if (!bp_device_is(device)) return bp_not_a("device");
+    bp_pending_pass(device, false);
     entry = device->entry;
     bp_memory_stats(device, &s);
     if (entry->runtime.memory_info) {

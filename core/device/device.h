@@ -51,7 +51,9 @@ struct bp_device {
     struct bp_timeline *host;              /* home of memory that no stream asked for */
     _Atomic(struct bp_timeline *) timelines; /* newest first; the list only grows */
     uint32_t n_timeline;
-    struct bp_pending *pending; /* given back by the app while work may still use it */
+    struct bp_pending *pending; /* given back while work may still use it; oldest first */
+    struct bp_pending **pending_end; /* NULL: none was ever */
+    _Atomic uint32_t n_pending;      /* changed under lock */
 
     struct bp_memory_state *memory;
     _Atomic(struct bp_cache *) calls; /* eager calls that streams share */
@@ -64,6 +66,9 @@ static inline bool bp_device_is(const struct bp_device *device)
 {
     return bp_is(device ? device->magic : 0, BP_MAGIC_DEVICE);
 }
+/* Behind a device's name where it is not another one: " of another core"; "" where names differ. */
+const char *bp_device_which(const struct bp_device *device, const struct bp_device *other);
+
 void bp_device_retain(struct bp_device *device);
 /* The last one ends the device: waits for its work, unless intake has stopped. On a thread of the
  * core's that is left to another one. */
@@ -106,11 +111,6 @@ static inline bool bp_failed(const struct bp_failure *failure)
     return atomic_load_explicit(&failure->status, memory_order_acquire) != BP_OK;
 }
 
-/* The first failure stays; its message is on this thread. lock guards the failure. Returns status.
- */
-enum bp_status bp_failure_keep(struct bp_failure *failure, pthread_mutex_t *lock,
-                               enum bp_status status);
-
 /* Whether a status says something of a wait, and nothing of the work that was waited for. */
 bool bp_is_of_the_wait(enum bp_status status);
 
@@ -122,6 +122,15 @@ enum bp_status bp_block(struct bp_device *device, uint32_t reason);
 void bp_pending_release(struct bp_device *device, struct bp_pending *pending);
 /* Lets what has ended go: known to have, or asked (poll). */
 void bp_pending_collect(struct bp_device *device, bool poll);
+/* The same in passing, for calls that have something else to do: costs nothing where nothing is
+ * pending, looks at a few otherwise and asks for the oldest at most. Not on a worker, where the app
+ * does not expect its functions to be called. */
+void bp_pending_look(struct bp_device *device, bool poll);
+static inline void bp_pending_pass(struct bp_device *device, bool poll)
+{
+    if (__builtin_expect(atomic_load_explicit(&device->n_pending, memory_order_relaxed) != 0, 0))
+        bp_pending_look(device, poll);
+}
 /* At the device's end: all goes. */
 void bp_pending_finish(struct bp_device *device);
 
@@ -159,5 +168,9 @@ enum bp_status bp_stream_check(struct bp_stream *stream);
 
 /* Waits for the stream's work and says whether any has failed. */
 enum bp_status bp_stream_drain(struct bp_stream *stream);
+
+/* BP_SYNC=launch: the same, after a launch or copy. A function of bp_stream_callback that gives
+ * work to its own stream goes on: it must not wait. */
+enum bp_status bp_stream_pace(struct bp_stream *stream);
 
 #endif

@@ -57,9 +57,10 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     if (event->device != stream->device)
         return bp_error(BP_ERR_INVALID,
-                        "bp_event_record: the event is of %s, the stream of %s; make the event "
+                        "bp_event_record: the event is of %s%s, the stream of %s; make the event "
                         "from the stream's device",
-                        event->device->name, stream->device->name);
+                        event->device->name, bp_device_which(event->device, stream->device),
+                        stream->device->name);
     TRY(bp_stream_check(stream));
     timeline = stream->timeline;
     number = atomic_load(&timeline->last);
@@ -89,18 +90,25 @@ static enum bp_status recorded(const char *call, struct bp_event *event,
     return BP_OK;
 }
 
+/* The work is: what it used may go. */
+static enum bp_status over(struct bp_timeline *timeline, uint64_t number)
+{
+    bp_pending_pass(timeline->device, false);
+    return bp_timeline_refuse(timeline, number);
+}
+
 enum bp_status bp_event_query(struct bp_event *event)
 {
     struct bp_timeline *timeline;
     uint64_t number;
 
     TRY(recorded(__func__, event, &timeline, &number));
-    if (bp_timeline_poll(timeline, number)) return bp_timeline_refuse(timeline, number);
+    if (bp_timeline_poll(timeline, number)) return over(timeline, number);
     TRY(bp_timeline_refuse(timeline, number));
     if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue) return BP_ERR_BUSY;
     TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
     TRY(bp_timeline_wait(timeline, number, UINT64_MAX));
-    return bp_timeline_refuse(timeline, number);
+    return over(timeline, number);
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
@@ -110,7 +118,7 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
 
     TRY(recorded(__func__, event, &timeline, &number));
     TRY(bp_timeline_wait(timeline, number, timeout_ns));
-    return bp_timeline_refuse(timeline, number);
+    return over(timeline, number);
 }
 
 /* Devices may differ, in kind too. The order is made also where the event's work is known to have

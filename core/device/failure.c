@@ -25,18 +25,6 @@ enum bp_status bp_failure_refuse(const struct bp_device *device, const char *wha
                     failure->why ? failure->why : "");
 }
 
-enum bp_status bp_failure_keep(struct bp_failure *failure, pthread_mutex_t *lock,
-                               enum bp_status status)
-{
-    pthread_mutex_lock(lock);
-    if (!bp_failed(failure)) {
-        failure->why = strdup(bp_error_message());
-        atomic_store_explicit(&failure->status, status, memory_order_release);
-    }
-    pthread_mutex_unlock(lock);
-    return status;
-}
-
 enum bp_status bp_device_check_lost(struct bp_device *device)
 {
     struct bp_failure *lost = &device->lost;
@@ -53,11 +41,51 @@ enum bp_status bp_device_refuse(struct bp_device *device)
     return bp_failure_refuse(device, "device", &device->failure);
 }
 
+/* Under its lock, before a failure is kept: what has ended by now has ended well; of what is found
+ * to have ended later that is not known. */
+static void bound(struct bp_timeline *timeline)
+{
+    if (!bp_failed(&timeline->failure) && !bp_failed(&timeline->device->failure))
+        timeline->sound = atomic_load(&timeline->done);
+}
+
+/* Under a lock: the first failure stays, with the message on this thread. */
+static void store(struct bp_failure *failure, enum bp_status status)
+{
+    if (bp_failed(failure)) return;
+    failure->why = strdup(bp_error_message());
+    atomic_store_explicit(&failure->status, status, memory_order_release);
+}
+
+enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status status)
+{
+    pthread_mutex_lock(&timeline->lock);
+    bound(timeline);
+    store(&timeline->failure, status);
+    pthread_mutex_unlock(&timeline->lock);
+    return status;
+}
+
 /* Every stream looks at device->failure. */
+static enum bp_status keep_of_all(struct bp_device *device, enum bp_status status)
+{
+    pthread_mutex_lock(&device->lock);
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        pthread_mutex_lock(&t->lock);
+        bound(t);
+        pthread_mutex_unlock(&t->lock);
+    }
+    store(&device->failure, status);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
 enum bp_status bp_device_lose(struct bp_device *device)
 {
-    bp_failure_keep(&device->lost, &device->lock, BP_ERR_DEVICE_LOST);
-    return bp_failure_keep(&device->failure, &device->lock, BP_ERR_DEVICE_LOST);
+    pthread_mutex_lock(&device->lock);
+    store(&device->lost, BP_ERR_DEVICE_LOST);
+    pthread_mutex_unlock(&device->lock);
+    return keep_of_all(device, BP_ERR_DEVICE_LOST);
 }
 
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
@@ -67,23 +95,36 @@ enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
     return status == BP_ERR_DEVICE_LOST ? bp_device_lose(device) : status;
 }
 
-/* A timeline's failure may move to the past meanwhile, where it stays until the device's end. */
+/* Under the lock. A timeline's failure may have moved to the past, where it stays until the
+ * device's end. */
+static enum bp_status refuse(struct bp_timeline *timeline, uint64_t number)
+{
+    struct bp_device *device = timeline->device;
+    uint64_t base = atomic_load(&timeline->base), sound = timeline->sound;
+    enum bp_status status = BP_OK;
+
+    for (struct bp_past *p = atomic_load(&timeline->past); p && !status; p = p->next)
+        if (number >= p->first && number <= p->last)
+            status = bp_failure_refuse(device, "stream", &p->failure);
+    if (status == BP_OK && number > base && number > sound)
+        status = bp_failure_refuse(device, "stream", &timeline->failure);
+    if (status == BP_OK && number > sound)
+        status = bp_failure_refuse(device, "device", &device->failure);
+    return status;
+}
+
 enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number)
 {
-    struct bp_failure *found = NULL;
+    enum bp_status status;
 
     TRY(bp_device_check_lost(timeline->device));
-    if (bp_failed(&timeline->failure) || atomic_load(&timeline->past)) {
-        enum bp_status status = BP_OK;
-        pthread_mutex_lock(&timeline->lock);
-        if (number > atomic_load(&timeline->base)) found = &timeline->failure;
-        for (struct bp_past *p = atomic_load(&timeline->past); p && !found; p = p->next)
-            if (number >= p->first && number <= p->last) found = &p->failure;
-        if (found) status = bp_failure_refuse(timeline->device, "stream", found);
-        pthread_mutex_unlock(&timeline->lock);
-        if (status) return status;
-    }
-    return bp_device_refuse(timeline->device);
+    if (!bp_failed(&timeline->failure) && !atomic_load(&timeline->past) &&
+        !bp_failed(&timeline->device->failure))
+        return BP_OK;
+    pthread_mutex_lock(&timeline->lock);
+    status = refuse(timeline, number);
+    pthread_mutex_unlock(&timeline->lock);
+    return status;
 }
 
 /* A stream that lives answers its failure each time; of one that is gone somebody is to be told. */
@@ -157,7 +198,7 @@ void bp_device_fail(struct bp_device *device, enum bp_status status)
 {
     if (bp_is_of_the_wait(status)) return;
     add_names(device, NULL);
-    bp_failure_keep(&device->failure, &device->lock, status);
+    keep_of_all(device, status);
 }
 
 enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status)
@@ -167,9 +208,7 @@ enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status sta
 
     if (bp_is_of_the_wait(status) || timeline->now) return status;
     add_names(device, shared ? NULL : timeline);
-    if (shared)
-        return bp_failure_keep(&device->failure, &device->lock, status);
-    return bp_failure_keep(&timeline->failure, &timeline->lock, status);
+    return shared ? keep_of_all(device, status) : bp_timeline_keep(timeline, status);
 }
 
 static const char *block_text(uint32_t reason)

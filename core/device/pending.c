@@ -2,6 +2,29 @@
 /* pending.c: things that the app gave back and that go when the work that uses them has ended. */
 #include "device.h"
 
+enum { FEW = 64 }; /* looked at in passing */
+
+/* Under the lock. */
+static void put(struct bp_device *device, struct bp_pending *pending)
+{
+    if (!device->pending) device->pending_end = &device->pending;
+    pending->next = NULL;
+    *device->pending_end = pending;
+    device->pending_end = &pending->next;
+    atomic_fetch_add_explicit(&device->n_pending, 1, memory_order_relaxed);
+}
+
+/* Under the lock; NULL. */
+static struct bp_pending *take(struct bp_device *device)
+{
+    struct bp_pending *pending = device->pending;
+
+    if (!pending) return NULL;
+    device->pending = pending->next;
+    atomic_fetch_sub_explicit(&device->n_pending, 1, memory_order_relaxed);
+    return pending;
+}
+
 void bp_pending_release(struct bp_device *device, struct bp_pending *pending)
 {
     if (bp_users_passed(&pending->users, false)) {
@@ -10,44 +33,61 @@ void bp_pending_release(struct bp_device *device, struct bp_pending *pending)
         return;
     }
     pthread_mutex_lock(&device->lock);
-    pending->next = device->pending;
-    device->pending = pending;
+    put(device, pending);
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Devices are asked without the lock: the list is taken, and what stays is put back. */
-void bp_pending_collect(struct bp_device *device, bool poll)
+static void put_all(struct bp_device *device, struct bp_pending *list)
 {
-    struct bp_pending *list, *keep = NULL, **end = &keep, *next;
+    struct bp_pending *next;
 
     pthread_mutex_lock(&device->lock);
-    list = device->pending;
-    device->pending = NULL;
+    for (; list; list = next) {
+        next = list->next;
+        put(device, list);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Up to max of the oldest. Devices are asked, and releases called, without the lock: what stays is
+ * put back, behind what nobody has looked at for longer. */
+static void collect(struct bp_device *device, uint32_t max, uint32_t polls)
+{
+    struct bp_pending *list = NULL, **end = &list, *keep = NULL, **keep_end = &keep, *next;
+
+    pthread_mutex_lock(&device->lock);
+    while (max-- > 0 && (*end = take(device))) end = &(*end)->next;
+    *end = NULL;
     pthread_mutex_unlock(&device->lock);
     for (; list; list = next) {
         next = list->next;
-        if (bp_users_passed(&list->users, poll)) {
+        if (bp_users_passed(&list->users, polls > 0)) {
             bp_users_finish(&list->users);
             list->release(list);
-        } else {
-            *end = list;
-            end = &list->next;
+            continue;
         }
+        if (polls) polls--;
+        *keep_end = list;
+        keep_end = &list->next;
     }
-    pthread_mutex_lock(&device->lock);
-    *end = device->pending;
-    device->pending = keep;
-    pthread_mutex_unlock(&device->lock);
+    *keep_end = NULL;
+    if (keep) put_all(device, keep);
+}
+
+void bp_pending_collect(struct bp_device *device, bool poll)
+{
+    collect(device, UINT32_MAX, poll ? UINT32_MAX : 0);
+}
+
+void bp_pending_look(struct bp_device *device, bool poll)
+{
+    if (!bp_on_worker()) collect(device, FEW, poll);
 }
 
 void bp_pending_finish(struct bp_device *device)
 {
-    struct bp_pending *next;
-
-    for (struct bp_pending *p = device->pending; p; p = next) {
-        next = p->next;
+    for (struct bp_pending *p = take(device); p; p = take(device)) {
         bp_users_finish(&p->users);
         p->release(p);
     }
-    device->pending = NULL;
 }

@@ -10,19 +10,21 @@
 #include <time.h>
 
 enum { QUEUE_MAX = 4096 }; /* waiting tasks: memory that they hold cannot grow without end */
+static const uint64_t rest_ns = 250000000; /* without work, and without a stream: its thread ends */
 
 struct bp_queue {
     struct bp_timeline *timeline;
-    pthread_t thread;
-    pthread_mutex_t lock; /* all below */
+    pthread_t thread;     /* under lock, as all below */
+    pthread_mutex_t lock;
     pthread_cond_t work, room, progress;
     struct bp_task *first, **end;
     uint32_t waiting; /* tasks in the list */
-    bool running;
-    const char *name; /* of the task that runs, with its number */
+    bool running, lent; /* a task; one that may use memory of who waits */
+    const char *name;   /* of the task that runs, with its number */
     uint64_t number;
     uint64_t given, ended; /* tasks so far */
-    bool ending;
+    bool ending, resting;
+    bool begun; /* thread is to be joined */
 };
 
 static _Thread_local struct bp_queue *mine; /* whose worker this thread is */
@@ -30,6 +32,11 @@ static _Thread_local struct bp_queue *mine; /* whose worker this thread is */
 bool bp_on_worker(void)
 {
     return mine;
+}
+
+void bp_queue_forked(void)
+{
+    mine = NULL;
 }
 
 /* After a failure only what must be run is: the outputs of the rest are undefined anyway. */
@@ -43,10 +50,11 @@ static void run(struct bp_queue *queue, struct bp_task *task)
     if (status) {
         if (status == BP_ERR_DEVICE_LOST) bp_device_lose(timeline->device);
         if (task->number)
-            bp_error_write("launch %llu, %s: %s",
+            bp_error_write("launch %llu, %s%s%s: %s",
                            (unsigned long long)(task->number - atomic_load(&timeline->base)),
-                           task->name, bp_error_message());
-        bp_failure_keep(&timeline->failure, &timeline->lock, status);
+                           task->name, task->node ? ", node " : "", task->node ? task->node : "",
+                           bp_error_message());
+        bp_timeline_keep(timeline, status);
     }
 }
 
@@ -60,6 +68,32 @@ static struct bp_task *next_task(struct bp_queue *queue)
     return task;
 }
 
+static struct timespec deadline(uint64_t timeout_ns)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    timeout_ns += (uint64_t)t.tv_nsec;
+    t.tv_sec += (time_t)(timeout_ns / 1000000000);
+    t.tv_nsec = (long)(timeout_ns % 1000000000);
+    return t;
+}
+
+/* Until there is a task that may be begun, or none is to come. */
+static void await_task(struct bp_queue *queue)
+{
+    struct timespec until = {0};
+    bool timed = false;
+    int late = 0;
+
+    while (!queue->ending && (!queue->first || bp_leaving()) && late != ETIMEDOUT) {
+        if (queue->resting && !timed) until = deadline(rest_ns);
+        timed = queue->resting;
+        late = timed ? pthread_cond_timedwait(&queue->work, &queue->lock, &until)
+                     : pthread_cond_wait(&queue->work, &queue->lock);
+    }
+}
+
 /* While the process is leaving nothing more is begun. */
 static void *worker(void *arg)
 {
@@ -68,25 +102,41 @@ static void *worker(void *arg)
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         struct bp_task *task;
-        while (!queue->ending && (!queue->first || bp_leaving()))
-            pthread_cond_wait(&queue->work, &queue->lock);
+        await_task(queue);
         if (!queue->first || bp_leaving()) break;
         task = next_task(queue);
         queue->running = true;
+        queue->lent = !task->always;
         queue->name = task->name;
         queue->number = task->number;
         pthread_mutex_unlock(&queue->lock);
         run(queue, task);
+        if (mine != queue) return NULL; /* a child that the task forked: it has no queue */
+        free(task->node);
         task->destroy(task);
         pthread_mutex_lock(&queue->lock);
-        queue->running = false;
+        queue->running = queue->lent = false;
         queue->ended++;
         if (queue->number) bp_timeline_reached(queue->timeline, queue->number);
         pthread_cond_broadcast(&queue->progress);
         pthread_cond_signal(&queue->room);
     }
+    if (!queue->ending) { /* it has rested, and nobody joins it: the next push begins another */
+        queue->begun = false;
+        pthread_detach(pthread_self());
+    }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
+}
+
+/* Under the lock. */
+static enum bp_status begin(struct bp_queue *queue)
+{
+    if (queue->begun) return BP_OK;
+    queue->begun = !pthread_create(&queue->thread, NULL, worker, queue);
+    if (queue->begun) return BP_OK;
+    return bp_error(BP_ERR_MEMORY, "%s: no thread for an asynchronous stream",
+                    queue->timeline->device->name);
 }
 
 static void free_queue(struct bp_queue *queue)
@@ -102,6 +152,7 @@ enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **o
 {
     struct bp_queue *queue = calloc(1, sizeof *queue);
     pthread_condattr_t monotonic;
+    enum bp_status status;
 
     if (!queue) return bp_error(BP_ERR_MEMORY, "no memory for a queue");
     queue->timeline = timeline;
@@ -109,40 +160,67 @@ enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **o
     pthread_mutex_init(&queue->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->work, NULL);
+    pthread_cond_init(&queue->work, &monotonic);
     pthread_cond_init(&queue->room, NULL);
     pthread_cond_init(&queue->progress, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&queue->thread, NULL, worker, queue)) {
-        free_queue(queue);
-        return bp_error(BP_ERR_MEMORY, "%s: no thread for an asynchronous stream",
-                        timeline->device->name);
-    }
-    *out_queue = queue;
-    return BP_OK;
+    pthread_mutex_lock(&queue->lock);
+    status = begin(queue);
+    pthread_mutex_unlock(&queue->lock);
+    if (status) free_queue(queue);
+    else *out_queue = queue;
+    return status;
 }
 
-static enum bp_status own_end(struct bp_queue *queue)
+bool bp_queue_is_mine(const struct bp_queue *queue)
 {
+    return queue && mine == queue;
+}
+
+enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue)
+{
+    if (!bp_queue_is_mine(queue)) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "%s: a function of bp_stream_callback cannot wait for its own stream",
                     queue->timeline->device->name);
 }
 
+/* Under the lock: n tasks do not fit. */
+static enum bp_status full(struct bp_queue *queue, uint32_t n)
+{
+    if (queue->waiting + (uint64_t)n <= QUEUE_MAX) return BP_OK;
+    TRY(bp_queue_refuse_mine(queue));
+    return bp_block(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
+}
+
+/* Who may wait is counted when it does. */
+enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n)
+{
+    enum bp_status status;
+
+    if (mine != queue && !queue->timeline->device->core->deny_blocking) return BP_OK;
+    pthread_mutex_lock(&queue->lock);
+    status = full(queue, n);
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
 enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task)
 {
-    enum bp_status status = BP_OK;
+    const char *node = queue->timeline->node;
+    enum bp_status status;
 
     task->next = NULL;
     pthread_mutex_lock(&queue->lock);
-    if (queue->waiting >= QUEUE_MAX)
-        status = mine == queue ? own_end(queue)
-                               : bp_block(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
+    status = full(queue, 1);
     while (status == BP_OK && queue->waiting >= QUEUE_MAX) {
         if (bp_leaving()) status = bp_stopped();
         else pthread_cond_wait(&queue->room, &queue->lock);
     }
+    queue->resting = false;
+    if (status == BP_OK) status = begin(queue);
     if (status == BP_OK) {
+        if (node) task->node = strdup(node); /* without memory it is not named */
         queue->given++;
         *queue->end = task;
         queue->end = &task->next;
@@ -153,15 +231,11 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task)
     return status;
 }
 
-static struct timespec deadline(uint64_t timeout_ns)
+/* Under the lock: the process is leaving. A launch or copy that runs is waited for: it may write to
+ * memory of who waits. What has not begun never will. */
+static bool is_abandoned(const struct bp_queue *queue)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    timeout_ns += (uint64_t)t.tv_nsec;
-    t.tv_sec += (time_t)(timeout_ns / 1000000000);
-    t.tv_nsec = (long)(timeout_ns % 1000000000);
-    return t;
+    return bp_leaving() && !queue->lent;
 }
 
 enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t timeout_ns)
@@ -171,9 +245,10 @@ enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t t
     int late = 0;
 
     if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
-    if (mine == queue) return own_end(queue);
+    TRY(bp_queue_refuse_mine(queue));
     pthread_mutex_lock(&queue->lock);
-    while (!bp_timeline_passed(queue->timeline, number) && late != ETIMEDOUT && !bp_leaving())
+    while (!bp_timeline_passed(queue->timeline, number) && late != ETIMEDOUT &&
+           !is_abandoned(queue))
         late = forever ? pthread_cond_wait(&queue->progress, &queue->lock)
                        : pthread_cond_timedwait(&queue->progress, &queue->lock, &until);
     pthread_mutex_unlock(&queue->lock);
@@ -191,9 +266,9 @@ enum bp_status bp_queue_flush(struct bp_queue *queue)
 
     pthread_mutex_lock(&queue->lock);
     given = queue->given;
-    if (queue->ended < given && mine == queue) status = own_end(queue);
+    if (queue->ended < given) status = bp_queue_refuse_mine(queue);
     while (status == BP_OK && queue->ended < given) {
-        if (bp_leaving()) status = bp_stopped();
+        if (is_abandoned(queue)) status = bp_stopped();
         else pthread_cond_wait(&queue->progress, &queue->lock);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -276,6 +351,14 @@ bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size)
     return busy;
 }
 
+void bp_queue_rest(struct bp_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->resting = true;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 void bp_queue_wake(struct bp_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
@@ -287,11 +370,14 @@ void bp_queue_wake(struct bp_queue *queue)
 
 void bp_queue_destroy(struct bp_queue *queue)
 {
+    bool begun;
+
     if (!queue) return;
     pthread_mutex_lock(&queue->lock);
     queue->ending = true;
+    begun = queue->begun;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->lock);
-    pthread_join(queue->thread, NULL);
+    if (begun) pthread_join(queue->thread, NULL);
     free_queue(queue);
 }

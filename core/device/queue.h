@@ -18,7 +18,8 @@ struct bp_task {
     void (*destroy)(struct bp_task *task); /* run or not */
     uint64_t number; /* work of the timeline; 0: none */
     const char *name; /* static */
-    bool always;
+    char *node;       /* of the graph that runs it, set when it is pushed; own; NULL: none */
+    bool always;      /* run after a failure too. It uses no memory of who waits for the queue */
 };
 
 enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **out_queue);
@@ -27,8 +28,18 @@ enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **o
  * queue itself is refused then. On failure the task is not taken. */
 enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task);
 
+/* Says now what pushing n tasks would be refused for later: the queue is full, and its user must
+ * not wait for room. Nobody else gives it tasks meanwhile. */
+enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n);
+
+/* Whether this thread runs a task of the queue, which must not wait for it; and the refusal,
+ * BP_ERR_INVALID, for calls that would push something and then wait. */
+bool bp_queue_is_mine(const struct bp_queue *queue);
+enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue);
+
 /* Waits until work number has ended. BP_ERR_TIMEOUT. BP_ERR_INVALID: a task of the queue would wait
- * for itself. BP_ERR_SHUTDOWN: the process is leaving. */
+ * for itself. BP_ERR_SHUTDOWN: the process is leaving. Then what the caller has pushed is over, or
+ * will never begin: it touches nothing any more. */
 enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t timeout_ns);
 
 /* The same for all tasks that it was given so far. */
@@ -36,6 +47,8 @@ enum bp_status bp_queue_flush(struct bp_queue *queue);
 
 /* Whether this thread is a queue's. */
 bool bp_on_worker(void);
+/* In a forked child: it is not any more. A worker that forked, in a function of the app's, ends. */
+void bp_queue_forked(void);
 
 /* Later tasks wait on the worker for work number of other. */
 enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other, uint64_t number);
@@ -46,6 +59,10 @@ bool bp_queue_idle(struct bp_queue *queue);
 /* Whether it runs something on another thread, or (the process is not leaving) will. what: its
  * name. */
 bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size);
+
+/* Its stream is gone: when nothing has come for a while its thread ends. The next task begins
+ * another. */
+void bp_queue_rest(struct bp_queue *queue);
 
 /* Who waits for it looks again whether the process is leaving. */
 void bp_queue_wake(struct bp_queue *queue);

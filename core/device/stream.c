@@ -67,7 +67,7 @@ void bp_stream_destroy(struct bp_stream *stream)
     stream->scope.magic = 0;
     stream->inline_of = NULL;
     bp_cache_destroy(stream->cache);
-    bp_generator_destroy(stream->generator);
+    if (stream->generator) bp_generator_release(stream->generator);
     bp_timeline_retire(stream->timeline);
     free(stream);
     bp_device_release(device);
@@ -87,6 +87,16 @@ enum bp_status bp_stream_drain(struct bp_stream *stream)
     if (status) return status;
     bp_memory_collect(stream->device);
     return bp_stream_check(stream);
+}
+
+enum bp_status bp_stream_pace(struct bp_stream *stream)
+{
+    const struct bp_timeline *timeline = stream->timeline;
+
+    if (!stream->synchronous || bp_queue_is_mine(timeline->queue) ||
+        bp_queue_is_mine(atomic_load(&timeline->caller)))
+        return BP_OK;
+    return bp_stream_drain(stream);
 }
 
 enum bp_status bp_stream_synchronize(struct bp_stream *stream)

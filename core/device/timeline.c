@@ -250,6 +250,12 @@ static enum bp_status synchronize(struct bp_timeline *timeline)
     return status;
 }
 
+enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline)
+{
+    TRY(bp_queue_refuse_mine(timeline->queue));
+    return bp_queue_refuse_mine(atomic_load_explicit(&timeline->caller, memory_order_acquire));
+}
+
 /* Those who call back first: of a failure that they are told, nobody else is. */
 enum bp_status bp_timeline_drain(struct bp_timeline *timeline)
 {

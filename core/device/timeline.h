@@ -25,7 +25,7 @@ struct bp_failure {
 /* A failure of a stream that is gone and whose timeline serves another: events may ask for it. */
 struct bp_past {
     struct bp_past *next; /* earlier ones */
-    uint64_t first, last; /* numbers of that stream's work */
+    uint64_t first, last; /* numbers of that stream's work that may have failed */
     struct bp_failure failure;
 };
 
@@ -66,8 +66,10 @@ struct bp_timeline {
     _Atomic(struct bp_past *) past;
     _Atomic(struct bp_pool *) aside; /* the pool of the device's memory, while a capture's has its
                                         place; or NULL */
+    const char *node;       /* of the graph that the stream's caller runs now; NULL: none */
 
     pthread_mutex_t lock; /* all below; and storing a failure, and moving it to the past */
+    uint64_t sound;       /* where the stream or the device failed: all up to it ended well */
     bool open;            /* stream may be used */
     uint32_t busy;        /* who uses it and is not the stream's caller: it is not closed now */
     bool waited;          /* a thread is in the plugin's synchronize for it */
@@ -157,6 +159,10 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, u
 enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
                                   uint64_t number);
 
+/* Refuses a function of bp_stream_callback of the stream's own, which must not wait for it: calls
+ * that give work and then wait ask first. */
+enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline);
+
 /* Waits for all work that was submitted, with emulated streams that of the whole device, and until
  * the app has been called back. */
 enum bp_status bp_timeline_drain(struct bp_timeline *timeline);
@@ -178,7 +184,11 @@ bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll);
  */
 enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status);
 
-/* Answers the failure of the stream whose work had this number, or of the device. */
+/* The same, with the message as it is, whoever ran the work. */
+enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status status);
+
+/* Answers the failure of the stream whose work had this number, or of the device, unless all work
+ * up to it is known to have ended well before. */
 enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number);
 
 /* Answers the failure of the stream that it serves, and, once, those of streams that are gone. */

@@ -98,7 +98,7 @@ static void move_failure(struct bp_timeline *timeline, struct bp_past *past)
     struct bp_failure *failure = &timeline->failure;
 
     past->next = atomic_load(&timeline->past);
-    past->first = atomic_load(&timeline->base) + 1;
+    past->first = timeline->sound + 1;
     past->last = atomic_load(&timeline->last);
     past->failure.why = failure->why;
     atomic_init(&past->failure.status, atomic_load(&failure->status));
@@ -220,6 +220,10 @@ static bool is_over(struct bp_timeline *timeline)
 
 void bp_timeline_retire(struct bp_timeline *timeline)
 {
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+
+    if (timeline->queue) bp_queue_rest(timeline->queue);
+    if (caller) bp_queue_rest(caller);
     set_state(timeline, BP_TIMELINE_RETIRING);
     bp_timelines_poll(timeline->device);
 }

@@ -106,7 +106,10 @@ static void let_go(struct execution *e, uint32_t number)
 static enum bp_status run_nodes(struct execution *e)
 {
     for (uint32_t n = 0; n < e->graph->n_node; n++) {
-        enum bp_status status = run_node(e, n);
+        enum bp_status status;
+        e->stream->timeline->node = e->graph->node[n].name; /* for what a queue finds later */
+        status = run_node(e, n);
+        e->stream->timeline->node = NULL;
         if (status)
             return bp_error(status, "node %s: %s", e->graph->node[n].name, bp_error_message());
         let_go(e, n);

@@ -288,11 +288,13 @@ void bp_pool_return(struct bp_pool *pool)
     struct bp_region *next;
 
     if (pool == common) return;
+    pthread_mutex_lock(&pool->device->memory->moving);
     for (struct bp_region *region = take_all_whole(pool); region; region = next) {
         next = region->next;
         take_back(common, region->parent);
         free(region);
     }
+    pthread_mutex_unlock(&pool->device->memory->moving);
 }
 
 uint32_t bp_chunk_release(struct bp_pool *common)
@@ -301,6 +303,7 @@ uint32_t bp_chunk_release(struct bp_pool *common)
     uint32_t n = 0;
 
     if (!bp_release_begin(common->device)) return 0;
+    pthread_mutex_lock(&common->device->memory->moving);
     list = take_all_whole(common);
     bp_pool_lock(common);
     for (struct bp_region *region = list; region; region = region->next) {
@@ -308,6 +311,7 @@ uint32_t bp_chunk_release(struct bp_pool *common)
         common->counts.reserved -= region->raw_size - region->size;
     }
     bp_pool_unlock(common);
+    pthread_mutex_unlock(&common->device->memory->moving);
     for (; list; list = next, n++) {
         next = list->next;
         deallocate(common, list);

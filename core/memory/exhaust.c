@@ -273,7 +273,7 @@ static void name_pool(struct bp_pool *pool, void *ctx)
 {
     struct text *t = ctx;
     struct bp_pool_stats s = {.size = sizeof s};
-    char who[48] = "no stream";
+    char who[48] = "memory of no stream";
 
     bp_pool_stats(pool, &s);
     t->sum.reserved += s.reserved;

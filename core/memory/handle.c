@@ -15,9 +15,10 @@ enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stre
     if (!out_storage) return bp_error(BP_ERR_INVALID, "bp_memory_create: out_storage is NULL");
     if (stream && stream->device != device)
         return bp_error(BP_ERR_INVALID,
-                        "bp_memory_create: memory of %s for a stream of %s: give a stream of the "
+                        "bp_memory_create: memory of %s for a stream of %s%s: give a stream of the "
                         "device, or NULL",
-                        device->name, stream->device->name);
+                        device->name, stream->device->name,
+                        bp_device_which(stream->device, device));
     return bp_storage_create(device, stream ? stream->timeline : device->host, space, size,
                              out_storage);
 }
@@ -97,6 +98,7 @@ enum bp_status bp_device_trim(struct bp_device *device)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
     bp_pools_visit(device, BP_SPACES, ask, NULL);
+    if (!bp_on_worker()) bp_pending_collect(device, true);
     bp_pools_visit(device, BP_SPACES, give_whole, NULL);
     bp_pools_visit(device, BP_SPACES, release, NULL);
     return BP_OK;

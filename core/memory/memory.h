@@ -85,12 +85,16 @@ static inline void bp_storage_wrote(struct bp_storage *storage)
 /* The first of n numbers that no storage has had. */
 uint64_t bp_storage_ids(uint64_t n);
 
-/* Copies on a stream, between ranges of one storage and the host, or of two (b NULL: none). Host
- * memory has been read, or written, when it returns. */
+/* Copies on a stream without a queue, between ranges of one storage and the host, or of two (b
+ * NULL: none). Host memory has been read, or written, when it returns. A copy out waits. */
 enum bp_direction { BP_COPY_IN, BP_COPY_OUT, BP_COPY_WITHIN };
 enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
                               const struct bp_copy *copy, struct bp_storage *a,
                               struct bp_storage *b);
+/* Hands one copy to the plugin, on whichever thread the timeline's work is done. */
+enum bp_status bp_memory_call(struct bp_timeline *timeline, enum bp_direction direction,
+                              const struct bp_copy *copy);
+const char *bp_direction_name(enum bp_direction direction);
 
 /* Makes a device's memory ready, and ends it: all work has ended, or never will. */
 enum bp_status bp_memory_init(struct bp_device *device);

@@ -156,6 +156,10 @@ enum bp_memory_path {
 };
 
 struct bp_memory_state {
+    /* Held while figures are added up, and while regions go back to the host's pool, or whole
+     * chunks out of it: so nothing is counted twice, and what is counted is reserved. The other way
+     * needs no lock: sums come to the host's pool last. Before any lock of a pool. */
+    pthread_mutex_t moving;
     pthread_mutex_t lock; /* all below but the counts of paths */
     uint64_t reserved, peak_reserved; /* bytes of chunks, those under way too */
     uint64_t chunks, chunks_ever;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c: figures of a device's memory. Each pool's are of one moment, and add up; so do their
- * sums. */
+ * sums, which never say more than there is. */
 #include "pool.h"
 
 /* What a capture holds is allocated: nobody else can have any of it. */
@@ -53,12 +53,31 @@ static void add(struct bp_pool *pool, void *ctx)
     out->live += s.live;
 }
 
+/* All pools while what is reserved does not get less. What no pool has is under way: from the
+ * plugin to the host's pool, or from that to another one. It is free. */
+static void add_up(struct bp_device *device, struct bp_memory_stats *out)
+{
+    struct bp_memory_state *m = device->memory;
+
+    pthread_mutex_lock(&m->moving);
+    bp_pools_visit(device, BP_SPACES, add, out);
+    pthread_mutex_lock(&m->lock);
+    out->free += m->reserved - out->reserved;
+    out->reserved = m->reserved;
+    out->chunks = m->chunks;
+    out->chunks_ever = m->chunks_ever;
+    out->peak_reserved = m->peak_reserved;
+    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&m->moving);
+    out->limit = device->core->memory_limit;
+}
+
 void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out)
 {
     struct bp_memory_state *m = device->memory;
     uint64_t elsewhere = 0, path[BP_PATH_COUNT];
 
-    bp_pools_visit(device, BP_SPACES, add, out);
+    add_up(device, out);
     for (uint32_t i = 0; i < BP_PATH_COUNT; i++) {
         path[i] = atomic_load_explicit(&m->paths[i], memory_order_relaxed);
         elsewhere += path[i];
@@ -73,12 +92,6 @@ void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out)
     out->stolen = path[BP_PATH_STOLEN];
     out->after_wait = path[BP_PATH_WAIT];
     out->failures = atomic_load_explicit(&m->failures, memory_order_relaxed);
-    pthread_mutex_lock(&m->lock);
-    out->chunks = m->chunks;
-    out->chunks_ever = m->chunks_ever;
-    out->peak_reserved = m->peak_reserved;
-    out->limit = device->core->memory_limit;
-    pthread_mutex_unlock(&m->lock);
 }
 
 struct search {

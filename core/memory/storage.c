@@ -52,11 +52,13 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *h
 }
 
 /* Others' memory goes to its owner when its work has ended: at home on the host, it has all of its
- * users noted. What is pending does not keep the device alive: its end waits for that. */
+ * users noted. What is pending does not keep the device alive: its end waits for that. A forked
+ * child gives nothing back. */
 static void release_foreign(struct bp_storage *storage)
 {
     struct bp_device *device = storage->device;
 
+    if (storage->magic != bp_magic(BP_MAGIC_STORAGE)) return;
     bp_pending_release(device, &storage->pending);
     bp_device_release(device);
 }
@@ -117,6 +119,7 @@ enum bp_status bp_memory_init(struct bp_device *device)
     struct bp_memory_state *m = calloc(1, sizeof *m);
 
     if (!m) return bp_error(BP_ERR_MEMORY, "%s: no memory", device->name);
+    pthread_mutex_init(&m->moving, NULL);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->pressed, NULL);
     pthread_cond_init(&m->told, NULL);
@@ -193,6 +196,7 @@ void bp_memory_finish(struct bp_device *device)
     pthread_cond_destroy(&m->pressed);
     pthread_cond_destroy(&m->told);
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->moving);
     free(m);
 }
 

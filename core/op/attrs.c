@@ -57,8 +57,12 @@ static enum bp_status check_size(const struct bp_opinfo *op, const void *given)
     return BP_OK;
 }
 
+_Static_assert(offsetof(struct bp_op_row, info) == 0, "a row is found by its info");
+
 enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs)
 {
+    const struct bp_op_row *row = (const struct bp_op_row *)op;
+
     for (uint32_t i = 0; i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
         if (a->kind == BP_ATTR_FLAG && (integer(attrs, a) & ~INT64_C(1)))
@@ -78,7 +82,7 @@ enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs)
                                 d.at ? "" : " and an address");
         }
     }
-    return BP_OK;
+    return row->values ? row->values(attrs) : BP_OK;
 }
 
 static size_t lists_size(const struct bp_opinfo *op, const void *attrs)

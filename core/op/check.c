@@ -58,9 +58,10 @@ static enum bp_status check_place(const struct bp_site *site, const struct bp_po
                                     : "run the graph, or give a tensor");
     if (site->graph || site->device == t->device) return BP_OK;
     return bp_error(BP_ERR_INVALID,
-                    "%s: input %s is on %s, but the call goes to %s; copy it there "
+                    "%s: input %s is on %s%s, but the call goes to %s; copy it there "
                     "(bp_tensor_copy)",
-                    op, port->name, t->device->name, site->device->name);
+                    op, port->name, t->device->name, bp_device_which(t->device, site->device),
+                    site->device->name);
 }
 
 /* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
@@ -306,8 +307,9 @@ static enum bp_status check_given(const struct bp_site *site, const struct bp_te
                    : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
                               name);
     if (t->device != site->device)
-        return bp_error(BP_ERR_INVALID, "%s: output %s is on %s, the call goes to %s", op->name,
-                        name, t->device->name, site->device->name);
+        return bp_error(BP_ERR_INVALID, "%s: output %s is on %s%s, the call goes to %s", op->name,
+                        name, t->device->name, bp_device_which(t->device, site->device),
+                        site->device->name);
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
         return BP_OK;

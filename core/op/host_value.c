@@ -70,8 +70,9 @@ static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_po
         return bp_error(BP_ERR_INVALID, "%s: input %s: expected a tensor, got something else",
                         op->name, port->name);
     if (stream && t->device != stream->device)
-        return bp_error(BP_ERR_INVALID, "%s: input %s is on %s, but the call goes to %s", op->name,
-                        port->name, t->device->name, stream->device->name);
+        return bp_error(BP_ERR_INVALID, "%s: input %s is on %s%s, but the call goes to %s",
+                        op->name, port->name, t->device->name,
+                        bp_device_which(t->device, stream->device), stream->device->name);
     if ((t->view.dtype != BP_I64 && t->view.dtype != BP_I32) || t->view.rank > 1)
         return bp_error(BP_ERR_INVALID, "%s: input %s: expected i32 or i64 of rank 0 or 1",
                         op->name, port->name);

@@ -5,6 +5,7 @@
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum bp_status bp_infer_same(struct bp_site *site)
@@ -254,6 +255,21 @@ enum bp_status bp_infer_nonzero(struct bp_site *site)
 
     site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 2, .shape = {x->count, x->rank}};
     return BP_OK;
+}
+
+/* Numbers are computed in f64 or f32: bounds, and their distance, are numbers of that. */
+enum bp_status bp_values_uniform(const void *attrs)
+{
+    const struct bp_uniform_attrs *a = attrs;
+    bool wide = a->dtype == BP_F64;
+    double low = wide ? a->low : (float)a->low, high = wide ? a->high : (float)a->high;
+    double width = wide ? high - low : (float)(high - low);
+
+    if (isfinite(low) && isfinite(high) && isfinite(width) && a->low <= a->high) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "uniform: attribute low is %g and high is %g: expected finite %s with low not "
+                    "above high, and a finite distance",
+                    a->low, a->high, wide ? "f64 numbers" : "f32 numbers");
 }
 
 enum bp_status bp_infer_uniform(struct bp_site *site)

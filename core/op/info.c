@@ -61,6 +61,7 @@
     .info.defaults = &op##_defaults, facts},
 #define TYPES(v, mask) .info.types[BP_VAR_##v] = mask,
 #define INFER(rule) .infer = bp_infer_##rule,
+#define VALUES(rule) .values = bp_values_##rule,
 #define GRAD(rule) .grad = bp_grad_##rule,
 #define EXPAND(rule) .expand = bp_expand_##rule,
 #define BOUND(axis) .info.bound_axis = axis, .bound = true,

@@ -241,6 +241,6 @@ enum bp_status bp_prepared_go(struct bp_prepared *p, struct bp_stream *stream,
 
     for (uint32_t i = 0; i < p->n_out; i++)
         if (out[i]) bp_storage_wrote(out[i]->storage);
-    if (__builtin_expect(stream->synchronous && status == BP_OK, 0)) return bp_stream_drain(stream);
+    if (__builtin_expect(stream->synchronous && status == BP_OK, 0)) return bp_stream_pace(stream);
     return status;
 }

@@ -23,6 +23,7 @@ struct bp_op_row {
     struct bp_opinfo info;
     enum bp_status (*infer)(
         struct bp_site *site); /* fills site->out from the inputs and attributes */
+    enum bp_status (*values)(const void *attrs); /* NULL, or refuses what attributes cannot be */
     enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable, or by expand */
     enum bp_status (*expand)(struct bp_expansion *expansion); /* NULL: a kernel is needed */
     bool bound, random; /* words of the row */
@@ -220,6 +221,7 @@ struct bp_expansion {
 #define OP(op, ins, outs, facts) facts
 #define OPA(op, ins, outs, attrs, facts) facts
 #define INFER(rule) enum bp_status bp_infer_##rule(struct bp_site *site);
+#define VALUES(rule) enum bp_status bp_values_##rule(const void *attrs);
 #define GRAD(rule) enum bp_status bp_grad_##rule(struct bp_grad *grad);
 #define EXPAND(rule) enum bp_status bp_expand_##rule(struct bp_expansion *expansion);
 #include <backplane/ops/ops.def>

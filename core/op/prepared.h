@@ -64,11 +64,12 @@ struct bp_prepared {
     struct bp_constant *constant;
     uint64_t plan_bytes;
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    _Alignas(BP_LINE) char before_types[48]; /* so that what a view says of its type, at its end,
-                                                and its shape share a line */
+    char before_types[56]; /* so that what a view says of its type, at its end, and its shape
+                              share a line */
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: left out */
 };
 enum { BP_ABSENT = 255 };
+_Static_assert(offsetof(struct bp_prepared, type) % BP_LINE == 48, "change before_types");
 _Static_assert(offsetof(struct bp_prepared, sig) > offsetof(struct bp_tensor, sig),
                "a call that is given as a tensor has no signature there");
 

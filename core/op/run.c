@@ -293,6 +293,26 @@ static enum bp_status run(const struct request *r)
     return status;
 }
 
+/* What would refuse the call, or a part of it, before any of it is done. */
+static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *stream)
+{
+    struct bp_timeline *timeline = stream->timeline;
+
+    if (timeline->now) return BP_OK;
+    for (uint32_t i = 0; i < p->n_step; i++) { /* what goes to another device waits to get there */
+        if (!p->step[i].elsewhere) continue;
+        TRY(bp_timeline_refuse_mine(timeline));
+        if (p->device->core->deny_blocking &&
+            (i || (timeline->queue && !bp_queue_idle(timeline->queue))))
+            return bp_block(stream->device, BP_BLOCK_COPY);
+    }
+    if (p->row->bound) {
+        TRY(bp_timeline_refuse_mine(timeline));
+        TRY(bp_block(stream->device, BP_BLOCK_EXTENTS));
+    }
+    return timeline->queue ? bp_queue_check_room(timeline->queue, p->n_step) : BP_OK;
+}
+
 enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
                            struct bp_tensor *const *in, struct bp_tensor *const *out,
                            struct bp_run *run)
@@ -300,6 +320,7 @@ enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
     int64_t result[BP_PORT_MAX];
     enum bp_status status;
 
+    TRY(check_room(p, stream));
     if (p->row->random) {
         uint64_t count = 0;
         for (uint32_t i = 0; i < p->n_out; i++)
@@ -309,7 +330,6 @@ enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
                           (count + 3) / 4, &run->seed, &run->offset);
     }
     if (!p->row->bound) return bp_prepared_go(p, stream, in, out, run);
-    if (!stream->timeline->now) TRY(bp_block(stream->device, BP_BLOCK_EXTENTS));
     run->result = result;
     for (uint32_t i = 0; i < p->n_out; i++) result[i] = -1;
     TRY(bp_prepared_go(p, stream, in, out, run));
@@ -345,6 +365,8 @@ static enum bp_status no_scope(const struct bp_scope *scope)
     if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale()) ||
         (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_was_stale()))
         return bp_not_a_for("the operator call", "scope");
+    if (!scope && (bp_stopping() || bp_was_last_stale())) /* the scope of a handle that is stale */
+        return bp_stale("the operator call", "scope");
     return bp_error(BP_ERR_INVALID,
                     "expected a scope (bp_stream_scope, bp_graph_scope), got NULL or something "
                     "else");

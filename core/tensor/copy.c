@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c: one copy of adjacent bytes, handed to the plugin; what they are is transfer.c's business.
- */
+/* copy.c: one copy of adjacent bytes, handed to the plugin, or to the stream's queue; what they are
+ * is transfer.c's business. */
 #include "tensor.h"
 
 /* The place of a byte: on a device of handles an offset, in a pointer's clothes. */
@@ -9,12 +9,23 @@ static void *place(const struct bp_tensor *t, uint64_t at)
     return (void *)((uintptr_t)t->view.data + at);
 }
 
+/* dst or src NULL: host memory. */
+static enum bp_status give(struct bp_stream *stream, enum bp_direction direction,
+                           const struct bp_copy *copy, struct bp_tensor *dst, struct bp_tensor *src)
+{
+    struct bp_move whole = {.width = copy->size};
+
+    if (stream->timeline->queue) return bp_queue_transfer(stream, &whole, copy, dst, src);
+    return bp_memory_copy(stream, direction, copy, (dst ? dst : src)->storage,
+                          dst && src ? src->storage : NULL);
+}
+
 enum bp_status bp_copy_in(struct bp_stream *stream, struct bp_tensor *t, uint64_t at,
                           const void *host, uint64_t size)
 {
     struct bp_copy copy = {t->view.memory, place(t, at), NULL, host, size};
 
-    return bp_memory_copy(stream, BP_COPY_IN, &copy, t->storage, NULL);
+    return give(stream, BP_COPY_IN, &copy, t, NULL);
 }
 
 enum bp_status bp_copy_out(struct bp_stream *stream, struct bp_tensor *t, uint64_t at, void *host,
@@ -22,7 +33,7 @@ enum bp_status bp_copy_out(struct bp_stream *stream, struct bp_tensor *t, uint64
 {
     struct bp_copy copy = {NULL, host, t->view.memory, place(t, at), size};
 
-    return bp_memory_copy(stream, BP_COPY_OUT, &copy, t->storage, NULL);
+    return give(stream, BP_COPY_OUT, &copy, NULL, t);
 }
 
 enum bp_status bp_copy_within(struct bp_stream *stream, struct bp_tensor *dst, uint64_t dst_at,
@@ -31,5 +42,5 @@ enum bp_status bp_copy_within(struct bp_stream *stream, struct bp_tensor *dst, u
     struct bp_copy copy = {dst->view.memory, place(dst, dst_at), src->view.memory,
                            place(src, src_at), size};
 
-    return bp_memory_copy(stream, BP_COPY_WITHIN, &copy, dst->storage, src->storage);
+    return give(stream, BP_COPY_WITHIN, &copy, dst, src);
 }

@@ -67,11 +67,15 @@ struct lent {
         struct bp_dlpack_legacy legacy;
     } form;                     /* first */
     struct bp_storage *storage; /* a reference */
+    uint32_t generation;        /* in which it was made: see bp_generation_made */
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
 };
 
+/* In a forked child the parent's memory is none of ours, and what keeps account of it may be locked
+ * by a thread that is not there: as with handles, nothing happens. */
 static void end_lent(struct lent *lent)
 {
+    if (lent->generation != bp_generation_made()) return;
     bp_storage_release(lent->storage);
     free(lent);
 }
@@ -93,14 +97,15 @@ static enum bp_status find_code(const char *call, uint32_t dtype, uint8_t *out_c
             *out_code = codes[i].code;
             return BP_OK;
         }
-    return bp_error(BP_ERR_UNSUPPORTED, "%s: %s does not go through DLPack; export its bytes as u8",
+    return bp_error(BP_ERR_UNSUPPORTED,
+                    "%s: %s does not go through DLPack; go through host memory (bp_tensor_read)",
                     call, bp_dtype_name(dtype));
 }
 
 static enum bp_status check_lendable(const char *call, const struct bp_tensor *t,
                                      const void *out_managed, uint8_t *out_code)
 {
-    if (!bp_tensor_is(t)) return bp_not_a_for(call, "tensor");
+    if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
     if (!out_managed) return bp_error(BP_ERR_INVALID, "%s: out_managed is NULL", call);
     TRY(check_device(call, t->device));
     if (t->storage->space != BP_SPACE_DEVICE)
@@ -123,6 +128,7 @@ static struct lent *lend(const struct bp_tensor *t, uint8_t code, struct bp_dlpa
     if (!lent) return NULL;
     bp_storage_retain(t->storage);
     lent->storage = t->storage;
+    lent->generation = bp_generation_made();
     memcpy(lent->shape, t->shape, sizeof lent->shape);
     memcpy(lent->stride, t->stride, sizeof lent->stride);
     *out = (struct bp_dlpack_tensor){
@@ -238,9 +244,16 @@ static enum bp_status check_address(const char *call, const struct bp_dlpack_ten
                                     uint32_t dtype, uint64_t bytes, void **out_data)
 {
     uint64_t width = bp_dtype_bits(dtype) / 8, alignment = width < 8 ? width : 8;
-    uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset;
+    uint64_t past; /* bytes from data to behind the last element */
+    uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset, end;
 
     if (bytes && !t->data) return bp_error(BP_ERR_INVALID, "%s: data is NULL", call);
+    if (bytes && (__builtin_add_overflow(t->byte_offset, bytes, &past) || past > INT64_MAX ||
+                  __builtin_add_overflow((uintptr_t)t->data, past, &end)))
+        return bp_error(BP_ERR_INVALID,
+                        "%s: byte_offset is %" PRIu64 ": with %" PRIu64 " bytes of elements that "
+                        "is past the end of all memory",
+                        call, t->byte_offset, bytes);
     if (bytes && address % alignment)
         return bp_error(BP_ERR_INVALID,
                         "%s: the first element, %s, is at address %p: expected a multiple of "
@@ -279,6 +292,7 @@ static enum bp_status borrow(const char *call, struct bp_device *device,
     TRY(find_dtype(call, device, t->dtype, &dtype));
     TRY(take_extents(call, t, dtype, &extents, &bytes));
     TRY(check_address(call, t, dtype, bytes, &memory.data));
+    bp_pending_pass(device, true);
     TRY(bp_storage_import(device, &memory, bytes, BP_SPACE_DEVICE, release, ctx, &storage));
     atomic_init(&storage->access, access);
     status = bp_tensor_make_over(storage, dtype, &extents, 0, out_tensor);

@@ -92,6 +92,16 @@ enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
     return BP_OK;
 }
 
+enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor)
+{
+    if (!bp_was_stale() && bp_symbol_is(tensor))
+        return bp_error(BP_ERR_INVALID,
+                        "%s: expected a tensor, got a value of a graph, which has no memory: give "
+                        "an output of a run of the graph (bp_graph_run)",
+                        call);
+    return bp_not_a_for(call, "tensor");
+}
+
 /* A tensor that is alone in bytes of memory of its own. */
 static enum bp_status make_alone(struct bp_device *device, struct bp_timeline *home, uint32_t dtype,
                                  const struct bp_extents *extents, uint64_t bytes, uint32_t space,
@@ -236,7 +246,8 @@ static enum bp_status check_strides(const struct bp_type *type, const struct bp_
     if (bp_view_overlaps_itself(&view))
         return bp_error(BP_ERR_INVALID,
                         "bp_tensor_create_with: the strides may give one place to two elements: "
-                        "expected those of a dense tensor, its axes in any order");
+                        "expected those of a dense tensor, its axes in any order, with gaps or "
+                        "without");
     *out_bytes = count ? (uint64_t)bytes : 0;
     return BP_OK;
 }
@@ -263,8 +274,9 @@ static enum bp_status check_options(struct bp_device *device, const struct bp_te
     if (!BP_HAS(o, stream) || !o->stream) return BP_OK;
     if (!bp_stream_is(o->stream)) return bp_not_a_for(call, "stream");
     if (o->stream->device != device)
-        return bp_error(BP_ERR_INVALID, "%s: the stream is of %s, the device is %s", call,
-                        o->stream->device->name, device->name);
+        return bp_error(BP_ERR_INVALID, "%s: the stream is of %s%s, the device is %s", call,
+                        o->stream->device->name, bp_device_which(o->stream->device, device),
+                        device->name);
     return BP_OK;
 }
 
@@ -297,7 +309,8 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
 
 enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 {
-    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
+    TRY(bp_device_synchronize(tensor->device)); /* plans may read it from now on */
     atomic_store_explicit(&tensor->storage->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
     tensor->sig = bp_tensor_sign(tensor->device, &tensor->view);
@@ -325,7 +338,7 @@ enum bp_status bp_tensor_check_write(const char *call, const char *output,
 /* What the host does through the address is seen by nobody: it counts as a write now. */
 enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
 {
-    if (!bp_tensor_is(tensor)) return bp_not_a("tensor");
+    if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
     if (!out_data) return bp_error(BP_ERR_INVALID, "bp_tensor_map: out_data is NULL");
     if (!bp_tensor_host_visible(tensor))
         return bp_error(BP_ERR_UNSUPPORTED,

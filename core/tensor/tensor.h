@@ -44,6 +44,9 @@ static inline bool bp_symbol_is(const struct bp_tensor *tensor)
     return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_SYMBOL);
 }
 
+/* After bp_tensor_is: what it is instead. A value of a graph is known as such. */
+enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor);
+
 /* What a constant is, for plans that have read it; id 0: it is none. */
 struct bp_constant {
     uint64_t id, offset;
@@ -210,6 +213,17 @@ enum bp_status bp_copy_out(struct bp_stream *stream, struct bp_tensor *tensor, u
                            void *host, uint64_t size);
 enum bp_status bp_copy_within(struct bp_stream *stream, struct bp_tensor *dst, uint64_t dst_at,
                               struct bp_tensor *src, uint64_t src_at, uint64_t size);
+
+/* queued.c. A transfer on a stream with a queue: one task, or none where it is refused. dst or src
+ * is NULL: host memory. copy: where both sides begin; its size is that of all elements. move: how
+ * they go; nothing between them is touched. Host memory has been read, or written, when it returns:
+ * up to BP_STAGED_MAX bytes to be read are set aside, else it waits, which is counted for a write
+ * behind other work. */
+struct bp_move;
+enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move *move,
+                                 const struct bp_copy *copy, struct bp_tensor *dst,
+                                 struct bp_tensor *src);
+enum { BP_STAGED_MAX = 1 << 20 };
 
 /* move.c. Elements that go from one layout to another of the same shape, as runs of bytes that are
  * adjacent on both sides. Strides are in bytes; axes are in the order of dst, widest first. */

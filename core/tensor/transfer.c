@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.c: elements between host memory and tensors, and between tensors of any two devices.
  *
- * A transfer goes run by run (move.c), a plugin's copy for each, which touches nothing but the
- * elements. There are two shorter ways. Where the host may touch the memory, and a call's work is
- * done when the call returns, elements move directly. Where runs are so many and so short that
- * asking for each costs more than moving all that lies between the first and the last, that span
- * goes through host memory. */
+ * A stream with a queue gets one task (queued.c). Else a transfer goes run by run (move.c), a
+ * plugin's copy for each, which touches nothing but the elements. There are two shorter ways. Where
+ * the host may touch the memory, and a call's work is done when the call returns, elements move
+ * directly. Where runs are so many and so short that asking for each costs more than moving all
+ * that lies between the first and the last, that span goes through host memory. */
 #include "tensor.h"
 
 #include <inttypes.h>
@@ -23,13 +23,15 @@ static bool is_direct(const struct bp_stream *stream, const struct bp_tensor *t)
 }
 
 /* Elements moved by the host, as a piece of work of a stream that works at once. */
-static void move_now(struct bp_stream *stream, const struct bp_move *move, void *dst,
-                     const void *src)
+static enum bp_status move_now(struct bp_stream *stream, const struct bp_move *move, void *dst,
+                               const void *src)
 {
     uint64_t number = bp_work_begin(stream->timeline, "copy");
+    bool stopped = bp_stopping();
 
-    bp_move_run(move, dst, src);
+    if (!stopped) bp_move_run(move, dst, src);
     bp_work_end(stream->timeline, number);
+    return stopped ? bp_stopped() : BP_OK;
 }
 
 static bool goes_by_runs(const struct bp_move *move, uint64_t span)
@@ -42,6 +44,12 @@ static bool goes_by_runs(const struct bp_move *move, uint64_t span)
 static uint64_t width_of(const struct bp_tensor *t)
 {
     return bp_dtype_bits(t->view.dtype) / 8;
+}
+
+/* Of all elements, dense. */
+static uint64_t bytes_of(const struct bp_tensor *t)
+{
+    return (uint64_t)t->view.count * width_of(t);
 }
 
 static enum bp_status take_staging(struct bp_core *core, uint64_t size, char **out_staging)
@@ -71,6 +79,12 @@ static enum bp_status read_runs(struct bp_stream *stream, struct bp_tensor *t, c
     return BP_OK;
 }
 
+/* A way through host memory begins with a read, which waits on a stream that works later. */
+static enum bp_status count_wait(struct bp_stream *stream)
+{
+    return stream->timeline->now ? BP_OK : bp_block(stream->device, BP_BLOCK_COPY);
+}
+
 /* What lies between the elements is read and written back. */
 static enum bp_status write_span(struct bp_stream *stream, struct bp_tensor *t, const void *host,
                                  const struct bp_move *move, uint64_t span)
@@ -78,6 +92,7 @@ static enum bp_status write_span(struct bp_stream *stream, struct bp_tensor *t, 
     enum bp_status status;
     char *staging;
 
+    TRY(count_wait(stream));
     TRY(take_staging(t->device->core, span, &staging));
     status = bp_copy_out(stream, t, 0, staging, span);
     if (status == BP_OK) {
@@ -110,11 +125,12 @@ static enum bp_status write_all(struct bp_stream *stream, struct bp_tensor *t, c
 
     bp_type_strides(t->view.rank, t->shape, dense);
     bp_move_init(&move, t->view.rank, t->shape, t->stride, dense, width_of(t));
-    bp_tensor_note_write(t);
-    if (move.rank && is_direct(stream, t)) {
-        move_now(stream, &move, t->view.data, host);
-        return BP_OK;
+    if (stream->timeline->queue) {
+        struct bp_copy copy = {t->view.memory, t->view.data, NULL, host, bytes_of(t)};
+        return bp_queue_transfer(stream, &move, &copy, t, NULL);
     }
+    bp_tensor_note_write(t);
+    if (move.rank && is_direct(stream, t)) return move_now(stream, &move, t->view.data, host);
     if (goes_by_runs(&move, span)) return write_runs(stream, t, host, &move);
     return write_span(stream, t, host, &move, span);
 }
@@ -127,10 +143,11 @@ static enum bp_status read_all(struct bp_stream *stream, struct bp_tensor *t, vo
 
     bp_type_strides(t->view.rank, t->shape, dense);
     bp_move_init(&move, t->view.rank, t->shape, dense, t->stride, width_of(t));
-    if (move.rank && is_direct(stream, t)) {
-        move_now(stream, &move, host, t->view.data);
-        return BP_OK;
+    if (stream->timeline->queue) {
+        struct bp_copy copy = {NULL, host, t->view.memory, t->view.data, bytes_of(t)};
+        return bp_queue_transfer(stream, &move, &copy, NULL, t);
     }
+    if (move.rank && is_direct(stream, t)) return move_now(stream, &move, host, t->view.data);
     if (goes_by_runs(&move, span)) return read_runs(stream, t, host, &move);
     return read_span(stream, t, host, &move, span);
 }
@@ -141,11 +158,13 @@ static enum bp_status check_host(const char *call, struct bp_stream *stream, str
     uint64_t bytes;
 
     if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
-    if (!bp_tensor_is(t)) return bp_not_a_for(call, "tensor");
+    if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
+    bp_pending_pass(t->device, false);
     if (stream->device != t->device)
-        return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s, the stream of %s", call,
-                        t->device->name, stream->device->name);
-    bytes = (uint64_t)t->view.count * width_of(t);
+        return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s%s, the stream of %s", call,
+                        t->device->name, bp_device_which(t->device, stream->device),
+                        stream->device->name);
+    bytes = bytes_of(t);
     if (size != bytes)
         return bp_error(BP_ERR_INVALID,
                         "%s: size is %" PRIu64 ", but the tensor has %" PRIu64 " bytes", call, size,
@@ -187,10 +206,13 @@ static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
     if (!bp_stream_is(stream)) return bp_not_a_for("bp_tensor_copy", "stream");
-    if (!bp_tensor_is(dst) || !bp_tensor_is(src)) return bp_not_a_for("bp_tensor_copy", "tensor");
+    if (!bp_tensor_is(dst)) return bp_not_a_tensor("bp_tensor_copy", dst);
+    if (!bp_tensor_is(src)) return bp_not_a_tensor("bp_tensor_copy", src);
+    bp_pending_pass(dst->device, false);
     if (stream->device != dst->device)
-        return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s, the stream of %s",
-                        dst->device->name, stream->device->name);
+        return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s%s, the stream of %s",
+                        dst->device->name, bp_device_which(dst->device, stream->device),
+                        stream->device->name);
     if (dst->view.dtype != src->view.dtype || dst->view.rank != src->view.rank ||
         memcmp(dst->shape, src->shape, dst->view.rank * sizeof *dst->shape))
         return bp_error(BP_ERR_INVALID,
@@ -214,7 +236,7 @@ static bool is_same_view(const struct bp_tensor *a, const struct bp_tensor *b)
 static enum bp_status copy_by_host(struct bp_stream *stream, struct bp_tensor *dst,
                                    struct bp_stream *reader, struct bp_tensor *src)
 {
-    uint64_t size = (uint64_t)dst->view.count * width_of(dst);
+    uint64_t size = bytes_of(dst);
     struct bp_core *core = dst->device->core;
     enum bp_status status;
     char *staging;
@@ -236,13 +258,19 @@ static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *ds
     if (bp_tensors_meet(dst, src))
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst and src overlap in memory");
     bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
+    if (stream->timeline->queue) {
+        struct bp_copy copy = {dst->view.memory, dst->view.data, src->view.memory, src->view.data,
+                               bytes_of(dst)};
+        return bp_queue_transfer(stream, &move, &copy, dst, src);
+    }
     if (move.rank && is_direct(stream, dst) && is_direct(stream, src)) {
         bp_tensor_note_write(dst);
-        move_now(stream, &move, dst->view.data, src->view.data);
-        return BP_OK;
+        return move_now(stream, &move, dst->view.data, src->view.data);
     }
-    if (!goes_by_runs(&move, (uint64_t)dst->view.count * width_of(dst)))
+    if (!goes_by_runs(&move, bytes_of(dst))) {
+        TRY(count_wait(stream));
         return copy_by_host(stream, dst, stream, src);
+    }
     bp_tensor_note_write(dst);
     do TRY(bp_copy_within(stream, dst, (uint64_t)at.dst, src, (uint64_t)at.src, move.width));
     while (bp_move_next(&move, &at));
@@ -253,7 +281,7 @@ static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *ds
 static enum bp_status copy_chunks(struct bp_stream *stream, struct bp_tensor *dst,
                                   struct bp_stream *reader, struct bp_tensor *src)
 {
-    uint64_t size = (uint64_t)dst->view.count * width_of(dst);
+    uint64_t size = bytes_of(dst);
     uint64_t chunk = size < CHUNK_BYTES ? size : CHUNK_BYTES;
     struct bp_core *core = dst->device->core;
     enum bp_status status = BP_OK;
@@ -290,6 +318,33 @@ static enum bp_status copy_across(struct bp_stream *stream, struct bp_tensor *ds
     return copy_by_host(stream, dst, reader, src);
 }
 
+static bool has_queued_work(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (t->queue && !bp_queue_idle(t->queue)) return true;
+    return false;
+}
+
+/* Waits for what is before the copy, counted, or refuses it: nothing has been done then. More than
+ * a queue sets aside is written when the queue is empty. */
+static enum bp_status wait_between(struct bp_stream *stream, const struct bp_tensor *dst,
+                                   const struct bp_tensor *src)
+{
+    struct bp_queue *queue = stream->timeline->queue;
+    bool large = queue && bytes_of(dst) > BP_STAGED_MAX;
+
+    if (large) {
+        TRY(bp_queue_refuse_mine(queue));
+        if (!bp_queue_idle(queue)) TRY(bp_block(dst->device, BP_BLOCK_COPY));
+    } else if (queue) {
+        TRY(bp_queue_check_room(queue, 1));
+    }
+    if (!src->device->is_inline || has_queued_work(src->device))
+        TRY(bp_block(src->device, BP_BLOCK_COPY));
+    TRY(bp_device_synchronize(src->device));
+    return large ? bp_stream_drain(stream) : BP_OK;
+}
+
 /* The source is read by a stream of its own device, after all that device's work. */
 static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *dst,
                                    struct bp_tensor *src)
@@ -297,8 +352,7 @@ static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *d
     struct bp_stream *reader;
     enum bp_status status;
 
-    if (!src->device->is_inline) TRY(bp_block(src->device, BP_BLOCK_COPY));
-    TRY(bp_device_synchronize(src->device));
+    TRY(wait_between(stream, dst, src));
     TRY(bp_stream_create_with(src->device, src->device->is_inline ? BP_STREAM_INLINE : 0, &reader));
     status = copy_across(stream, dst, reader, src);
     bp_stream_destroy(reader);

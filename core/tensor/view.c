@@ -54,7 +54,7 @@ enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t r
     struct bp_extents e = {.rank = rank, .offset = offset};
     int64_t count, last;
 
-    if (!bp_tensor_is(base)) return bp_not_a("tensor");
+    if (!bp_tensor_is(base)) return bp_not_a_tensor(__func__, base);
     if (!out_tensor || (rank && (!shape || !stride)))
         return bp_error(BP_ERR_INVALID, "bp_tensor_view: shape, stride or out_tensor is NULL");
     if (rank > BP_RANK_MAX)
@@ -80,7 +80,7 @@ static enum bp_status begin(const char *call, const struct bp_tensor *base, uint
                             const int64_t *shape, struct bp_tensor *const *out_tensor,
                             struct bp_extents *out)
 {
-    if (!bp_tensor_is(base)) return bp_not_a_for(call, "tensor");
+    if (!bp_tensor_is(base)) return bp_not_a_tensor(call, base);
     if (!out_tensor || (rank && !shape))
         return bp_error(BP_ERR_INVALID, "%s: %s is NULL", call,
                         out_tensor ? "shape" : "out_tensor");

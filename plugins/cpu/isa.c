@@ -28,6 +28,6 @@ enum cpu_isa cpu_isa_detect(const struct bp_host *host)
     for (int level = 0; level <= CPU_ISA_AVX512; level++)
         if (!strcmp(cap, name[level])) return level < (int)machine ? (enum cpu_isa)level : machine;
     bp_log(host, BP_LOG_WARN,
-           "cpu: BP_CPU_ISA=%s is unknown and ignored; expected portable, avx2 or avx512", cap);
+           "BP_CPU_ISA=%s is unknown and ignored; expected portable, avx2 or avx512", cap);
     return machine;
 }

@@ -15,6 +15,7 @@ static const struct row {
 #define OPA(op, inputs, outputs, attributes, facts) {.name = #op, facts},
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
+#define EXPAND(rule) .gradient = #rule, /* of what it is defined in */
 #include <backplane/ops/ops.def>
 };
 

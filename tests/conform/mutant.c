@@ -256,7 +256,7 @@ static enum bp_status uniform(const struct bp_launch *l)
         float u = (float)(random_word(l->seed, block, i % 4) >> 8) * 0x1p-24f;
         volatile float step = (high - low) * u;
         float y = low + step;
-        if (y >= high && !is("reaches-high")) y = nextafterf(high, low);
+        if (y >= high && high > low && !is("reaches-high")) y = nextafterf(high, low);
         ((float *)l->out[0]->data)[i] = y;
     }
     return BP_OK;

@@ -147,6 +147,10 @@ static void expect_refused(struct handles *h, const char *word)
     FAILS(BP_ERR_SHUTDOWN, word, bp_prepared_run(h->prepared, h->s.stream, in, 2, &h->x, 1, NULL));
     FAILS(BP_ERR_SHUTDOWN, word,
           bp_op_add((struct bp_scope *)h->s.stream, h->x, h->x, (struct bp_tensor **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word,
+          bp_op_add(bp_stream_scope(h->s.stream), h->x, h->x, (struct bp_tensor **)&none));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_call_run(bp_stream_scope(h->s.stream), &call,
+                                             (struct bp_tensor **)&none, 1, NULL));
     TRUE(!none && !bp_stream_scope(h->s.stream) && !*bp_device_name(h->s.device));
     FAILS(BP_ERR_INVALID, "expected a stream", bp_stream_synchronize(NULL));
     FAILS(BP_ERR_INVALID, "expected a device", bp_device_synchronize((void *)&properties));
@@ -189,6 +193,8 @@ static void old_handles(struct handles *h)
     new = make_handles(QUEUE);
     FAILS(BP_ERR_SHUTDOWN, "before a fork",
           bp_op_add(bp_stream_scope(new.s.stream), h->x, new.x, &sum));
+    FAILS(BP_ERR_INVALID, "expected a device", bp_device_synchronize((void *)(uintptr_t)some));
+    FAILS(BP_ERR_INVALID, "expected a scope", bp_op_add(NULL, new.x, new.x, &sum));
     OK(bp_op_add(bp_stream_scope(new.s.stream), new.x, new.x, &sum));
     OK(bp_tensor_read(new.s.stream, sum, got, sizeof got));
     TRUE(got[0] == 2 && got[1] == 4);
@@ -215,6 +221,107 @@ static void a_child_refuses_handles_of_its_parent(void)
         in_child(fork_again, &h);
         OK(bp_stream_synchronize(h.s.stream)); /* the parent goes on */
         destroy_handles(&h);
+    }
+}
+
+/* Memory that was lent out, and in: of the second the tensor is lent out again. */
+struct loans {
+    struct handles h;
+    struct bp_dlpack_managed *own, *again;
+    struct bp_dlpack_legacy *old;
+    struct bp_dlpack_managed foreign;
+    _Atomic int given_back;
+};
+
+static void take_back(struct bp_dlpack_managed *managed)
+{
+    ((struct loans *)managed->manager_ctx)->given_back++;
+}
+
+static void lend(struct loans *l, enum place place)
+{
+    static int64_t extent = 2;
+    static float memory[2] = {3, 4};
+    struct bp_tensor *borrowed;
+
+    l->h = make_handles(place);
+    l->foreign = (struct bp_dlpack_managed){
+        .version = {BP_DLPACK_MAJOR, BP_DLPACK_MINOR},
+        .manager_ctx = l,
+        .deleter = take_back,
+        .tensor = {memory, {1, 0}, 1, {BP_DLPACK_FLOAT, 32, 1}, &extent, NULL, 0},
+    };
+    OK(bp_tensor_to_dlpack(l->h.x, &l->own));
+    OK(bp_tensor_to_dlpack_legacy(l->h.x, &l->old));
+    OK(bp_tensor_from_dlpack(l->h.s.device, &l->foreign, &borrowed));
+    OK(bp_tensor_to_dlpack(borrowed, &l->again));
+    bp_tensor_destroy(borrowed);
+    OK(bp_stream_synchronize(l->h.s.stream));
+}
+
+static void call_deleters(struct loans *l)
+{
+    l->own->deleter(l->own);
+    l->old->deleter(l->old);
+    l->again->deleter(l->again);
+}
+
+static void deleters_do_nothing(struct handles *h)
+{
+    struct loans *l = (struct loans *)h;
+
+    call_deleters(l);
+    TRUE(l->given_back == 0);
+    TRUE(((float *)l->own->tensor.data)[1] == some[1] && l->again->tensor.shape[0] == 2);
+}
+
+/* The parent's handles live, or are gone: the last deleter would then end the device. */
+static void a_child_may_call_deleters_of_its_parent(void)
+{
+    static struct loans l; /* the children's are not leaks */
+
+    for (enum place place = INLINE; place <= QUEUE; place++)
+        for (int gone = 0; gone < 2; gone++) {
+            l.given_back = 0;
+            lend(&l, place);
+            if (gone) destroy_handles(&l.h);
+            in_child(deleters_do_nothing, &l.h);
+            call_deleters(&l);
+            TRUE(l.given_back == 1);
+            if (!gone) destroy_handles(&l.h);
+        }
+}
+
+static void end_well(void)
+{
+    _exit(GOOD);
+}
+
+/* The child comes back from it: it is alone on a thread that was a stream's. */
+static void fork_here(void *child, enum bp_status status)
+{
+    (void)status;
+    *(pid_t *)child = fork();
+    if (*(pid_t *)child) return;
+    alarm(20);
+    atexit(end_well);
+}
+
+static void a_callback_may_fork(void)
+{
+    static const enum place at[] = {QUEUE, GATED};
+
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct spot s = spot_at(at[i]);
+        pid_t child = 0;
+        int status;
+        OK(bp_stream_callback(s.stream, fork_here, &child));
+        OK(bp_stream_synchronize(s.stream));
+        TRUE(child > 0 && waitpid(child, &status, 0) == child);
+        TRUE(WIFEXITED(status) && WEXITSTATUS(status) == GOOD);
+        bp_stream_destroy(s.stream);
+        bp_device_destroy(s.device);
+        bp_core_destroy(s.core);
     }
 }
 
@@ -330,6 +437,8 @@ static void run(int number, const char *name, void (*body)(void))
 
 #define TESTS(X) \
     X(a_child_refuses_handles_of_its_parent) \
+    X(a_child_may_call_deleters_of_its_parent) \
+    X(a_callback_may_fork) \
     X(a_child_of_a_busy_parent_works) \
     X(shutdown_runs_what_was_given_and_refuses_the_rest) \
     X(shutdown_names_the_device_that_works_on) \

@@ -2,11 +2,12 @@
 /* late.c: a process that ends while one thing is under way, and says which things came to their
  * end. run.py knows what it should say. Exit status 7.
  *
- *   late exit|shutdown|callback|prepare GATED.so, late fork HANGS.so
+ *   late exit|shutdown|callback|prepare|read GATED.so, late fork HANGS.so
  *     exit      a queue runs a callback, and holds another, which is not begun
  *     shutdown  the same by bp_shutdown: both are run
  *     callback  the callback itself calls exit
  *     prepare   a plan is being built
+ *     read      threads read by queues, and free their memory when the call returns
  *     fork      it forks while a thread is inside the loader for good; the child works */
 #include <backplane/backplane.h>
 #include <pthread.h>
@@ -87,6 +88,43 @@ static void *prepare(void *stream)
     return NULL;
 }
 
+/* Again and again, until it is refused. Memory of that size goes back to the kernel. */
+static void *read_and_free(void *tensor)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+    enum bp_status status = BP_OK;
+    struct bp_stream *stream;
+
+    need(bp_tensor_info(tensor, &info), "info");
+    need(bp_stream_create_with(info.device, BP_STREAM_ASYNC, &stream), "stream");
+    while (status == BP_OK) {
+        void *memory = malloc(info.bytes);
+        sem_post(&begun);
+        status = bp_tensor_read(stream, tensor, memory, info.bytes);
+        free(memory);
+    }
+    pause();
+    return NULL;
+}
+
+static void read_at_exit(struct bp_stream *stream)
+{
+    const int64_t shape[2] = {4096, 8192};
+    struct bp_tensor *dense, *turned;
+    pthread_t thread;
+    void *data;
+
+    need(bp_tensor_create(bp_stream_device(stream), BP_F32, 2, shape, &dense), "tensor");
+    need(bp_tensor_map(dense, &data), "map");
+    memset(data, 1, sizeof(float) * 4096 * 8192);
+    need(bp_tensor_transpose(dense, NULL, &turned), "transpose");
+    pthread_create(&thread, NULL, read_and_free, dense);
+    pthread_create(&thread, NULL, read_and_free, turned);
+    for (int i = 0; i < 6; i++) sem_wait(&begun);
+    usleep(5000);
+    exit(STATUS);
+}
+
 static struct bp_core *core;
 
 static void *open_hanging(void *library)
@@ -125,6 +163,7 @@ int main(int argc, char **argv)
     sem_init(&begun, 0, 0);
     if (!strcmp(argv[1], "fork")) fork_while_opening(argv[2]);
     stream = open_stream(strcmp(argv[1], "prepare") ? NULL : argv[2]);
+    if (!strcmp(argv[1], "read")) read_at_exit(stream);
     if (!strcmp(argv[1], "callback")) {
         need(bp_stream_callback(stream, leave, NULL), "callback");
         pause();

@@ -16,7 +16,7 @@ import time
 
 BUSY, LATE, PLUGINS = sys.argv[1:4]
 TIMES = int(sys.argv[4]) if len(sys.argv) > 4 else 200
-SAYS = {"exit": "first", "shutdown": "first\nsecond", "callback": "", "prepare": "prepared", "fork": "child"}
+SAYS = {"exit": "first", "shutdown": "first\nsecond", "callback": "", "prepare": "prepared", "read": "", "fork": "child"}
 STATUS = 7
 DEADLINE = 20  # seconds; the core itself gives up after 5
 

@@ -10,8 +10,8 @@ work, tests/conform/lazy.c), and its id without the kind of stream.
 MODEL, SUITES, BOTH = "model", "suites", "both"
 
 POOL, CHUNK, HEAP = "core/memory/pool.c", "core/memory/chunk.c", "core/memory/heap.c"
-STORAGE, EXHAUST, COPY = "core/memory/storage.c", "core/memory/exhaust.c", "core/memory/copy.c"
-CAPTURE, STATS = "core/memory/capture.c", "core/memory/stats.c"
+STORAGE, EXHAUST = "core/memory/storage.c", "core/memory/exhaust.c"
+CAPTURE, STATS, QUEUED = "core/memory/capture.c", "core/memory/stats.c", "core/tensor/queued.c"
 SEEN, LINES, LINE = "core/device/seen.c", "core/device/timelines.c", "core/device/timeline.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
 DEVICE, TRANSFER, GRAPH = "core/device/device.c", "core/tensor/transfer.c", "core/graph/execute.c"
@@ -305,8 +305,8 @@ RULES = [
      "",
      "template", "runtime/callback/after-work"),
     (SUITES, "a callback may wait for itself", QUEUE,
-     "if (queue->ended < given && mine == queue) status = own_end(queue);",
-     "given -= queue->ended < given && mine == queue;",
+     "if (queue->ended < given) status = bp_queue_refuse_mine(queue);",
+     "given -= queue->ended < given && bp_queue_is_mine(queue);",
      "lazy", "runtime/callback/own-wait"),
     (SUITES, "a stream's end is not waited for by those who call back", LINE,
      "if (caller) TRY(bp_queue_flush(caller));",
@@ -329,13 +329,13 @@ RULES = [
      "if (timeline->device != other->device) return BP_OK;\n    if (timeline->queue) return bp_queue_follow(timeline->queue, other, number);",
      "template", "runtime/other/async-host-waits"),
     # Copies.
-    (SUITES, "host memory is read later", COPY,
-     "if (staged) c->copy.src = memcpy(c->staged, copy->src, copy->size);",
+    (SUITES, "host memory is read later", QUEUED,
+     "if (staged) t->copy.src = memcpy(t->staged, copy->src, copy->size);",
      "",
      "async", "runtime/order/overwrites"),
-    (SUITES, "a read does not wait", COPY,
-     "if (direction == BP_COPY_WITHIN ||",
-     "if (direction != BP_COPY_IN ||",
+    (SUITES, "a read does not wait", QUEUED,
+     "waits = !dst || (!src && !staged);",
+     "waits = !src && !staged;",
      "async", "runtime/order/read-waits"),
     (SUITES, "another device's work is not waited for", TRANSFER,
      "TRY(bp_device_synchronize(src->device));",

@@ -5,7 +5,7 @@
  * it does not say so: the core may not touch it, and no other device falls back to this one.
  *
  * "partial_scale" reports a NaN that comes first as a fault of code 7; at an infinity it does the
- * same with code 8, and fails. The row "partial_matmul" wants a plan, packs a constant right side at
+ * same with code 8, and fails. The row "partial_matmul" wants a plan, packs a constant right side
  * prepare, and counts plans in the symbol partial_plans. "partial_sgd" counts its launches in
  * partial_updates, and in partial_apart those whose output is not the very view that it updates; it
  * reads and writes that output only.

@@ -43,6 +43,8 @@ static const struct mistake mistakes[] = {
      {USE(1, T_OTHER_TENSOR)}},
     {"bp_tensor_to_dlpack_legacy", "memory without a DLPack type", BP_ERR_UNSUPPORTED, "template:0",
      {USE(1, T_OTHER_TENSOR)}},
+    {"bp_tensor_to_dlpack", "a value of a graph", BP_ERR_INVALID, "value of a graph",
+     {USE(1, T_SYMBOL)}},
     {"bp_tensor_to_dlpack_legacy", "frozen memory", BP_ERR_UNSUPPORTED, "read only",
      {USE(1, T_FROZEN)}},
     {"bp_tensor_from_dlpack", "a device without a DLPack type", BP_ERR_UNSUPPORTED, "template:0",
@@ -85,6 +87,8 @@ static const struct {
     {"strides past 63 bits", BP_ERR_INVALID, "63 bits", STRIDES, 0, far},
     {"an odd address", BP_ERR_INVALID, "expected a multiple of 4", OFFSET, 1, NULL},
     {"half an element", BP_ERR_INVALID, "expected a multiple of 4", OFFSET, 2, NULL},
+    {"an offset that wraps around", BP_ERR_INVALID, "past the end of all", OFFSET, -16, NULL},
+    {"the largest offset", BP_ERR_INVALID, "past the end of all", OFFSET, INT64_MAX - 3, NULL},
     {"an older major version", BP_ERR_UNSUPPORTED, "version is 0.0", MAJOR, 0, NULL},
     {"a newer major version", BP_ERR_UNSUPPORTED, "version is 2.0", MAJOR, 2, NULL},
 };

@@ -27,10 +27,12 @@ enum {
     CPU = 0,
     TEMPLATE_DEVICE,
     FAULTY,
+    QUEUE,         /* cpu, by a queue */
+    PARTIAL_QUEUE, /* the same in front of memory that the host does not touch */
     PLACES
 };
 
-static void place_init(struct place *p, struct bp_core *core, const char *library)
+static void place_init(struct place *p, struct bp_core *core, const char *library, uint32_t flags)
 {
     uint32_t index;
 
@@ -41,7 +43,7 @@ static void place_init(struct place *p, struct bp_core *core, const char *librar
     } else {
         OK(bp_device_create(core, "cpu", &p->f.device));
     }
-    OK(bp_stream_create(p->f.device, &p->f.stream));
+    OK(bp_stream_create_with(p->f.device, flags, &p->f.stream));
     p->model = malloc(SIZE);
     cr_assert_not_null(p->model);
     for (int i = 0; i < SIZE; i++) p->model[i] = (unsigned char)(below(256));
@@ -61,9 +63,11 @@ static struct bp_core *places_init(struct place *place)
     struct bp_core *core;
 
     OK(bp_core_create(NULL, &core));
-    place_init(&place[CPU], core, NULL);
-    place_init(&place[TEMPLATE_DEVICE], core, TEMPLATE);
-    place_init(&place[FAULTY], core, HOSTILE_DIR "/bp_faulty.so");
+    place_init(&place[CPU], core, NULL, 0);
+    place_init(&place[TEMPLATE_DEVICE], core, TEMPLATE, 0);
+    place_init(&place[FAULTY], core, HOSTILE_DIR "/bp_faulty.so", 0);
+    place_init(&place[QUEUE], core, NULL, BP_STREAM_ASYNC);
+    place_init(&place[PARTIAL_QUEUE], core, HOSTILE_DIR "/bp_partial.so", BP_STREAM_ASYNC);
     return core;
 }
 

@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 /* What another library lends: an array with a deleter that counts. */
@@ -171,6 +172,9 @@ enum wrong {
     NO_SHAPE,
     SHAPE_NEGATIVE,
     NO_DATA,
+    WRAPS,
+    BEYOND,
+    NEARLY,
     MISALIGNED,
     WRONGS
 };
@@ -193,6 +197,9 @@ static const char *make_wrong(struct lender *l, enum wrong wrong)
     case NO_SHAPE: t->shape = NULL; return "shape is NULL";
     case SHAPE_NEGATIVE: l->shape[1] = -1; return "extent 1 is -1";
     case NO_DATA: t->data = NULL; return "data is NULL";
+    case WRAPS: t->byte_offset = (uint64_t)-16; return "past the end of all memory";
+    case BEYOND: t->byte_offset = INT64_MAX - 7; return "past the end of all memory";
+    case NEARLY: t->byte_offset = UINT64_MAX - (uintptr_t)t->data - 22; return "past the end";
     default: t->byte_offset = 1; return "multiple of 4";
     }
 }
@@ -273,6 +280,192 @@ Test(dlpack, copies_see_that_imports_overlap)
         bp_tensor_destroy(b);
     }
     fixture_finish(&f);
+}
+
+/* Imports whose work a queue holds, and calls that find that it has ended. */
+struct pending {
+    struct fixture f;
+    struct bp_stream *held; /* an asynchronous one */
+    struct bp_event *event; /* behind the work */
+    struct bp_tensor *t;
+    struct lender *lender, spare;
+    uint32_t n;             /* lenders */
+    sem_t go, ended;
+    float host[6], data[6];
+};
+
+static void wait_to_go(void *p, enum bp_status status)
+{
+    (void)status;
+    sem_wait(&((struct pending *)p)->go);
+}
+
+/* It has been called back: nobody asks for it in passing, on this thread. */
+static void look_from_inside(void *p, enum bp_status status)
+{
+    struct pending *pending = p;
+
+    (void)status;
+    OK(bp_event_query(pending->event));
+    for (uint32_t i = 0; i < pending->n; i++) cr_assert_eq(pending->lender[i].calls, 0);
+    sem_post(&pending->ended);
+}
+
+/* n imports, used by work and let go of; the work has ended, and nobody has looked since. */
+static void pending_begin(struct pending *p, uint32_t n)
+{
+    struct bp_tensor *x, *y;
+
+    p->n = n;
+    p->lender = calloc(n, sizeof *p->lender);
+    sem_init(&p->go, 0, 0);
+    sem_init(&p->ended, 0, 0);
+    OK(bp_stream_create_with(p->f.device, BP_STREAM_ASYNC, &p->held));
+    OK(bp_event_create(p->f.device, &p->event));
+    OK(bp_stream_callback(p->held, wait_to_go, p));
+    for (uint32_t i = 0; i < n; i++) {
+        lender_init(&p->lender[i], p->data, BP_DLPACK_FLOAT, 32);
+        OK(bp_tensor_from_dlpack(p->f.device, &p->lender[i].managed, &x));
+        OK(bp_op_add(bp_stream_scope(p->held), x, x, &y));
+        bp_tensor_destroy(x);
+        bp_tensor_destroy(y);
+    }
+    OK(bp_event_record(p->event, p->held));
+    OK(bp_stream_callback(p->held, look_from_inside, p));
+    sem_post(&p->go);
+    sem_wait(&p->ended);
+}
+
+static uint32_t calls_of(const struct pending *p)
+{
+    uint32_t calls = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) calls += (uint32_t)p->lender[i].calls;
+    return calls;
+}
+
+static void pending_end(struct pending *p)
+{
+    bp_event_destroy(p->event);
+    bp_stream_destroy(p->held);
+    OK(bp_device_synchronize(p->f.device));
+    cr_assert_eq(calls_of(p), p->n, "each is called once");
+    free(p->lender);
+}
+
+static void by_event_wait(struct pending *p)
+{
+    OK(bp_event_wait(p->event, UINT64_MAX));
+}
+
+static void by_event_query(struct pending *p)
+{
+    OK(bp_event_query(p->event));
+}
+
+static void by_read(struct pending *p)
+{
+    OK(bp_tensor_read(p->f.stream, p->t, p->host, sizeof p->host));
+}
+
+static void by_write(struct pending *p)
+{
+    OK(bp_tensor_write(p->f.stream, p->t, p->host, sizeof p->host));
+}
+
+static void by_copy(struct pending *p)
+{
+    OK(bp_tensor_copy(p->f.stream, p->t, p->t));
+}
+
+static void by_import(struct pending *p)
+{
+    struct bp_tensor *x;
+
+    lender_init(&p->spare, p->data, BP_DLPACK_FLOAT, 32);
+    OK(bp_tensor_from_dlpack(p->f.device, &p->spare.managed, &x));
+    bp_tensor_destroy(x);
+}
+
+static void by_trim(struct pending *p)
+{
+    OK(bp_device_trim(p->f.device));
+}
+
+static void by_memory(struct pending *p)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    OK(bp_device_memory(p->f.device, &stats));
+}
+
+static void by_stream(struct pending *p)
+{
+    OK(bp_stream_synchronize(p->f.stream));
+}
+
+static const struct {
+    const char *name;
+    void (*look)(struct pending *p);
+    bool all;
+} ways[] = {
+    {"event_wait", by_event_wait, false}, {"event_query", by_event_query, false},
+    {"read", by_read, false},             {"write", by_write, false},
+    {"copy", by_copy, false},             {"import", by_import, false},
+    {"memory", by_memory, false},         {"trim", by_trim, true},
+    {"synchronize", by_stream, true},
+};
+
+Test(dlpack, deleters_are_called_when_the_work_has_ended)
+{
+    struct pending p = {.f = fixture_init()};
+
+    p.t = tensor_of(&p.f, BP_F32, 2, SHAPE(2, 3), p.data);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        pending_begin(&p, 3);
+        cr_assert_eq(calls_of(&p), 0);
+        ways[i].look(&p);
+        cr_assert_eq(calls_of(&p), 3, "%s: %u of 3 were called", ways[i].name, calls_of(&p));
+        pending_end(&p);
+    }
+    bp_tensor_destroy(p.t);
+    fixture_finish(&p.f);
+}
+
+/* What is looked at in passing is little, but all has its turn: also behind work that waits. */
+Test(dlpack, deleters_are_called_behind_work_that_has_not_ended)
+{
+    struct pending p = {.f = fixture_init()}, more = {.n = 0};
+
+    p.t = tensor_of(&p.f, BP_F32, 2, SHAPE(2, 3), p.data);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        uint32_t looks = 0;
+        static struct lender stuck[200];
+        struct bp_stream *busy;
+        struct bp_tensor *x, *y;
+        OK(bp_stream_create_with(p.f.device, BP_STREAM_ASYNC, &busy));
+        sem_init(&more.go, 0, 0);
+        OK(bp_stream_callback(busy, wait_to_go, &more));
+        for (int k = 0; k < 200; k++) {
+            lender_init(&stuck[k], p.data, BP_DLPACK_FLOAT, 32);
+            OK(bp_tensor_from_dlpack(p.f.device, &stuck[k].managed, &x));
+            OK(bp_op_add(bp_stream_scope(busy), x, x, &y));
+            bp_tensor_destroy(x);
+            bp_tensor_destroy(y);
+        }
+        pending_begin(&p, 3);
+        for (; calls_of(&p) < 3 && looks < 9; looks++) ways[i].look(&p);
+        cr_assert_eq(calls_of(&p), 3, "%s: %u of 3 were called", ways[i].name, calls_of(&p));
+        cr_assert(looks == 1 || !ways[i].all, "%s looks at all", ways[i].name);
+        for (int k = 0; k < 200; k++) cr_assert_eq(stuck[k].calls, 0);
+        sem_post(&more.go);
+        OK(bp_stream_synchronize(busy));
+        for (int k = 0; k < 200; k++) cr_assert_eq(stuck[k].calls, 1);
+        bp_stream_destroy(busy);
+        pending_end(&p);
+    }
+    bp_tensor_destroy(p.t);
+    fixture_finish(&p.f);
 }
 
 static void *delete_it(void *managed)

@@ -3,6 +3,8 @@
  * data, random numbers are drawn, attributes come as tensors, other operators are run instead. */
 #include "fixture.h"
 
+#include <math.h>
+
 #include <stdlib.h>
 
 static struct bp_tensor_info info_of(struct bp_tensor *t)
@@ -228,6 +230,64 @@ Test(rows, uniform_of_wrong_attributes)
     attrs.dtype = BP_F32;
     attrs.shape = (struct bp_dims){SHAPE(-1), 1};
     FAILS(BP_ERR_INVALID, "-1", bp_op_uniform(f.scope, NULL, &attrs, &y));
+    fixture_finish(&f);
+}
+
+/* Bounds are read at each run: they are looked at each time, also where the call was prepared with
+ * good ones. */
+static const struct {
+    double low, high;
+    uint32_t dtype;
+    bool good;
+} bounds[] = {
+    {0, 1, BP_F32, true},           {1.5, 1.5, BP_F32, true},
+    {1.5, 1.5, BP_F64, true},       {0, 0, BP_F16, true},
+    {-1e30, 1e30, BP_BF16, true},   {-1e300, 1e300, BP_F64, true},
+    {1, 0, BP_F32, false},          {1, 0.9999999999, BP_F32, false},
+    {0, NAN, BP_F32, false},        {NAN, 1, BP_F32, false},
+    {NAN, NAN, BP_F64, false},      {0, INFINITY, BP_F32, false},
+    {-INFINITY, 0, BP_F64, false},  {INFINITY, INFINITY, BP_F64, false},
+    {-1e300, 1e300, BP_F32, false}, {-3e38, 3e38, BP_F32, false},
+    {-3e38, 3e38, BP_F16, false},   {-1.5e308, 1.5e308, BP_F64, false},
+};
+
+static void try_bounds(struct fixture *f, size_t i)
+{
+    struct bp_uniform_attrs attrs = bp_uniform_defaults();
+    struct bp_call call = {.size = sizeof call, .op = "uniform", .attrs = &attrs};
+    struct bp_prepared *prepared;
+    struct bp_tensor *y, *z = NULL, *none[1] = {NULL}; /* the shape is an attribute */
+    double got[3];
+
+    attrs.shape = (struct bp_dims){SHAPE(3), 1};
+    attrs.dtype = bounds[i].dtype;
+    OK(bp_op_uniform(f->scope, NULL, &attrs, &y));
+    OK(bp_prepared_create(f->device, &call, &prepared));
+    attrs.low = bounds[i].low;
+    attrs.high = bounds[i].high;
+    if (bounds[i].good) {
+        OK(bp_prepared_run(prepared, f->stream, none, 1, &y, 1, &attrs));
+        OK(bp_op_uniform(f->scope, NULL, &attrs, &z));
+        if (attrs.low == attrs.high && attrs.dtype == BP_F64) {
+            OK(bp_tensor_read(f->stream, z, got, sizeof got));
+            cr_assert(got[0] == attrs.low && got[1] == attrs.low && got[2] == attrs.low);
+        }
+    } else {
+        FAILS(BP_ERR_INVALID, "attribute low", bp_op_uniform(f->scope, NULL, &attrs, &z));
+        FAILS(BP_ERR_INVALID, "attribute low",
+              bp_prepared_run(prepared, f->stream, none, 1, &y, 1, &attrs));
+        cr_assert_null(z);
+    }
+    bp_prepared_destroy(prepared);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+}
+
+Test(rows, uniform_of_wrong_bounds)
+{
+    struct fixture f = fixture_init();
+
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) try_bounds(&f, i);
     fixture_finish(&f);
 }
 

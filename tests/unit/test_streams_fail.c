@@ -136,6 +136,83 @@ Test(streams_fail, failures_belong_to_the_stream_that_had_them)
     }
 }
 
+/* An event whose work is known to have ended well stays so, whatever fails behind it. */
+Test(streams_fail, events_in_front_of_a_failure_are_good)
+{
+    static const enum place at[] = {GATED, PLAIN, SINGLE};
+
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct spot s = spot_at(at[i], NULL, NULL);
+        struct bp_device *cpu = open_place(s.core, QUEUE);
+        struct bp_stream *other = stream_at(cpu, QUEUE);
+        struct bp_tensor *x = floats_at(s.device, 2);
+        struct bp_event *good = event_at(s.device), *bad = event_at(s.device);
+        OK(bp_tensor_write(s.stream, x, some, sizeof some));
+        OK(bp_event_record(good, s.stream));
+        OK(bp_event_wait(good, UINT64_MAX));
+        give_three(&s, x, 1);
+        OK(bp_event_record(bad, s.stream));
+        FAILS(BP_ERR_DEVICE, "2 to 4: add, add, softmax", bp_stream_synchronize(s.stream));
+        for (int again = 0; again < 2; again++) {
+            OK(bp_event_query(good));
+            OK(bp_event_wait(good, UINT64_MAX));
+            OK(bp_stream_wait(other, good));
+            FAILS(BP_ERR_DEVICE, "2 to 4", bp_event_query(bad));
+            FAILS(BP_ERR_DEVICE, "2 to 4", bp_event_wait(bad, UINT64_MAX));
+            FAILS(BP_ERR_DEVICE, "2 to 4", bp_stream_wait(other, bad));
+            bp_stream_destroy(s.stream); /* the timeline serves another */
+            s.stream = stream_at(s.device, at[i]);
+        }
+        bp_event_destroy(good);
+        bp_event_destroy(bad);
+        bp_stream_destroy(other);
+        bp_device_destroy(cpu);
+        bp_tensor_destroy(x);
+        spot_finish(&s);
+    }
+}
+
+/* A queue knows which: also where nobody had waited for the work in front. */
+Test(streams_fail, a_queue_knows_what_came_before_a_failure)
+{
+    struct bp_core *core = core_with(NULL, NULL);
+    struct bp_event *good, *bad;
+    struct bp_device *device;
+    struct bp_stream *stream;
+    struct bp_tensor *x, *odd, *y = NULL, *z = NULL;
+    struct latch latch;
+    uint32_t index;
+
+    OK(bp_core_load_path(core, HOSTILE_DIR "/bp_partial.so", &index));
+    OK(bp_device_create_at(core, index, 0, &device));
+    OK(bp_stream_create_with(device, BP_STREAM_ASYNC, &stream));
+    x = floats_at(device, 2);
+    odd = floats_at(device, 2);
+    good = event_at(device);
+    bad = event_at(device);
+    hold_queue(stream, &latch);
+    OK(bp_tensor_write(stream, x, some, sizeof some));
+    OK(bp_tensor_write(stream, odd, F32(0.0f / 0.0f, 1), sizeof some));
+    OK(bp_op_scale(bp_stream_scope(stream), x, NULL, &y));
+    OK(bp_event_record(good, stream));
+    OK(bp_op_scale(bp_stream_scope(stream), odd, NULL, &z));
+    OK(bp_event_record(bad, stream));
+    sem_post(&latch.end);
+    FAILS(BP_ERR_FAULT, "launch 5, scale", bp_event_wait(bad, UINT64_MAX));
+    FAILS(BP_ERR_FAULT, "launch 5, scale", bp_event_query(bad));
+    OK(bp_event_query(good));
+    OK(bp_event_wait(good, UINT64_MAX));
+    bp_event_destroy(good);
+    bp_event_destroy(bad);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(odd);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+}
+
 Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
 {
     struct spot s = spot_at(GATED, NULL, NULL);

@@ -339,3 +339,28 @@ Test(device, opened_twice_is_one)
     bp_device_destroy(again);
     fixture_finish(&f);
 }
+
+/* Two cores have a device of one name each: messages say which is meant. */
+Test(tensor, devices_of_two_cores_are_told_apart)
+{
+    struct fixture a = fixture_init(), b = fixture_init();
+    struct bp_tensor *x = tensor_of(&a, BP_F32, 1, SHAPE(2), F32(1, 2)), *z = NULL;
+    struct bp_tensor *y = tensor_of(&b, BP_F32, 1, SHAPE(2), F32(3, 4));
+    struct bp_event *event;
+    float got[2];
+
+    FAILS(BP_ERR_INVALID, "input y is on cpu:0 of another core, but the call goes to cpu:0",
+          bp_op_add(a.scope, x, y, &z));
+    FAILS(BP_ERR_INVALID, "cpu:0 of another core, the stream of cpu:0",
+          bp_tensor_read(a.stream, y, got, sizeof got));
+    FAILS(BP_ERR_INVALID, "dst is on cpu:0 of another core", bp_tensor_copy(b.stream, x, y));
+    OK(bp_event_create(a.device, &event));
+    FAILS(BP_ERR_INVALID, "event is of cpu:0 of another core", bp_event_record(event, b.stream));
+    OK(bp_tensor_copy(a.stream, x, y)); /* what the message advises */
+    expect_bytes(&a, x, F32(3, 4), 8);
+    bp_event_destroy(event);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    fixture_finish(&a);
+    fixture_finish(&b);
+}

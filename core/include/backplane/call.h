@@ -102,7 +102,9 @@ struct bp_call_stats { /* answer: set size before the call */
 };
 BP_API enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_stats *out);
 
-/* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. */
+/* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. Its
+ * outputs are contiguous: strided tensors that it is given are written by bp_call_run, but not by
+ * this. */
 struct bp_prepared;
 
 /* Prepares call for tensors of the types of those given; the tensors are not kept. */
@@ -121,8 +123,9 @@ BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t 
                                          struct bp_tensor_info *out);
 
 /* Runs it on stream. in, out: tensors of the types it was prepared for, flat, in declared order;
- * absent ones NULL. attrs: NULL, or a struct that differs from the prepared one in RUN attributes
- * only. */
+ * absent ones NULL. Inputs have the strides of those given to bp_prepared_create, outputs are
+ * contiguous; others are refused (BP_ERR_INVALID). attrs: NULL, or a struct that differs from the
+ * prepared one in RUN attributes only. */
 BP_API enum bp_status bp_prepared_run(struct bp_prepared *prepared, struct bp_stream *stream,
                                       struct bp_tensor *const *in, size_t n_in,
                                       struct bp_tensor *const *out, size_t n_out,

@@ -54,9 +54,10 @@ BP_API uint32_t bp_device_emulated(struct bp_device *device);
     X(MEMORY, "memory is exhausted, and work that holds some is waited for") \
     X(INLINE_WAIT, "an inline stream waits for another stream") \
     X(STREAM_WAIT, "a stream waits for another, which the device cannot do by itself") \
-    X(COPY, "a copy between devices by way of the host") \
+    X(COPY, "a copy by way of the host, between devices or of many short pieces") \
     X(QUEUE_FULL, "a stream's queue is full") \
-    X(EVENT_QUERY, "a query of an event on a device without events")
+    X(EVENT_QUERY, "a query of an event on a device without events") \
+    X(WRITE, "a write of more than a queue sets aside, behind other work")
 
 enum bp_block {
 #define X(NAME, text) BP_BLOCK_##NAME,
@@ -66,7 +67,9 @@ enum bp_block {
 };
 
 /* How often a call on the device has waited so, for a reason (enum bp_block). With BP_BLOCK=deny
- * each such call fails with BP_ERR_BLOCKED instead. */
+ * each such call fails with BP_ERR_BLOCKED instead, and has done nothing: neither written to memory
+ * nor given a part of its work to the stream. (bp_graph_run has then run the nodes before the one
+ * that it names.) */
 BP_API uint64_t bp_device_blocked(struct bp_device *device, uint32_t reason);
 
 /* What the core has of the device's memory, in bytes but for counts. Memory is taken from the

@@ -82,7 +82,9 @@ struct bp_dlpack_legacy {
 
 /* Lends a tensor. The memory lives until the deleter is called, on any thread, also when the
  * tensor, its device and its core have been destroyed. Strides are always there; a frozen tensor is
- * BP_DLPACK_READ_ONLY. What others write to the memory does not count in info.version.
+ * BP_DLPACK_READ_ONLY, unless it was exported before it was frozen. What others write to the memory
+ * does not count in info.version. In a forked child the deleter of an export that the parent made
+ * does nothing, as destroy functions do.
  *
  * BP_ERR_UNSUPPORTED: the dtype or the device's memory has no DLPack type, or the tensor is in
  * another space than BP_SPACE_DEVICE; in the older form, also if the tensor is read only, which
@@ -93,16 +95,25 @@ BP_API enum bp_status bp_tensor_to_dlpack_legacy(struct bp_tensor *tensor,
                                                  struct bp_dlpack_legacy **out_managed);
 
 /* Makes a tensor over memory that another library lends. On success the tensor owns managed, whose
- * deleter is called once, when no tensor shares the memory and the work that uses it has ended, on
- * a thread that is in a call of this API then. On failure managed stays the caller's. What is
- * BP_DLPACK_READ_ONLY cannot be written.
+ * deleter is called once, when no tensor shares the memory and the work that uses it has ended. On
+ * failure managed stays the caller's. What is BP_DLPACK_READ_ONLY cannot be written. Nothing is
+ * known of other tensors over the same memory: not their freezing, nor the order of their work.
+ *
+ * The deleter is called without locks of this library, on a thread that is in a call of this API:
+ * in the one that lets the last tensor go, if the work is known to have ended by then; else in a
+ * later one on the same device that looks whether it has: bp_stream_synchronize,
+ * bp_device_synchronize and bp_device_trim at all that is pending; bp_event_wait, bp_event_query
+ * (where it answers that the work is done), bp_tensor_read, bp_tensor_write, bp_tensor_copy,
+ * bp_device_memory and imports in passing, at a few each time; at last when the device ends.
+ * Calls inside a function of bp_stream_callback do not look. Not in a forked child.
  *
  * Elements must lie at multiples of their size, or of 8 bytes if that is less. Memory that is less
  * aligned than the device's own is taken; kernels may be slower on it.
  *
- * BP_ERR_INVALID: memory of another device, negative strides, a misaligned address, or what no
- * tensor can be. BP_ERR_UNSUPPORTED: another major version, a dtype that the device does not hold,
- * several lanes, a device of handles or without a DLPack type. */
+ * BP_ERR_INVALID: memory of another device, negative strides, a misaligned address, a byte_offset
+ * past the end of all memory, or what no tensor can be. BP_ERR_UNSUPPORTED: another major version,
+ * a dtype that the device does not hold, several lanes, a device of handles or without a DLPack
+ * type. */
 BP_API enum bp_status bp_tensor_from_dlpack(struct bp_device *device,
                                             struct bp_dlpack_managed *managed,
                                             struct bp_tensor **out_tensor);

@@ -47,7 +47,10 @@ BP_API enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *te
 /* Runs the graph on stream, node by node in the order of recording. in: one tensor for each input,
  * of its dtype and shape. out: one entry for each output: NULL, and a new tensor is made, or a
  * tensor that is written; it may lie in memory of inputs, which the graph reads first, but not
- * overlap another output. A failure names the node. Constants lie on the stream's device. */
+ * overlap another output. A made one is a new reference, to be destroyed: to the input itself
+ * where the output is an input, to memory of an input where it is a view of one. A failure names
+ * the node; one that a native stream finds later names launches by their operators. Constants lie
+ * on the stream's device. */
 BP_API enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
                                    struct bp_tensor *const *in, size_t n_in,
                                    struct bp_tensor **out, size_t n_out);

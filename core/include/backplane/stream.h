@@ -26,8 +26,9 @@ enum bp_stream_flags {
 BP_API enum bp_status bp_stream_create(struct bp_device *device, struct bp_stream **out_stream);
 
 /* A stream of the kind that flags say; 0: the usual one. On a device that works inline an
- * asynchronous stream has a queue and a thread of the core's. BP_ERR_UNSUPPORTED: an inline stream
- * on a device that is asynchronous. */
+ * asynchronous stream has a queue and a thread of the core's; the thread ends a while after the
+ * stream is destroyed, unless a later one has taken it. BP_ERR_UNSUPPORTED: an inline stream on a
+ * device that is asynchronous. */
 BP_API enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
                                             struct bp_stream **out_stream);
 
@@ -50,8 +51,9 @@ BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
  * On an inline stream fn is called before this call returns; else on a thread of the library's.
  * Work given to the stream later may run before or after fn. fn may use the library, and destroy
  * what it likes, but waits for no work of the stream that called it (synchronising it or its
- * device, reading from it): the stream's work may wait for fn, and such calls answer
- * BP_ERR_INVALID. Other streams of the app that fn waits for must not wait for this one. */
+ * device, reading from it, a write or copy that waits: see tensor.h): the stream's work may wait
+ * for fn. Such calls answer BP_ERR_INVALID and have done nothing. Other streams of the app that fn
+ * waits for must not wait for this one. */
 BP_API enum bp_status bp_stream_callback(struct bp_stream *stream,
                                          void (*fn)(void *ctx, enum bp_status status), void *ctx);
 

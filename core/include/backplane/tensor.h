@@ -80,9 +80,13 @@ BP_API enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, co
                                        struct bp_tensor **out_tensor);
 
 /* Promises that the contents of the tensor's memory will not change any more: kernels may prepare
- * them once. Whatever would write there, through this tensor or another that shares the memory, is
- * refused from now on. Work given to streams before is not refused: it is part of the contents.
- * This tensor, and views made later, are BP_VIEW_CONSTANT to kernels. There is no way back. */
+ * them once. Calls that would write there through this tensor, its views or what it is a view of
+ * are refused from now on, and exports made from now on are BP_DLPACK_READ_ONLY. Work given to
+ * streams before is part of the contents: the call waits for the device. To keep the promise is the
+ * app's business where the memory is known by other means: an address (bp_tensor_map,
+ * bp_memory_info), a DLPack view lent before, also where this process imported it again, another
+ * process's mapping. This tensor, and views made later, are BP_VIEW_CONSTANT to kernels. There is
+ * no way back. */
 BP_API enum bp_status bp_tensor_freeze(struct bp_tensor *tensor);
 
 /* The address of the tensor's first element (NULL: it has none), for the host to use with the
@@ -122,12 +126,16 @@ BP_API enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_
  * order. size: bytes of the host memory, equal to info.bytes. The host memory has been read, or
  * written, when the call returns. stream: one of the tensor's device.
  *
+ * A read waits for the work that the stream was given before. A write waits for it only where it
+ * has to, and is counted then (BP_BLOCKS in device.h): on a stream with a queue a write of up to
+ * 1 MiB is set aside, a larger one waits for what the queue holds.
+ *
  * The tensor may have any strides; one that is written has a place for each element. Bytes between
- * its elements are left alone, with one exception: on memory that the host cannot touch, a write of
- * more than 64 pieces (elements that are adjacent in both memories are one piece) which are so
- * short that the span from first to last element has less than 16 KiB for each of them, reads that
- * span and writes it back. Such a write, which also waits for the stream, has to be ordered with
- * writes to all tensors in the same memory. */
+ * its elements are left alone, with one exception: on memory that the host cannot touch, and not on
+ * a stream with a queue, a write of more than 64 pieces (elements that are adjacent in both
+ * memories are one piece) which are so short that the span from first to last element has less than
+ * 16 KiB for each of them, reads that span and writes it back. Such a write, which also waits for
+ * the stream (counted), has to be ordered with writes to all tensors in the same memory. */
 BP_API enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tensor,
                                       const void *host, uint64_t size);
 BP_API enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
@@ -137,9 +145,10 @@ BP_API enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor 
  * one of dst's device. Of the bytes between dst's elements the same holds as for bp_tensor_write.
  *
  * src may lie on another device, of any kind: then its pending work is waited for, and host memory
- * is between. On one device the call does not wait, but for tensors that the host cannot touch and
- * whose layouts have many short pieces in common (more than 64, of less than 16 KiB on average):
- * these go through host memory as well.
+ * is between; if dst's stream has a queue and more than 1 MiB is copied, that stream's work too.
+ * On one device the call does not wait, but for tensors that the host cannot touch and whose
+ * layouts have many short pieces in common (more than 64, of less than 16 KiB on average): these go
+ * through host memory as well, unless the stream has a queue. Waits are counted (BP_BLOCKS).
  *
  * BP_ERR_INVALID: among others, dst and src share an element. The same view twice is nothing to do.
  */

@@ -31,6 +31,7 @@ static const struct {
     {"narrow-negative", 1, {1031}, -1.01, -1, 7, 0, false, false},
     {"one-step", 1, {1031}, 1, 1.00000011920928955, 7, 0, true, false},
     {"one-step-f64", 1, {1031}, 1, 1.0000000000000002220, 7, 0, true, true},
+    {"same-ends", 1, {67}, 1.5, 1.5, 7, 0, true, false},
     {"odd-ends", 1, {1031}, 0.1, 0.3, 8, 0, true, false},
     {"huge", 1, {67}, -1e30, 1e30, 8, 0, false, false},
     {"rows", 2, {129, 257}, 0, 1, 9, 3, false, false},

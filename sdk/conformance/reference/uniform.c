@@ -79,7 +79,7 @@ void ref_uniform(const struct ref_array *in, const void *attrs, struct ref_array
 {
     const struct bp_uniform_attrs *a = attrs;
     bool wide = a->dtype == BP_F64;
-    long double limit = wide ? a->high : (float)a->high;
+    long double limit = wide ? a->high : (float)a->high, low = wide ? a->low : (float)a->low;
 
     ref_array_init(out, (uint32_t)a->dtype, (int)a->shape.n, a->shape.at);
     for (int64_t i = 0; i < out->count; i++) {
@@ -88,6 +88,6 @@ void ref_uniform(const struct ref_array *in, const void *attrs, struct ref_array
         char at[8];
         num_set_float(out->type, at, y);
         out->v[i] = num_get_float(out->type, at);
-        if (out->v[i] >= limit) out->v[i] = below(out->type, limit);
+        if (out->v[i] >= limit && limit > low) out->v[i] = below(out->type, limit);
     }
 }

@@ -61,6 +61,9 @@
 #ifndef INFER
 #define INFER(rule)
 #endif
+#ifndef VALUES
+#define VALUES(rule)
+#endif
 #ifndef GRAD
 #define GRAD(rule)
 #endif

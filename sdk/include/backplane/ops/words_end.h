@@ -22,6 +22,7 @@
 #undef DIMS
 #undef TYPES
 #undef INFER
+#undef VALUES
 #undef GRAD
 #undef NODIFF
 #undef EXPAND

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* queued.c: transfers on streams with a queue: one task each, whatever the layouts, so that a call
+ * is given whole or not at all, and waits only for host memory that it cannot set aside. */
+#include "tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct transfer_task {
+    struct bp_task task; /* first */
+    struct bp_move move;
+    struct bp_copy copy;
+    enum bp_direction direction;
+    bool by_host; /* which reaches both sides */
+    char staged[];
+};
+
+/* Run by run, by the plugin. */
+static enum bp_status run_each(const struct transfer_task *t, struct bp_timeline *timeline)
+{
+    struct bp_move_at at = {.dst = 0};
+
+    do {
+        struct bp_copy one = t->copy;
+        one.dst = (void *)((uintptr_t)one.dst + (uint64_t)at.dst);
+        one.src = (const void *)((uintptr_t)one.src + (uint64_t)at.src);
+        one.size = t->move.width;
+        TRY(bp_memory_call(timeline, t->direction, &one));
+    } while (bp_move_next(&t->move, &at));
+    return BP_OK;
+}
+
+static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
+{
+    const struct transfer_task *t = (const struct transfer_task *)task;
+
+    if (!t->by_host) return run_each(t, timeline);
+    bp_move_run(&t->move, t->copy.dst, t->copy.src);
+    return BP_OK;
+}
+
+static void destroy(struct bp_task *task)
+{
+    free(task);
+}
+
+/* One run is for the plugin, which may know a faster way. */
+static enum bp_status push(struct bp_stream *stream, const struct bp_move *move,
+                           const struct bp_copy *copy, enum bp_direction direction, bool staged,
+                           bool visible, uint64_t number)
+{
+    struct transfer_task *t = malloc(sizeof *t + (staged ? copy->size : 0));
+    enum bp_status status;
+
+    if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a copy in a queue");
+    *t = (struct transfer_task){.task = {.run = run, .destroy = destroy, .number = number,
+                                         .name = bp_direction_name(direction)},
+                                .move = *move, .copy = *copy, .direction = direction,
+                                .by_host = visible && move->rank};
+    if (staged) t->copy.src = memcpy(t->staged, copy->src, copy->size);
+    status = bp_queue_push(stream->timeline->queue, &t->task);
+    if (status) destroy(&t->task);
+    return status;
+}
+
+/* What the wait would be refused for is found before anything is given to the queue. */
+static enum bp_status check_wait(struct bp_stream *stream, enum bp_direction direction)
+{
+    struct bp_queue *queue = stream->timeline->queue;
+
+    TRY(bp_queue_refuse_mine(queue));
+    if (direction == BP_COPY_OUT || bp_queue_idle(queue)) return BP_OK;
+    return bp_block(stream->device, BP_BLOCK_WRITE);
+}
+
+enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move *move,
+                                 const struct bp_copy *copy, struct bp_tensor *dst,
+                                 struct bp_tensor *src)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    enum bp_direction direction = !src ? BP_COPY_IN : !dst ? BP_COPY_OUT : BP_COPY_WITHIN;
+    bool staged = !src && copy->size <= BP_STAGED_MAX, waits = !dst || (!src && !staged);
+    bool visible = (!dst || bp_tensor_host_visible(dst)) && (!src || bp_tensor_host_visible(src));
+    enum bp_status status;
+    uint64_t number;
+
+    if (waits) TRY(check_wait(stream, direction));
+    number = bp_work_begin(timeline, bp_direction_name(direction));
+    status = bp_stopping() ? bp_stopped()
+                           : push(stream, move, copy, direction, staged, visible, number);
+    if (status) {
+        bp_work_drop(timeline, number);
+        return status;
+    }
+    if (dst) bp_storage_use(dst->storage, timeline, number);
+    if (src) bp_storage_use(src->storage, timeline, number);
+    bp_work_end(timeline, number);
+    if (dst) bp_tensor_note_write(dst);
+    if (!waits) return bp_stream_pace(stream);
+    TRY(bp_queue_wait(timeline->queue, number, UINT64_MAX));
+    return bp_stream_check(stream);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_figures.c: what bp_device_memory says while threads take memory under a limit, so that
+ * regions go from pool to pool and chunks come and go all the while: figures add up, and are never
+ * more than the limit or the peak. Silent on success. */
+#include <backplane/backplane.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS = 3, ROUNDS = 1000, SLOTS = 12, IDLE = 300, KINDS = 2 };
+
+/* Pools are added up from the newest stream's on. A thread works on streams before and after many
+ * that do nothing: what goes from one to the other meanwhile is not to be counted twice. */
+struct worker {
+    pthread_t thread;
+    uint32_t random;
+    struct bp_stream *stream[KINDS];
+};
+
+static struct bp_device *device;
+static atomic_int working = THREADS;
+
+static void need(bool good, const char *what)
+{
+    if (good) return;
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    exit(1);
+}
+
+static uint32_t next(uint32_t *random)
+{
+    *random = *random * 1664525 + 1013904223;
+    return *random >> 8;
+}
+
+static void drop(struct bp_storage **held)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        bp_memory_destroy(held[i]);
+        held[i] = NULL;
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct bp_storage *held[SLOTS] = {NULL};
+
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t size = 1 + next(&w->random) % (next(&w->random) % 2 ? 12000 : 2500000);
+        uint32_t at = next(&w->random) % SLOTS, kind = next(&w->random) % KINDS;
+        enum bp_status status;
+        bp_memory_destroy(held[at]);
+        held[at] = NULL;
+        status = bp_memory_create(device, w->stream[kind], BP_SPACE_DEVICE, size, &held[at]);
+        need(status == BP_OK || status == BP_ERR_MEMORY, "create");
+        if (status) drop(held);
+        if (next(&w->random) % 64 == 0) need(!bp_device_trim(device), "trim");
+    }
+    drop(held);
+    working--;
+    return NULL;
+}
+
+static void look(void)
+{
+    struct bp_memory_stats s = {.size = sizeof s};
+
+    need(!bp_device_memory(device, &s), "memory");
+    if (s.reserved == s.allocated + s.rounding + s.pending + s.free && s.free <= s.reserved &&
+        s.largest_free <= s.free && s.reserved <= s.limit && s.reserved <= s.peak_reserved &&
+        s.allocated <= s.peak)
+        return;
+    fprintf(stderr,
+            "reserved %llu, limit %llu, peak %llu; allocated %llu, rounding %llu, pending %llu, "
+            "free %llu, largest %llu\n",
+            (unsigned long long)s.reserved, (unsigned long long)s.limit,
+            (unsigned long long)s.peak_reserved, (unsigned long long)s.allocated,
+            (unsigned long long)s.rounding, (unsigned long long)s.pending,
+            (unsigned long long)s.free, (unsigned long long)s.largest_free);
+    exit(1);
+}
+
+static void make_streams(struct worker *worker, int kind, uint32_t flags)
+{
+    for (int i = 0; i < THREADS; i++)
+        need(!bp_stream_create_with(device, flags, &worker[i].stream[kind]), "stream");
+}
+
+/* Each has a pool, without memory. */
+static void make_idle(struct bp_stream **idle)
+{
+    struct bp_storage *storage;
+
+    for (int i = 0; i < IDLE; i++) {
+        need(!bp_stream_create_with(device, BP_STREAM_INLINE, &idle[i]), "stream");
+        need(!bp_memory_create(device, idle[i], BP_SPACE_DEVICE, 1, &storage), "create");
+        bp_memory_destroy(storage);
+        need(!bp_device_trim(device), "trim");
+    }
+}
+
+int main(void)
+{
+    static struct worker worker[THREADS];
+    static struct bp_stream *idle[IDLE];
+    struct bp_core *core;
+
+    setenv("BP_MEM_LIMIT", "8M", 1);
+    need(!bp_core_create(NULL, &core), "core");
+    need(!bp_device_create(core, "cpu:0", &device), "device");
+    make_streams(worker, 0, BP_STREAM_INLINE);
+    make_idle(idle);
+    make_streams(worker, 1, BP_STREAM_INLINE);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        worker[i].random = i * 77777 + 1;
+        pthread_create(&worker[i].thread, NULL, work, &worker[i]);
+    }
+    while (working) look();
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(worker[i].thread, NULL);
+        for (int kind = 0; kind < KINDS; kind++) bp_stream_destroy(worker[i].stream[kind]);
+    }
+    for (int i = 0; i < IDLE; i++) bp_stream_destroy(idle[i]);
+    look();
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    return 0;
+}
