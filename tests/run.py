@@ -25,8 +25,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEV = os.path.join(ROOT, "dev")
 
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
-NORMAL = ["unit", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install", "docs", "fuzz",
-          "conform", "bench"]
+NORMAL = ["plugins", "unit", "ops", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install",
+          "docs", "fuzz", "conform", "kernels", "bench"]
 ASAN = ["unit", "template", "tools", "thread", "fuzz"]
 TSAN = ["thread"]
 DEVICES = ["cpu", "template"]

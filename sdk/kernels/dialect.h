@@ -11,14 +11,14 @@
  *   FOR_LANES(i, n)        this lane's share of 0 to n - 1
  *   FOR_ALL(i, n)          this lane's share of 0 to n - 1, which all teams share
  *   BARRIER()              all lanes of the team have come here, and see what the others wrote
- *   ON_HOST                defined where a team is one lane, and loops are the compiler's to vectorise
+ *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
  *
  *   i8 .. i64, u8 .. u64, f32, f64; HAS_F64 is defined where f64 can be computed with
  *   f32_bits, f32_from_bits, f64_bits, f64_from_bits: the same bits as the other type
  *
  * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices
- * are i64. A half type is an u16 in memory and computed as f32 (half.h). What is compiled as HIP has
- * included its runtime header before. */
+ * are i64. A half type is an u16 in memory and computed as f32 (half.h). A file that is compiled as
+ * HIP has included its runtime header before. */
 #ifndef BP_KERNELS_DIALECT_H
 #define BP_KERNELS_DIALECT_H
 
