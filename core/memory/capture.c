@@ -8,11 +8,6 @@
 
 #include "poison.h"
 
-static struct bp_storage *storage_of(struct bp_piece *block)
-{
-    return (struct bp_storage *)block;
-}
-
 /* Under the device's lock: one of home's that is over and has given everything back. */
 static struct bp_pool *find_empty(struct bp_timeline *home)
 {
@@ -72,7 +67,7 @@ enum bp_status bp_capture_begin(struct bp_timeline *home, struct bp_pool **out_c
 static void keep_live(const struct bp_region *region)
 {
     for (struct bp_piece *b = region->edge.hi; b != &region->edge; b = b->hi)
-        if (b->state == BP_PIECE_LIVE) storage_of(b)->used = true;
+        if (b->state == BP_PIECE_LIVE) bp_storage_of(b)->used = true;
 }
 
 /* Under the lock, after what was kept whole has merged. What runs later may use it all. */

@@ -8,11 +8,6 @@
 
 enum { IDS = 1 << 16, ASKED = 64 };
 
-static inline struct bp_storage *storage_of(struct bp_piece *block)
-{
-    return (struct bp_storage *)block;
-}
-
 static inline uint64_t bytes_of(const struct bp_pool *pool, const struct bp_piece *block)
 {
     return block->n << pool->shift;
@@ -92,7 +87,7 @@ static void mark_taken(const struct bp_pool *pool, void *data, uint64_t size,
 
 struct bp_storage *bp_pool_begin(struct bp_pool *pool, struct bp_piece *block, uint64_t size)
 {
-    struct bp_storage *s = storage_of(block);
+    struct bp_storage *s = bp_storage_of(block);
     struct bp_pool_counts *c = &pool->counts;
 
     s->memory = (struct bp_memory){NULL, NULL};
@@ -249,7 +244,7 @@ void bp_pool_settle(struct bp_pool *pool)
 
     for (struct bp_link *l = pool->pending.prev; l != &pool->pending; l = next) {
         struct bp_piece *block = bp_piece_of(l);
-        struct bp_users *users = &storage_of(block)->pending.users;
+        struct bp_users *users = &bp_storage_of(block)->pending.users;
         next = l->prev;
         if (!is_ready(pool, users, &block->stamp)) continue;
         bp_link_cut(l);
@@ -267,7 +262,7 @@ static uint32_t users_of_pending(struct bp_pool *pool, struct bp_user *out, uint
     bp_pool_lock(pool);
     if (pool->ran.timeline && max) out[n++] = pool->ran;
     for (struct bp_link *l = pool->pending.prev; l != &pool->pending; l = l->prev) {
-        const struct bp_users *users = &storage_of(bp_piece_of(l))->pending.users;
+        const struct bp_users *users = &bp_storage_of(bp_piece_of(l))->pending.users;
         for (uint32_t i = 0; i < users->n && n < max; i++)
             if (!bp_timeline_passed(user_at(users, i)->timeline, user_at(users, i)->number))
                 out[n++] = *user_at(users, i);

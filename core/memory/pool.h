@@ -66,6 +66,12 @@ struct bp_pool {
 /* A pool that is nobody's yet; NULL: no host memory. */
 struct bp_pool *bp_pool_create(struct bp_timeline *home, uint32_t space);
 
+/* A storage begins with its block. */
+static inline struct bp_storage *bp_storage_of(struct bp_piece *block)
+{
+    return (struct bp_storage *)block;
+}
+
 /* The pool of a home in a space, made at first use; NULL: no host memory, with a message. */
 struct bp_pool *bp_pool_make(struct bp_timeline *home, uint32_t space);
 static inline struct bp_pool *bp_pool_at(struct bp_timeline *home, uint32_t space)

@@ -182,7 +182,7 @@ static void finish_users(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     for (struct bp_link *l = pool->pending.next; l != &pool->pending; l = l->next)
-        bp_users_finish(&((struct bp_storage *)bp_piece_of(l))->pending.users);
+        bp_users_finish(&bp_storage_of(bp_piece_of(l))->pending.users);
 }
 
 void bp_memory_finish(struct bp_device *device)

@@ -199,34 +199,32 @@ static bool may_go_elsewhere(const struct bp_builder *b, const struct bp_site *s
            b->p->device->core->fallback != BP_POLICY_DENY;
 }
 
-static enum bp_status build_here(struct bp_builder *b, const struct bp_site *site,
-                                 const struct bp_operand *in, const struct bp_operand *out)
+static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *site,
+                                   const struct bp_operand *in, const struct bp_operand *out,
+                                   const struct bp_view *const *out_view)
+{
+    struct bp_choice choice;
+
+    TRY(bp_select(site, out_view, &choice));
+    return add_launch(b, site, in, out, &choice);
+}
+
+/* Where nothing leads there, the message is of the first way. */
+enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
+                        const struct bp_operand *in, const struct bp_operand *out)
 {
     const struct bp_view *out_view[BP_FLAT_MAX];
-    struct bp_choice choice;
+    bool is_view = site->row->is_view;
     enum bp_status status;
     char *why;
 
     for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
-    status = bp_select(site, out_view, &choice);
-    if (status == BP_OK) return add_launch(b, site, in, out, &choice);
+    status = is_view ? bp_build_view(b, site, in, out) : build_kernel(b, site, in, out, out_view);
     if (status != BP_ERR_UNSUPPORTED || site->kernel) return status;
     why = strdup(bp_error_message());
-    status = build_otherwise(b, site, in, out, out_view);
-    if (status == BP_ERR_UNSUPPORTED && why) bp_error_write("%s", why); /* of the call itself */
-    free(why);
-    return status;
-}
-
-enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
-                        const struct bp_operand *in, const struct bp_operand *out)
-{
-    enum bp_status status = (site->row->is_view ? bp_build_view : build_here)(b, site, in, out);
-    char *why;
-
-    if (status != BP_ERR_UNSUPPORTED || site->kernel || !may_go_elsewhere(b, site)) return status;
-    why = strdup(bp_error_message());
-    status = bp_build_elsewhere(b, site, in, out);
+    if (!is_view) status = build_otherwise(b, site, in, out, out_view);
+    if (status == BP_ERR_UNSUPPORTED && may_go_elsewhere(b, site))
+        status = bp_build_elsewhere(b, site, in, out);
     if (status == BP_ERR_UNSUPPORTED && why) bp_error_write("%s", why);
     free(why);
     return status;

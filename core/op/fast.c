@@ -12,7 +12,7 @@ static bool is_dense(const struct bp_typed_view *type)
 
 void bp_prepared_rate(struct bp_prepared *p)
 {
-    struct bp_step *step = &p->first;
+    const struct bp_step *step = &p->first;
 
     if (!p->simple || p->step != step || !p->n_in || p->n_in > BP_FAST_IN || p->n_out != 1 ||
         !p->row->plain || step->plan.workspace || step->attrs || p->bound ||
@@ -23,8 +23,6 @@ void bp_prepared_rate(struct bp_prepared *p)
     for (uint32_t i = 0; i <= p->n_in; i++) p->sig[i] = p->type[i].sig;
     p->bytes = p->type[p->n_in].bytes;
     for (uint32_t i = 0; i < p->n_in; i++) p->span[i] = bp_view_span(&p->type[i].view);
-    step->launch.in_at = step->in_at;
-    step->launch.out_at = step->out_at;
     p->fast = p->magic;
     if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
 }

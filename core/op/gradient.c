@@ -111,18 +111,16 @@ static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_de
     return BP_OK;
 }
 
-static enum bp_status gradient(struct bp_scope *scope, const struct bp_call *call,
+static enum bp_status gradient(struct bp_scope *scope, struct bp_device *device,
+                               struct bp_graph *graph, const struct bp_call *call,
                                struct bp_tensor *const *out, struct bp_tensor *const *dy,
                                size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
                                size_t n_dx)
 {
-    struct bp_device *device;
-    struct bp_graph *graph;
     struct asked asked;
     struct bp_site site;
     enum bp_status status;
 
-    TRY(place_of(scope, &device, &graph));
     TRY(bp_site_init(&site, device, graph, call, NULL, n_out));
     if (!is_room(&site, n_dx)) {
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
@@ -154,13 +152,13 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
     TRY(bp_call_check(call));
     row = bp_row_find(call->op);
     if (!row || !row->has_host)
-        return gradient(scope, call, out, dy, n_out, want, out_dx, n_dx);
+        return gradient(scope, device, graph, call, out, dy, n_out, want, out_dx, n_dx);
     filled = (struct bp_call){.size = offsetof(struct bp_call, kernel), .op = call->op,
                               .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
     TRY(bp_host_values(graph ? NULL : (struct bp_stream *)scope, row, call->in, call->n_in,
                        call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
-    status = gradient(scope, &filled, out, dy, n_out, want, out_dx, n_dx);
+    status = gradient(scope, device, graph, &filled, out, dy, n_out, want, out_dx, n_dx);
     free(attrs);
     return status;
 }

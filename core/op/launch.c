@@ -57,8 +57,6 @@ static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_ste
 
     l->stream = timeline->stream;
     l->fault = p->device->is_inline ? &timeline->fault : NULL;
-    l->in_at = step->in_at;
-    l->out_at = step->out_at;
     if (__builtin_expect(timeline->queue != NULL, 0))
         return bp_launch_queue(timeline, l, step->kernel, step->row, p->device);
     if (__builtin_expect(bp_stopping(), 0)) return bp_stopped();

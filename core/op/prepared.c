@@ -107,6 +107,10 @@ static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *si
         out[i] = (struct bp_operand){bp_site_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE,
                                      (uint16_t)i};
     TRY(bp_build(&b, site, in, out));
+    for (uint32_t i = 0; i < p->n_step; i++) { /* steps stay where they are from now on */
+        p->step[i].launch.in_at = p->step[i].in_at;
+        p->step[i].launch.out_at = p->step[i].out_at;
+    }
     p->simple = p->n_step == 1 && p->step->kernel && !p->step->in;
     return BP_OK;
 }

@@ -27,7 +27,6 @@
 #define KFN static inline
 #define GLOBAL __global
 #define LOCAL __local
-#define CONSTANT __constant
 #define KERNEL(name) __kernel void name
 #define TEAM ((i64)get_group_id(0))
 #define TEAMS ((i64)get_num_groups(0))
@@ -90,7 +89,6 @@ KFN f64 f64_from_bits(u64 bits)
 #endif
 #define GLOBAL
 #define LOCAL
-#define CONSTANT
 
 #include <math.h>
 #include <stdint.h>
