@@ -123,14 +123,19 @@ static void diamond(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Later work of the event's stream is not waited for. */
+/* Later work of the event's stream is not waited for. That before it takes its time, so that the
+ * wait is not given too late to matter. */
 static void earlier(struct check *c, const int64_t *arg)
 {
+    const uint64_t large = UINT64_C(8) << 20;
     struct work w;
+    bool ok = begin(&w, c, arg);
 
-    if (begin(&w, c, arg) && work_fill(&w, 0, 0, 12) && work_record(&w, 0, 0) &&
-        give(&w, 0, 2, 13, 1) && work_wait(&w, 1, 0) && work_copy(&w, 1, 1, 0) &&
-        work_sync(&w, 1) && work_holds(&w, 1, 1, 12, "written before what is held")) {
+    for (int t = 4; t < 7; t++) ok = ok && work_tensor(&w, t, 0, large);
+    ok = ok && work_fill(&w, 0, 4, 12) && work_copy(&w, 0, 5, 4) && work_record(&w, 0, 0) &&
+         give(&w, 0, 2, 13, 1) && work_wait(&w, 1, 0) && work_copy(&w, 1, 6, 5) &&
+         work_sync(&w, 1) && work_holds(&w, 1, 6, 12, "written before what is held");
+    if (ok) {
         work_open(&w, 0);
         work_holds(&w, 0, 2, 13, "what was held");
     }
