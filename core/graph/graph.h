@@ -75,6 +75,40 @@ static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *co
                                       (size_t)(node->in_at[p + 1] - node->in_at[p])};
 }
 
+/* gradient.c: a graph gone through backwards, where each of its values has a tensor, and the
+ * gradient of a value is the sum of what its readers give back. The tensors are of scope: a
+ * stream's, or of a graph, this one too. Of each value of graph: */
+struct bp_sweep {
+    struct bp_scope *scope;
+    struct bp_graph *graph;
+    struct bp_tensor **value; /* a reference, or NULL: no node that is looked at has it */
+    struct bp_tensor **d;     /* its gradient so far: a reference, or NULL: zero */
+    bool *wanted;             /* something whose gradient is asked for is behind it */
+};
+
+/* A node as a call on the tensors of its values. */
+struct bp_node_call {
+    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX], *dy[BP_FLAT_MAX], *dx[BP_FLAT_MAX];
+    uint8_t want[BP_FLAT_MAX], want_out[BP_FLAT_MAX];
+    struct bp_arg arg[BP_PORT_MAX];
+    struct bp_call call;
+};
+
+/* Room for the values that the graph has; the lists are NULL and zero where it fails. */
+enum bp_status bp_sweep_init(struct bp_sweep *sweep, struct bp_scope *scope,
+                             struct bp_graph *graph);
+void bp_sweep_finish(struct bp_sweep *sweep, uint32_t n_value);
+void bp_sweep_call(const struct bp_sweep *sweep, const struct bp_node *node,
+                   struct bp_node_call *out_call);
+
+/* Adds a gradient, whose reference it takes (NULL: zero), to that of a value. */
+enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_tensor *d);
+
+/* One node: gives the gradients of its results back to its inputs. Nothing where none came, or
+ * nothing behind it is wanted. */
+enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
+                             struct bp_node_call *room);
+
 /* Fills a site for a node on a device; in: n_in views. Its attributes stay the node's. */
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
                   struct bp_device *device, const struct bp_view *const *in, struct bp_site *site);

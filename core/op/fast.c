@@ -5,9 +5,12 @@
 #include "../memory/pool.h"
 #include "cache.h"
 
-static bool is_dense(const struct bp_typed_view *type)
+/* Its elements take all the bytes from the first on: one that the core makes does. */
+static bool is_dense(const struct bp_prepared *p)
 {
-    return type->view.rank != BP_ABSENT && !(type->view.flags & BP_VIEW_STRIDED);
+    const struct bp_view *view = &p->type[p->n_in].view;
+
+    return view->rank != BP_ABSENT && (!p->given || !(view->flags & BP_VIEW_STRIDED));
 }
 
 void bp_prepared_rate(struct bp_prepared *p)
@@ -16,7 +19,7 @@ void bp_prepared_rate(struct bp_prepared *p)
 
     if (!p->simple || p->step != step || !p->n_in || p->n_in > BP_FAST_IN || p->n_out != 1 ||
         !p->row->plain || step->plan.workspace || step->attrs || p->bound ||
-        !is_dense(&p->type[p->n_in]))
+        !is_dense(p))
         return;
     for (uint32_t i = 0; i < p->n_in; i++)
         if (p->type[i].view.rank == BP_ABSENT) return;

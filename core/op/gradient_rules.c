@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_rules.c: one rule for each GRAD word, written in the typed calls. A rule gets the
  * gradient dy of the result and makes the gradients of the inputs that are wanted. */
-#include "op.h"
+#include "compose.h"
 
 #include <backplane/ops.h>
 #include <string.h>
@@ -42,6 +42,27 @@ static enum bp_status sum_to(struct bp_scope *scope, struct bp_tensor *d,
     return status;
 }
 
+static bool is_complex(const struct bp_tensor *t)
+{
+    uint64_t complex = BP_MASK_COMPLEX;
+
+    return complex >> t->view.dtype & 1;
+}
+
+static struct bp_tensor *negative(struct bp_compose *c, struct bp_tensor *t)
+{
+    if (c->status || !is_complex(t)) return bp_compose_scale(c, t, -1, 0);
+    return MAKE(c, complex, NULL, bp_compose_scale(c, MAKE(c, real, NULL, t), -1, 0),
+                bp_compose_scale(c, MAKE(c, imag, NULL, t), -1, 0));
+}
+
+/* The gradient of a complex number is that of its real part plus i times that of its imaginary
+ * part: a factor comes back conjugate. */
+static struct bp_tensor *conjugate(struct bp_compose *c, struct bp_tensor *t)
+{
+    return c->status || !is_complex(t) ? t : MAKE(c, conj, NULL, t);
+}
+
 enum bp_status bp_grad_add(struct bp_grad *g)
 {
     for (int i = 0; i < 2; i++)
@@ -51,47 +72,40 @@ enum bp_status bp_grad_add(struct bp_grad *g)
 
 enum bp_status bp_grad_sub(struct bp_grad *g)
 {
-    struct bp_scale_attrs minus = bp_scale_defaults();
-    struct bp_tensor *d;
+    struct bp_compose c = bp_compose_begin(g->scope);
 
-    minus.factor = -1;
-    if (g->want[0]) TRY(sum_to(g->scope, bp_tensor_retain(g->dy[0]), g->in[0], &g->dx[0]));
-    if (!g->want[1]) return BP_OK;
-    TRY(bp_op_scale(g->scope, g->dy[0], &minus, &d));
-    return sum_to(g->scope, d, g->in[1], &g->dx[1]);
+    if (g->want[0]) bp_compose_keep(&c, bp_compose_sum_to(&c, g->dy[0], g->in[0]), &g->dx[0]);
+    if (g->want[1])
+        bp_compose_keep(
+            &c, bp_compose_sum_to(&c, negative(&c, g->dy[0]), g->in[1]), &g->dx[1]);
+    return bp_compose_end(&c);
 }
 
 enum bp_status bp_grad_mul(struct bp_grad *g)
 {
-    for (int i = 0; i < 2; i++) {
-        struct bp_tensor *d;
-        if (!g->want[i]) continue;
-        TRY(bp_op_mul(g->scope, g->dy[0], g->in[1 - i], &d));
-        TRY(sum_to(g->scope, d, g->in[i], &g->dx[i]));
-    }
-    return BP_OK;
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    for (int i = 0; i < 2; i++)
+        if (g->want[i]) {
+            struct bp_tensor *d = MAKE(&c, mul, NULL, g->dy[0], conjugate(&c, g->in[1 - i]));
+            bp_compose_keep(&c, bp_compose_sum_to(&c, d, g->in[i]), &g->dx[i]);
+        }
+    return bp_compose_end(&c);
 }
 
 /* dx = dy / y; of y: -dx x / y. */
 enum bp_status bp_grad_div(struct bp_grad *g)
 {
-    struct bp_scale_attrs minus = bp_scale_defaults();
-    struct bp_tensor *d, *t, *u;
-    enum bp_status status;
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *x = g->in[0], *y = conjugate(&c, g->in[1]);
+    struct bp_tensor *d = MAKE(&c, div, NULL, g->dy[0], y);
 
-    minus.factor = -1;
-    TRY(bp_op_div(g->scope, g->dy[0], g->in[1], &d));
-    if (g->want[0]) TRY(sum_to(g->scope, bp_tensor_retain(d), g->in[0], &g->dx[0]));
-    status = g->want[1] ? bp_op_mul(g->scope, d, g->in[0], &t) : BP_OK;
-    bp_tensor_destroy(d);
-    if (status || !g->want[1]) return status;
-    status = bp_op_div(g->scope, t, g->in[1], &u);
-    bp_tensor_destroy(t);
-    TRY(status);
-    status = bp_op_scale(g->scope, u, &minus, &d);
-    bp_tensor_destroy(u);
-    TRY(status);
-    return sum_to(g->scope, d, g->in[1], &g->dx[1]);
+    if (g->want[0]) bp_compose_keep(&c, bp_compose_sum_to(&c, d, x), &g->dx[0]);
+    if (g->want[1]) {
+        d = MAKE(&c, div, NULL, MAKE(&c, mul, NULL, d, conjugate(&c, x)), y);
+        bp_compose_keep(&c, bp_compose_sum_to(&c, negative(&c, d), g->in[1]), &g->dx[1]);
+    }
+    return bp_compose_end(&c);
 }
 
 enum bp_status bp_grad_scale(struct bp_grad *g)
@@ -283,6 +297,18 @@ static enum bp_status product(struct bp_scope *scope, struct bp_tensor *a, bool 
     return status;
 }
 
+/* A side of complex numbers comes back conjugate. */
+static enum bp_status conjugate_side(struct bp_scope *scope, struct bp_tensor **side)
+{
+    struct bp_tensor *t;
+
+    if (!is_complex(*side)) return BP_OK;
+    TRY(bp_op_conj(scope, *side, &t));
+    bp_tensor_destroy(*side);
+    *side = t;
+    return BP_OK;
+}
+
 /* For C = A B: dA = dC B', dB = A' dC; a transposed side takes the transpose of that. */
 enum bp_status bp_grad_matmul(struct bp_grad *g)
 {
@@ -292,7 +318,9 @@ enum bp_status bp_grad_matmul(struct bp_grad *g)
     enum bp_status status = BP_OK;
 
     TRY(to_matrices(g, &m));
-    if (g->want[0])
+    if (g->want[0]) status = conjugate_side(g->scope, &m.b);
+    if (status == BP_OK && g->want[1]) status = conjugate_side(g->scope, &m.a);
+    if (status == BP_OK && g->want[0])
         status = ta ? product(g->scope, m.b, tb, m.dc, true, m.a, g->in[0], &g->dx[0])
                     : product(g->scope, m.dc, false, m.b, !tb, m.a, g->in[0], &g->dx[0]);
     if (status == BP_OK && g->want[1])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer_array.c: shapes of views, of joined and made tensors. Rules of VIEW outputs say how the
  * output lies in the input's memory. */
-#include "op.h"
+#include "rules.h"
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
@@ -147,19 +147,6 @@ enum bp_status bp_infer_expand(struct bp_site *site)
     return BP_OK;
 }
 
-/* The axis that an attribute says, counted from the first. */
-static enum bp_status find_axis(const struct bp_site *site, int64_t given, uint32_t rank,
-                                uint32_t *out_axis)
-{
-    int64_t axis = given < 0 ? given + rank : given;
-
-    if (axis < 0 || axis >= rank)
-        return bp_error(BP_ERR_INVALID, "%s: axis is %" PRId64 ", for tensors of rank %u",
-                        site->row->info.name, given, rank);
-    *out_axis = (uint32_t)axis;
-    return BP_OK;
-}
-
 static enum bp_status differs(const struct bp_site *site, uint32_t i, uint32_t axis)
 {
     const struct bp_view *x = site->in[0], *y = site->in[i];
@@ -179,7 +166,7 @@ enum bp_status bp_infer_concat(struct bp_site *site)
     uint32_t axis;
 
     if (!x) return bp_error(BP_ERR_INVALID, "concat: xs has no tensors, expected one or more");
-    TRY(find_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
     out->rank = x->rank;
     memcpy(out->shape, x->shape, x->rank * sizeof *x->shape);
     for (uint32_t i = 1; i < site->n_in; i++) {
@@ -234,7 +221,7 @@ enum bp_status bp_infer_split(struct bp_site *site)
                         "split: sections is %" PRId64 " and sizes has %" PRId64
                         " entries: expected one of them, sections 1 or more",
                         a->sections, a->sizes.n);
-    TRY(find_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
     TRY(bp_site_count(site, n));
     TRY(part_sizes(a, x->shape[axis], size, n));
     memcpy(site->view_stride, x->stride, x->rank * sizeof *x->stride);

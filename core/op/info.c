@@ -3,6 +3,7 @@
 #include "op.h"
 
 #include <backplane/attrs.h>
+#include <math.h> /* INFINITY, a default */
 #include <string.h>
 
 /* Ports and attributes, each list ended by one without a name. */
@@ -65,6 +66,7 @@
 #define GRAD(rule) .grad = bp_grad_##rule,
 #define EXPAND(rule) .expand = bp_expand_##rule,
 #define BOUND(axis) .info.bound_axis = axis, .bound = true,
+#define KEEPS(inputs) .keeps = inputs,
 #define RANDOM(draws) .random = true,
 #define ALIAS(names) .info.alias = names,
 #define DOC(text) .info.doc = text

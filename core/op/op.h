@@ -27,6 +27,7 @@ struct bp_op_row {
     enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable, or by expand */
     enum bp_status (*expand)(struct bp_expansion *expansion); /* NULL: a kernel is needed */
     bool bound, random; /* words of the row */
+    uint8_t keeps;      /* KEEPS: how many inputs */
     /* Derived. key_words: a bit for each 8 bytes of the struct that are KEY, lists apart. */
     bool has_run, has_lists, has_host, has_groups, is_view, updates;
     bool varies; /* an output is any number of tensors */
@@ -149,6 +150,9 @@ struct bp_choice {
 };
 enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
+
+/* Whether the device has a row for the call's dtypes that takes any strides. */
+bool bp_select_strided(const struct bp_site *site);
 
 /* deferred.c: puts a copy of a launch, of the views and attributes it points to, into the queue of
  * a timeline. */

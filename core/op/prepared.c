@@ -16,6 +16,22 @@ static void sign(struct bp_typed_view *type, const struct bp_device *device)
     type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
 }
 
+/* A new output, dense; in the order of axes that an input has, where the operator keeps that. */
+static void make_type(struct bp_typed_view *type, const struct bp_site *site, uint32_t i)
+{
+    const struct bp_type *out = &site->out[i];
+
+    bp_typed_view_dense(type, out);
+    for (uint32_t k = 0; k < site->row->keeps && k < site->n_in; k++) {
+        if (!site->in[k] || !bp_strides_like(out->rank, out->shape, site->in[k], type->stride))
+            continue;
+        if (bp_is_contiguous(out->rank, out->shape, type->stride) || !bp_select_strided(site))
+            bp_type_strides(out->rank, type->shape, type->stride);
+        else type->view.flags |= BP_VIEW_STRIDED;
+        return;
+    }
+}
+
 static void fill_types(struct bp_prepared *p, const struct bp_site *site)
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
@@ -29,7 +45,7 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
         type->view.rank = BP_ABSENT;
         if (!bp_site_wants(site, i)) continue;
         if (site->given[i]) bp_typed_view_init(type, site->given[i]);
-        else bp_typed_view_dense(type, &site->out[i]);
+        else make_type(type, site, i);
         if (site->given[i] && !p->row->varies) p->given |= 1u << i;
         sign(type, site->device);
     }

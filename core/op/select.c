@@ -61,6 +61,22 @@ static const struct bp_kernel **rows_of(const struct bp_site *site, uint32_t *ou
     return entry->kernel_best ? entry->kernel_best + low : NULL;
 }
 
+bool bp_select_strided(const struct bp_site *site)
+{
+    const struct bp_plugin_entry *entry = site->device->entry;
+    uint32_t n;
+    const struct bp_kernel **rows = rows_of(site, &n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_kernel *k = rows[i];
+        bool fits = k->flags & BP_KERNEL_STRIDED && !entry->kernel_reason[k - entry->kernel];
+        for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
+            fits &= !(site->bound >> v & 1) || k->types[v] >> site->dtype[v] & 1;
+        if (fits && (!site->kernel || !strcmp(k->name, site->kernel))) return true;
+    }
+    return false;
+}
+
 static bool is_wanted(const struct bp_site *site, const struct bp_kernel *k)
 {
     return !site->kernel || !strcmp(k->name, site->kernel);

@@ -148,7 +148,10 @@ struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct 
     t->view.stride = t->stride;
     t->sig = sig;
     for (uint32_t i = 0; i < like->view.rank; i++) t->shape[i] = like->shape[i];
-    bp_type_strides(like->view.rank, t->shape, t->stride);
+    /* Row-major ones are found sooner than read. */
+    if (like->view.flags & BP_VIEW_STRIDED)
+        memcpy(t->stride, like->stride, like->view.rank * sizeof *t->stride);
+    else bp_type_strides(like->view.rank, t->shape, t->stride);
     return t;
 }
 

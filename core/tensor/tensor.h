@@ -262,6 +262,11 @@ static inline uint64_t bp_tensor_span(const struct bp_tensor *tensor)
  * one. */
 bool bp_view_overlaps_itself(const struct bp_view *view);
 
+/* Strides of a dense tensor of this shape whose axes lie in memory in the order of those of like,
+ * of the same rank. false: like is row-major, or not dense, and nothing was done. */
+bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *like,
+                     int64_t *out_stride);
+
 /* The contiguity of a shape and strides: extents of 1 do not count, an empty one is contiguous. */
 bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride);
 

@@ -151,3 +151,27 @@ bool bp_view_overlaps_itself(const struct bp_view *view)
     }
     return false;
 }
+
+bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *like,
+                     int64_t *out_stride)
+{
+    uint32_t axis[BP_RANK_MAX]; /* the outermost first */
+    int64_t dense = 1, step = 1;
+
+    if (like->rank != rank || !(like->flags & BP_VIEW_STRIDED)) return false;
+    for (uint32_t i = 0; i < rank; i++) {
+        uint32_t at = i;
+        for (; at > 0 && like->stride[axis[at - 1]] < like->stride[i]; at--)
+            axis[at] = axis[at - 1];
+        axis[at] = i;
+    }
+    for (uint32_t i = rank; i-- > 0;) {
+        if (like->shape[axis[i]] != 1 && like->stride[axis[i]] != dense) return false;
+        dense *= like->shape[axis[i]];
+    }
+    for (uint32_t i = rank; i-- > 0;) {
+        out_stride[axis[i]] = step;
+        step *= shape[axis[i]];
+    }
+    return true;
+}

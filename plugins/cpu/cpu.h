@@ -18,7 +18,8 @@ enum cpu_isa {
 /* An instance. Constant after create. */
 struct cpu {
     const struct bp_host *host;
-    uint32_t isa; /* enum cpu_isa: what this machine has, capped by BP_CPU_ISA */
+    uint32_t isa;   /* enum cpu_isa: what this machine has, capped by BP_CPU_ISA */
+    uint32_t isa_capped; /* 1: it has more than that */
 };
 
 /* device.c, memory.c, copy.c, stream.c: the callbacks of runtime.h. */
@@ -35,9 +36,9 @@ enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
-/* isa.c: what this machine has, capped by the environment variable
+/* isa.c: sets isa and isa_capped: what this machine has, capped by the environment variable
  * BP_CPU_ISA=portable|avx2|avx512. */
-enum cpu_isa cpu_isa_detect(const struct bp_host *host);
+void cpu_isa_detect(struct cpu *self);
 
 /* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most width threads, the caller's
  * among them, and returns when all have. Which thread runs which i is not defined: for equal

@@ -18,16 +18,21 @@ static enum cpu_isa isa_machine(void)
 #endif
 }
 
-enum cpu_isa cpu_isa_detect(const struct bp_host *host)
+void cpu_isa_detect(struct cpu *self)
 {
     static const char *const name[] = {"portable", "avx2", "avx512"};
     const char *cap = secure_getenv("BP_CPU_ISA");
     enum cpu_isa machine = isa_machine();
 
-    if (!cap || !*cap) return machine;
-    for (int level = 0; level <= CPU_ISA_AVX512; level++)
-        if (!strcmp(cap, name[level])) return level < (int)machine ? (enum cpu_isa)level : machine;
-    bp_log(host, BP_LOG_WARN,
+    self->isa = machine;
+    self->isa_capped = 0;
+    if (!cap || !*cap) return;
+    for (int level = 0; level <= CPU_ISA_AVX512; level++) {
+        if (strcmp(cap, name[level])) continue;
+        self->isa_capped = level < (int)machine;
+        if (self->isa_capped) self->isa = (uint32_t)level;
+        return;
+    }
+    bp_log(self->host, BP_LOG_WARN,
            "BP_CPU_ISA=%s is unknown and ignored; expected portable, avx2 or avx512", cap);
-    return machine;
 }

@@ -4,22 +4,23 @@
 #define CPU_KERNELS_H
 
 #include <backplane/kernel.h>
+#include <kernels/portable.h>
 
 extern const struct bp_kernels cpu_kernels;
 
-/* Which formula of its family (kernels/formulas.h) a row stands for: it shares its function with
- * all the family's rows of its dtype. */
-int cpu_formula(const struct bp_kernel *row);
+/* The number of a row among those that share its function, and its level of instructions (enum
+ * cpu_isa). */
+int cpu_number(const struct bp_kernel *row);
+int cpu_level(const struct bp_kernel *row);
 
-#define KERNEL(op, variant, T, U, flags) \
-    enum bp_status cpu_##op##variant(const struct bp_launch *launch);
-#define INDICES(op, variant, T, I, flags) KERNEL(op, variant, T, I, flags)
-#define LEVEL(op, variant, T, U, flags, level, isa) \
-    enum bp_status cpu_##op##variant(const struct bp_launch *launch);
-#define FORMULA(op, variant, T, flags, family) \
-    enum bp_status cpu_##family##variant(const struct bp_launch *launch);
-#define FORMULA_LEVEL(op, variant, T, flags, family, level, isa) \
-    FORMULA(op, variant, T, flags, family)
+/* An entry of a portable kernel: elements or teams begin to begin + count - 1. */
+typedef void cpu_entry(const void *args, void *const *operand, int64_t begin, int64_t count);
+
+/* A family of formulas (kernels/formulas.h) for one dtype and level; number: which formula. */
+typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
+
+#define CPU(op, variant, launch, prepare, number, T, U, I, R, flags, isa) \
+    enum bp_status launch(const struct bp_launch *launch_);
 #define LIBRARY(op, variant, T, flags, library) \
     enum bp_status cpu_##op##_##library##_prepare(void *self, const struct bp_prep *prep, \
                                                   struct bp_plan *out); \

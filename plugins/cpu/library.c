@@ -35,6 +35,11 @@ enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *li
         row, library->name, library->places[0], library->package, library->variable);
 }
 
+bool cpu_library_present(const struct cpu_library *library)
+{
+    return library_file(library) != NULL;
+}
+
 bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names,
                       int n, void **to)
 {

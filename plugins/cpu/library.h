@@ -24,6 +24,9 @@ struct cpu_library {
 enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library,
                                   const char *row);
 
+/* Whether there is a file. */
+bool cpu_library_present(const struct cpu_library *library);
+
 /* Opens it and finds symbols: to[i] becomes that of names[i]. false, and a warning in the log:
  * it cannot be. */
 bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names,
@@ -32,6 +35,7 @@ bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const
 /* openblas.c, onednn.c: `usable` of their rows. */
 enum bp_status cpu_openblas_usable(struct cpu *self, const char *row);
 enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row);
+bool cpu_openblas_present(void);
 
 /* openblas.c: called by create; see there. */
 void cpu_openblas_choose_core(struct cpu *self);

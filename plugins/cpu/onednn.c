@@ -36,6 +36,15 @@ enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row)
     return cpu_library_usable(self, &library, row);
 }
 
+/* BP_CPU_ISA holds for the library too. An app that uses the same file may have fixed it before. */
+static void limit_isa(struct cpu *self)
+{
+    dnnl_cpu_isa_t isa = self->isa == CPU_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
+
+    if (self->isa_capped && state.call.dnnl_set_max_cpu_isa(isa) != dnnl_success)
+        bp_log(self->host, BP_LOG_WARN, "cpu: oneDNN does not let its instructions be limited now");
+}
+
 static bool open_once(struct cpu *self)
 {
     static const char *const names[] = {
@@ -48,6 +57,7 @@ static bool open_once(struct cpu *self)
     if (!cpu_library_open(self, &library, names, SYMBOLS, symbol)) return false;
     memcpy(&state.call, symbol,
            sizeof symbol); /* the functions are its first members, in this order */
+    limit_isa(self);
     if (state.call.dnnl_engine_create(&state.call.engine, dnnl_cpu, 0) == dnnl_success) return true;
     bp_log(self->host, BP_LOG_WARN,
            "cpu: oneDNN gives no engine for the processor, its kernels are passed over");
@@ -91,12 +101,14 @@ bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
 }
 
 /* A tensor of a plan. Where the primitive wants another layout, reorder leads there (an output:
- * back). */
+ * back), in each run; but once, when the plan is made, for what will not change. */
 struct tensor {
     int arg;
     dnnl_memory_desc_t lies, wants, scratch;
     dnnl_primitive_t reorder; /* NULL: it lies as it is wanted */
     uint64_t at;              /* else: where it is kept in the workspace */
+    void *packed;             /* of a constant: the plan's own memory, as it is wanted */
+    uint64_t bytes;           /* of that */
 };
 
 struct plan {
@@ -143,8 +155,11 @@ static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
     const dnnl_memory_desc_t *to = slot->arg == DNNL_ARG_DST ? &t->lies : &t->wants;
     if (dnnl->dnnl_reorder_primitive_desc_create(&desc, from, dnnl->engine, to, dnnl->engine, attr))
         return false;
-    t->at = plan->workspace;
-    plan->workspace += size_of(dnnl, &t->wants);
+    t->bytes = size_of(dnnl, &t->wants);
+    if (!slot->constant) {
+        t->at = plan->workspace;
+        plan->workspace += t->bytes;
+    }
     return primitive_init(dnnl, plan, desc, &t->reorder, &t->scratch);
 }
 
@@ -164,48 +179,16 @@ static bool plan_init(const struct onednn *dnnl, struct plan *plan,
     return good;
 }
 
-static void plan_finish(const struct onednn *dnnl, struct plan *plan)
-{
-    if (plan->run) dnnl->dnnl_primitive_destroy(plan->run);
-    for (int i = 0; i < plan->tensors; i++)
-        if (plan->tensor[i].reorder) dnnl->dnnl_primitive_destroy(plan->tensor[i].reorder);
-}
-
-enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
-                                  const struct onednn_recipe *recipe, struct bp_plan *out)
+static void plan_finish(struct cpu *self, struct plan *plan)
 {
     const struct onednn *dnnl = onednn_opened();
-    struct plan made = {.width = (int)prep->width};
-    dnnl_primitive_attr_t attr;
 
-    if (dnnl->dnnl_primitive_attr_create(&attr)) return BP_ERR_UNSUPPORTED;
-    dnnl->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    struct cpu_team_setting before = cpu_team_begin(made.width); /* work is divided here */
-    bool good = plan_init(dnnl, &made, recipe, attr);
-    cpu_team_end(before);
-    dnnl->dnnl_primitive_attr_destroy(attr);
-
-    struct plan *plan = NULL;
-    if (good) plan = self->host->allocate(self->host->ctx, sizeof *plan, _Alignof(struct plan));
-    if (!plan) {
-        plan_finish(dnnl, &made);
-        if (!good) return BP_ERR_UNSUPPORTED;
-        return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of oneDNN");
+    if (plan->run) dnnl->dnnl_primitive_destroy(plan->run);
+    for (int i = 0; i < plan->tensors; i++) {
+        struct tensor *t = &plan->tensor[i];
+        if (t->reorder) dnnl->dnnl_primitive_destroy(t->reorder);
+        if (t->packed) self->host->release(self->host->ctx, t->packed, t->bytes);
     }
-    *plan = made;
-    out->plan = plan;
-    out->workspace = made.workspace;
-    out->workspace_alignment = ALIGNMENT;
-    return BP_OK;
-}
-
-void cpu_dnnl_plan_destroy(void *p, const struct bp_kernel *kernel, void *plan)
-{
-    struct cpu *self = p;
-
-    (void)kernel;
-    plan_finish(onednn_opened(), plan);
-    self->host->release(self->host->ctx, plan, sizeof(struct plan));
 }
 
 /* The memory objects of one primitive's run: a description and an address, nothing more. */
@@ -229,19 +212,92 @@ static void memories_finish(const struct onednn *dnnl, struct memories *memories
     while (memories->n) dnnl->dnnl_memory_destroy(memories->arg[--memories->n].memory);
 }
 
+/* data: the tensor as it lies; there: as it is wanted. */
 static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_stream_t stream,
-                        void *data, char *workspace)
+                        void *data, void *there, void *scratch)
 {
     bool back = t->arg == DNNL_ARG_DST;
     struct memories m = {.n = 0};
     bool good = memory_add(dnnl, &m, back ? DNNL_ARG_TO : DNNL_ARG_FROM, &t->lies, data) &&
                 memory_add(dnnl, &m, back ? DNNL_ARG_FROM : DNNL_ARG_TO, &t->wants,
-                           workspace + t->at) &&
-                memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &t->scratch, workspace) &&
+                           there) &&
+                memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &t->scratch, scratch) &&
                 dnnl->dnnl_primitive_execute(t->reorder, stream, m.n, m.arg) == dnnl_success;
 
     memories_finish(dnnl, &m);
     return good;
+}
+
+/* Puts a constant into memory of the plan's own, as it is wanted. */
+static bool pack(struct cpu *self, struct plan *plan, struct tensor *t, void *data)
+{
+    const struct onednn *dnnl = onednn_opened();
+    void *scratch = self->host->allocate(self->host->ctx, plan->scratch_size + 1, ALIGNMENT);
+    dnnl_stream_t stream;
+    bool good;
+
+    t->packed = self->host->allocate(self->host->ctx, t->bytes, ALIGNMENT);
+    good = t->packed && scratch &&
+           !dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags);
+    if (good) {
+        good = reorder_run(dnnl, t, stream, data, t->packed, scratch);
+        dnnl->dnnl_stream_destroy(stream);
+        dnnl->dnnl_primitive_destroy(t->reorder);
+        t->reorder = NULL;
+    }
+    if (scratch) self->host->release(self->host->ctx, scratch, plan->scratch_size + 1);
+    return good;
+}
+
+static bool pack_constants(struct cpu *self, struct plan *plan, const struct bp_prep *prep,
+                           const struct onednn_recipe *recipe)
+{
+    for (int i = 0; i < plan->tensors; i++)
+        if (recipe->slot[i].constant && plan->tensor[i].reorder &&
+            !pack(self, plan, &plan->tensor[i], prep->in[i]->data))
+            return false;
+    return true;
+}
+
+enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
+                                  const struct onednn_recipe *recipe, struct bp_plan *out)
+{
+    const struct onednn *dnnl = onednn_opened();
+    struct plan made = {.width = (int)prep->width};
+    dnnl_primitive_attr_t attr;
+
+    if (dnnl->dnnl_primitive_attr_create(&attr)) return BP_ERR_UNSUPPORTED;
+    dnnl->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    struct cpu_team_setting before = cpu_team_begin(made.width); /* work is divided here */
+    bool good = plan_init(dnnl, &made, recipe, attr);
+    bool room = !good || pack_constants(self, &made, prep, recipe);
+    cpu_team_end(before);
+    dnnl->dnnl_primitive_attr_destroy(attr);
+
+    struct plan *plan = NULL;
+    if (good && room)
+        plan = self->host->allocate(self->host->ctx, sizeof *plan, _Alignof(struct plan));
+    if (!plan) {
+        plan_finish(self, &made);
+        if (!good) return BP_ERR_UNSUPPORTED;
+        return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of oneDNN");
+    }
+    *plan = made;
+    out->plan = plan;
+    out->workspace = made.workspace;
+    out->workspace_alignment = ALIGNMENT;
+    for (int i = 0; i < made.tensors; i++)
+        out->bytes += made.tensor[i].packed ? made.tensor[i].bytes : 0;
+    return BP_OK;
+}
+
+void cpu_dnnl_plan_destroy(void *p, const struct bp_kernel *kernel, void *plan)
+{
+    struct cpu *self = p;
+
+    (void)kernel;
+    plan_finish(self, plan);
+    self->host->release(self->host->ctx, plan, sizeof(struct plan));
 }
 
 static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_stream_t stream,
@@ -255,14 +311,16 @@ static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_st
     for (int i = 0; i < plan->tensors && good; i++) {
         const struct tensor *t = &plan->tensor[i];
         void *data = t == result ? launch->out[0]->data : launch->in[i]->data;
-        if (t->reorder && t != result) good = reorder_run(dnnl, t, stream, data, workspace);
-        good = good &&
-               memory_add(dnnl, &m, t->arg, &t->wants, t->reorder ? workspace + t->at : data);
+        void *there = t->packed ? t->packed : t->reorder ? workspace + t->at : data;
+        if (t->reorder && t != result)
+            good = reorder_run(dnnl, t, stream, data, there, workspace);
+        good = good && memory_add(dnnl, &m, t->arg, &t->wants, there);
     }
     good = good && dnnl->dnnl_primitive_execute(plan->run, stream, m.n, m.arg) == dnnl_success;
     memories_finish(dnnl, &m);
     if (good && result->reorder)
-        good = reorder_run(dnnl, result, stream, launch->out[0]->data, workspace);
+        good = reorder_run(dnnl, result, stream, launch->out[0]->data, workspace + result->at,
+                           workspace);
     return good;
 }
 

@@ -35,6 +35,7 @@
     X(dnnl_primitive_destroy) \
     X(dnnl_primitive_execute) \
     X(dnnl_reorder_primitive_desc_create) \
+    X(dnnl_set_max_cpu_isa) \
     X(dnnl_stream_create) \
     X(dnnl_stream_destroy)
 
@@ -57,6 +58,7 @@ struct onednn_slot {
     int arg;                 /* DNNL_ARG_SRC, ...; DNNL_ARG_DST is the output */
     dnnl_memory_desc_t desc; /* as the view lies */
     dnnl_query_t query; /* finds the layout that the primitive chose; 0: the op has this desc */
+    bool constant;      /* its contents are known and stay: it is put in that layout once */
 };
 
 /* What a plan is made of: slots in the order of the launch's inputs, then the output. */

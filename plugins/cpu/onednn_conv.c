@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onednn_conv.c: conv by oneDNN. Filters are reordered as it likes them. Images stay where
- * channels are innermost, which is as fast as its own layouts; else they are reordered too,
- * which costs less than it brings. */
+ * channels are innermost, which is as fast as its own layouts, and where windows are one point,
+ * which is a product of matrices as they lie; else they are reordered too, which costs less than it
+ * brings. */
 #include "onednn.h"
 #include "kernels.h"
 #include <backplane/attrs.h>
@@ -44,6 +45,26 @@ static void geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *pr
     }
 }
 
+static bool channels_last(const struct bp_view *v)
+{
+    return v->stride[1] == 1 && v->shape[1] > 1;
+}
+
+/* Of row-major images with windows of one point. A product with few columns (14 x 14 and more are
+ * enough) is slower than the reorders: docs/results/cpu.md. */
+static bool is_product(const struct bp_view *x, const struct bp_view *w, const struct bp_view *y)
+{
+    const int64_t enough = 196;
+    int64_t window = 1, plane = 1;
+
+    for (int a = 2; a < y->rank; a++) {
+        window *= w->shape[a];
+        plane *= y->shape[a];
+    }
+    return window == 1 && plane >= enough && !(x->flags & BP_VIEW_STRIDED) &&
+           !(y->flags & BP_VIEW_STRIDED);
+}
+
 enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_conv_attrs *attrs = prep->attrs;
@@ -63,19 +84,22 @@ enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct
     if (bias && bias->stride[0] != 1 && bias->count > 1)
         return BP_ERR_UNSUPPORTED; /* it would read it as dense */
 
-    bool stays = x->stride[1] == 1 && y->stride[1] == 1 && x->shape[1] > 1 && y->shape[1] > 1;
+    bool stays = (channels_last(x) && channels_last(y)) || is_product(x, w, y);
     dnnl_memory_desc_t any_w = any(dw), any_x = stays ? dx : any(dx), any_y = stays ? dy : any(dy);
     geometry(attrs, prep, step, holes, before, after);
     if (dnnl->dnnl_dilated_convolution_forward_desc_init(
             &op, dnnl_forward_inference, dnnl_convolution_direct, &any_x, &any_w, bias ? &db : NULL,
             &any_y, step, holes, before, after))
         return BP_ERR_UNSUPPORTED;
-    struct onednn_recipe recipe = {.op = &op, .slots = 2,
-                                   .slot = {{DNNL_ARG_SRC, dx, stays ? 0 : dnnl_query_src_md},
-                                            {DNNL_ARG_WEIGHTS, dw, dnnl_query_weights_md}}};
-    if (bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, db, 0};
+    struct onednn_recipe recipe = {
+        .op = &op,
+        .slots = 2,
+        .slot = {
+            {DNNL_ARG_SRC, dx, stays ? 0 : dnnl_query_src_md, false},
+            {DNNL_ARG_WEIGHTS, dw, dnnl_query_weights_md, (w->flags & BP_VIEW_CONSTANT) != 0}}};
+    if (bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, db, 0, false};
     recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_DST, dy,
-                                                       stays ? 0 : dnnl_query_dst_md};
+                                                       stays ? 0 : dnnl_query_dst_md, false};
     return onednn_plan_create(p, prep, &recipe, out);
 }
 

@@ -60,6 +60,11 @@ enum bp_status cpu_openblas_usable(struct cpu *self, const char *row)
     return cpu_library_usable(self, &library, row);
 }
 
+bool cpu_openblas_present(void)
+{
+    return cpu_library_present(&library);
+}
+
 void cpu_openblas_choose_core(struct cpu *self)
 {
 #if defined(__x86_64__)
@@ -67,9 +72,13 @@ void cpu_openblas_choose_core(struct cpu *self)
     static bool chosen;
     const char *off = secure_getenv(library.variable);
 
-    if (self->isa < CPU_ISA_AVX512 || (off && !strcmp(off, "off"))) return;
+    static const char *const core[] = {"Nehalem", "Haswell", "SkylakeX"}; /* by enum cpu_isa */
+
+    if (!self->isa_capped && self->isa < CPU_ISA_AVX512) return; /* it chooses well by itself */
+    if (off && !strcmp(off, "off")) return;
     pthread_mutex_lock(&lock);
-    if (!chosen && !secure_getenv("OPENBLAS_CORETYPE")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+    if (!chosen && !secure_getenv("OPENBLAS_CORETYPE"))
+        setenv("OPENBLAS_CORETYPE", core[self->isa], 1);
     chosen = true;
     pthread_mutex_unlock(&lock);
 #else

@@ -11,7 +11,8 @@ static enum bp_status cpu_create(const struct bp_host *host, void **out_self)
     if (!self)
         return bp_fail(host, BP_ERR_MEMORY, "cpu: no memory for an instance, %zu bytes",
                        sizeof *self);
-    *self = (struct cpu){.host = host, .isa = cpu_isa_detect(host)};
+    *self = (struct cpu){.host = host};
+    cpu_isa_detect(self);
     cpu_openblas_choose_core(self);
     *out_self = self;
     return BP_OK;

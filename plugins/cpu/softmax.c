@@ -6,8 +6,7 @@
  * are made in double. */
 #include "axes.h"
 #include "cpu.h"
-#include <kernels/elem.h>
-#include "exp.h"
+#include <kernels/maths.h>
 #include "kernels.h"
 #include "walk.h"
 #include <math.h>
@@ -22,15 +21,20 @@ enum {
 struct softmax {
     struct walk rows; /* of y, x; or dx, y, dy */
     int64_t n;        /* elements in a row */
-    int64_t step[3];  /* between them */
+    int64_t step[WALK_VIEWS]; /* between them */
     int64_t chunks;   /* tasks along the last axis of rows */
     elem *out;
     const elem *in[2];
 };
 
-static inline acc acc_exp(acc x)
+/* Of an argument of at most 0; what would be subnormal is 0 (docs/accuracy.md). */
+static inline acc exp_below(acc x)
 {
-    return sizeof x == sizeof(float) ? (acc)exp_f32((float)x) : (acc)exp_f64((double)x);
+#ifdef ELEM_f64
+    return exp_f64(x);
+#else
+    return exp_f32_below(x);
+#endif
 }
 
 static inline acc row_max(const elem *x, int64_t sx, int64_t n)
@@ -47,16 +51,22 @@ static inline acc row_max(const elem *x, int64_t sx, int64_t n)
         }
     }
     for (; i < n; i++) max = elem_get(x[i * sx]) > max ? elem_get(x[i * sx]) : max;
-    for (int j = 0; j < PARTIALS; j++) max = lane[j] > max ? lane[j] : max;
-    return max;
+    for (int half = PARTIALS / 2; half; half /= 2) {
+#pragma omp simd
+        for (int j = 0; j < half; j++)
+            lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
+    }
+    return lane[0] > max ? lane[0] : max;
 }
 
-static inline double lanes_sum(const acc *lane)
+/* Halves, so that short rows cost little. */
+static inline double lanes_sum(acc *lane)
 {
-    double total = 0;
-
-    for (int j = 0; j < PARTIALS; j++) total += (double)lane[j];
-    return total;
+    for (int half = PARTIALS / 2; half; half /= 2) {
+#pragma omp simd
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    }
+    return (double)lane[0];
 }
 
 /* y[i] = exp(x[i] - max) where y can hold that; their sum. */
@@ -68,13 +78,13 @@ static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int
     for (; i + PARTIALS <= n; i += PARTIALS) {
 #pragma omp simd
         for (int j = 0; j < PARTIALS; j++) {
-            acc e = acc_exp(elem_get(x[(i + j) * sx]) - max);
+            acc e = exp_below(elem_get(x[(i + j) * sx]) - max);
             if (sizeof(elem) == sizeof(acc)) y[(i + j) * sy] = (elem)e;
             lane[j] += e;
         }
     }
     for (int j = 0; i < n; i++, j++) {
-        acc e = acc_exp(elem_get(x[i * sx]) - max);
+        acc e = exp_below(elem_get(x[i * sx]) - max);
         if (sizeof(elem) == sizeof(acc)) y[i * sy] = (elem)e;
         lane[j] += e;
     }
@@ -90,14 +100,14 @@ static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, i
 
     for (int64_t i = 0; i < n; i += RUN)
         total += row_exp(y + i * sy, sy, x + i * sx, sx, n - i < RUN ? n - i : RUN, max);
-    acc sum = (acc)total;
+    acc part = (acc)(1 / total); /* a division takes as long as all the rest */
     if (sizeof(elem) == sizeof(acc)) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(elem_get(y[i * sy]) / sum);
+        for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(elem_get(y[i * sy]) * part);
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            y[i * sy] = elem_put(acc_exp(elem_get(x[i * sx]) - max) / sum);
+            y[i * sy] = elem_put(exp_below(elem_get(x[i * sx]) - max) * part);
     }
 }
 
@@ -127,15 +137,16 @@ static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy,
     for (int64_t i = 0; i < s->n; i++) {
         const elem *row = x + i * s->step[1];
 #pragma omp simd
-        for (int64_t j = 0; j < w; j++) part[j] += acc_exp(elem_get(row[j * sx]) - max[j]);
+        for (int64_t j = 0; j < w; j++) part[j] += exp_below(elem_get(row[j * sx]) - max[j]);
         if ((i + 1) % RUN_COLUMNS == 0 || i + 1 == s->n) columns_flush(part, total, w);
     }
+    for (int64_t j = 0; j < w; j++) part[j] = (acc)(1 / total[j]);
     for (int64_t i = 0; i < s->n; i++) {
         const elem *row = x + i * s->step[1];
         elem *to = y + i * s->step[0];
 #pragma omp simd
         for (int64_t j = 0; j < w; j++)
-            to[j * sy] = elem_put(acc_exp(elem_get(row[j * sx]) - max[j]) / (acc)total[j]);
+            to[j * sy] = elem_put(exp_below(elem_get(row[j * sx]) - max[j]) * part[j]);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.h: visits all elements of one to three views of one shape, of any strides, in few long
+/* walk.h: visits all elements of one to four views of one shape, of any strides, in few long
  * spans. */
 #ifndef CPU_WALK_H
 #define CPU_WALK_H
@@ -7,7 +7,7 @@
 #include <backplane/kernel.h>
 
 /* The most axes that a kernel takes; cpu_accepts refuses more. */
-enum { WALK_RANK = 16, WALK_VIEWS = 3 };
+enum { WALK_RANK = 16, WALK_VIEWS = 4 };
 
 /* Axis 0 is the outermost; strides in elements. After walk_collapse rank is at least 1. */
 struct walk {

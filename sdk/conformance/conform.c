@@ -43,7 +43,8 @@ static bool check_options(const struct conform_options *o)
             suite++;
         if (suite < SUITE_COUNT) continue;
         fprintf(stderr,
-                "bp conform: there is no suite '%.*s'; suites: plugin runtime memory kernel\n",
+                "bp conform: there is no suite '%.*s'; suites: plugin runtime memory kernel "
+                "gradient\n",
                 (int)n, at);
         return false;
     }

@@ -156,6 +156,8 @@ static long double plain_float(enum data data, struct random *r)
     case DATA_EXACT: return (long double)random_below(r, 7) - 3;
     case DATA_POSITIVE: return 0.5L + random_unit(r);
     case DATA_WIDE: return 80 * random_unit(r) - 40;
+    case DATA_UNIT: return 2 * random_unit(r) - 1;
+    case DATA_LARGE: return 20000 * random_unit(r) - 10000;
     case DATA_UNREAD: return NAN;
     case DATA_ZERO: return random_below(r, 2) ? -0.0L : 0.0L;
     case DATA_SPARSE:
@@ -195,6 +197,24 @@ static void fill_logits(struct ref_array *values, struct random *random)
         values->v[i] = 2 * (long double)random_unit(random) / (long double)(length ? length : 1);
 }
 
+/* Each number in a cell of its own. [-2, 2) is cut into a multiple of 8 of them, so that multiples
+ * of 1/2 are ends of cells; each input takes another part of its cells. */
+static void fill_apart(struct ref_array *values, int index, struct random *random)
+{
+    int64_t cells = values->count > 40 ? (values->count + 7) / 8 * 8 : 40, left = cells;
+    int64_t *cell = malloc((size_t)cells * sizeof *cell);
+
+    if (!cell) abort();
+    for (int64_t c = 0; c < cells; c++) cell[c] = c;
+    for (int64_t i = 0; i < values->count; i++) {
+        int64_t at = (int64_t)random_below(random, (uint64_t)left), mine = cell[at];
+        long double part = 0.2L + 0.25L * (index % 3) + 0.1L * random_unit(random);
+        cell[at] = cell[--left];
+        values->v[i] = -2 + 4 * ((long double)mine + part) / (long double)cells;
+    }
+    free(cell);
+}
+
 /* Few enough that a line of a softmax has one or two, so that each kind is seen alone too; the
  * first of two inputs meet. */
 static void add_nonfinite(struct ref_array *values, int index)
@@ -206,23 +226,70 @@ static void add_nonfinite(struct ref_array *values, int index)
         values->v[i] = kinds[k % 3];
 }
 
-void data_fill(struct ref_array *values, enum data data, int index, struct random *random)
+static void set_number(struct ref_array *values, int64_t i, double number)
+{
+    if (values->u) values->u[i] = (uint64_t)(int64_t)number;
+    else values->v[i] = (long double)number;
+}
+
+/* 0 to n - 1 in any order: Fisher and Yates. */
+static void fill_shuffled(struct ref_array *values, struct random *random)
+{
+    int64_t *number = malloc(((size_t)values->count + 1) * sizeof *number);
+
+    if (!number) abort();
+    for (int64_t i = 0; i < values->count; i++) number[i] = i;
+    for (int64_t i = values->count - 1; i > 0; i--) {
+        int64_t j = (int64_t)random_below(random, (uint64_t)i + 1), other = number[j];
+        number[j] = number[i];
+        number[i] = other;
+    }
+    for (int64_t i = 0; i < values->count; i++) set_number(values, i, (double)number[i]);
+    free(number);
+}
+
+/* Kinds whose numbers are said by the case. False: of another kind. */
+static bool fill_said(struct ref_array *values, const struct kernel_input *in,
+                      struct random *random)
+{
+    switch (in->data) {
+    case DATA_INDEX:
+        for (int64_t i = 0; i < values->count; i++)
+            set_number(values, i,
+                       (double)(in->low + (int64_t)random_below(
+                                              random, (uint64_t)(in->high - in->low))));
+        return true;
+    case DATA_LIST:
+        for (int64_t i = 0; i < values->count * values->type->parts; i++)
+            set_number(values, i, in->list[i % in->n_list]);
+        return true;
+    case DATA_SHUFFLED: fill_shuffled(values, random); return true;
+    default: return false;
+    }
+}
+
+static void fill_drawn(struct ref_array *values, enum data data, int index, struct random *random)
 {
     int64_t n = values->count * values->type->parts;
 
-    if (data == DATA_LOGIT && values->v) fill_logits(values, random);
-    else
-        for (int64_t i = 0; i < n; i++) {
-            bool in_turn = index == 0 && i < (values->u ? N_INTS : N_FLOATS);
-            bool special = data == DATA_SPECIAL && (in_turn || random_below(random, 2));
-            uint64_t which = in_turn ? (uint64_t)i
-                                     : random_below(random, values->u ? N_INTS : N_FLOATS);
-            if (values->u)
-                values->u[i] = special ? special_ints[which]
-                                       : plain_int(values->type, data, random);
-            else values->v[i] = special ? special_floats[which] : plain_float(data, random);
-        }
+    for (int64_t i = 0; i < n; i++) {
+        bool in_turn = index == 0 && i < (values->u ? N_INTS : N_FLOATS);
+        bool special = data == DATA_SPECIAL && (in_turn || random_below(random, 2));
+        uint64_t which = in_turn ? (uint64_t)i
+                                 : random_below(random, values->u ? N_INTS : N_FLOATS);
+        if (values->u)
+            values->u[i] = special ? special_ints[which] : plain_int(values->type, data, random);
+        else values->v[i] = special ? special_floats[which] : plain_float(data, random);
+    }
     if (data == DATA_NONFINITE && values->v) add_nonfinite(values, index);
+}
+
+void data_fill(struct ref_array *values, const struct kernel_input *in, int index,
+               struct random *random)
+{
+    if (in->data == DATA_LOGIT && values->v) fill_logits(values, random);
+    else if (in->data == DATA_APART && values->v) fill_apart(values, index, random);
+    else if (!fill_said(values, in, random)) fill_drawn(values, in->data, index, random);
     /* As the dtype holds them. */
     void *bytes = malloc(values->count ? (size_t)values->count * values->type->size : 1);
     if (!bytes) abort();

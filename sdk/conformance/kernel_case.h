@@ -2,7 +2,17 @@
 /* kernel_case.h: one case of the suite `kernel`: an operator, its inputs and how they lie in
  * memory, its attributes, the row that must run it (or none: the operator makes views, or is
  * defined in others). Families (cases/) make them; suites/kernel.c
- * runs them. */
+ * runs them.
+ *
+ * The suite `gradient` (suites/gradient.c) runs cases of the same families once an operator, in
+ * f64, those that are marked. Each operator that has a gradient must have one. One line in a family
+ * does it, where the operator is smooth on the case's numbers (where it bends at multiples of 1/2,
+ * or at equal elements, DATA_APART keeps them away):
+ *
+ *     case_smooth(made, 2);                              marks a case of the list, if it is small
+ *     case_gradient(maker, "2x3+3", DATA_POSITIVE, 2);   a case of that suite alone
+ *
+ * 2: second order too; 1 where a rule has none. */
 #ifndef BP_CONFORM_KERNEL_CASE_H
 #define BP_CONFORM_KERNEL_CASE_H
 
@@ -10,7 +20,7 @@
 #include <backplane/device.h>
 
 enum {
-    CASE_PORTS = 8,
+    CASE_PORTS = 12,
     CASE_LISTS = 4,
     CASE_NEEDS = 5,
     CASE_ID = 192
@@ -23,6 +33,7 @@ enum layout {
     LAYOUT_PERMUTED, /* the first axis is the innermost */
     LAYOUT_GAPS,     /* every other element, and rows further apart */
     LAYOUT_REPEAT,   /* stride 0 along the first axis */
+    LAYOUT_LAST,     /* channels-last: axis 1 is the innermost; of rank 3 and more */
 };
 
 enum data {
@@ -30,12 +41,19 @@ enum data {
     DATA_EXACT,     /* integers of -3 to 3, so that sums of them are exact */
     DATA_POSITIVE,  /* floats in [0.5, 1.5): no cancellation */
     DATA_WIDE,      /* floats in [-40, 40) */
+    DATA_UNIT,      /* floats in [-1, 1) */
+    DATA_LARGE,     /* floats in [-10000, 10000) */
     DATA_LOGIT,     /* probabilities that add up to about 1 */
     DATA_NONFINITE, /* plain, with some NaN and infinities */
     DATA_SPECIAL,   /* the ends of the type, zeros of both signs, subnormals, ties, then plain */
     DATA_SPARSE,    /* plain, but about half are zeros, of both signs, and there are some NaN */
     DATA_ZERO,      /* zeros of both signs */
+    DATA_INDEX,     /* integers from low to high - 1 (case_index) */
+    DATA_SHUFFLED,  /* 0 to count - 1, each once, in any order */
+    DATA_LIST,      /* the numbers of list, again and again */
     DATA_UNREAD,    /* NaN or the largest integer: only the shape may be used */
+    DATA_APART,     /* floats in [-2, 2) with no kink near: no two of a case are within 1/200, none
+                       is that near a multiple of 1/2; up to 40 an input */
 };
 
 struct kernel_input {
@@ -45,6 +63,10 @@ struct kernel_input {
     int64_t shape[REF_RANK];
     enum layout layout;
     enum data data;
+    bool frozen;       /* a constant: plans may keep it in a form of their own */
+    int64_t low, high; /* of DATA_INDEX */
+    const double *list; /* n_list of DATA_LIST, static */
+    int n_list;
 };
 
 struct kernel_case {
@@ -54,13 +76,17 @@ struct kernel_case {
     uint32_t row_flags; /* enum bp_kernel_flags */
     struct kernel_input in[CASE_PORTS];
     int n_in;
-    int n_out, part; /* outputs of the call, if it is not one, and which of them is looked at */
+    int n_out, part; /* outputs of the call, if it is not one, and which of them is looked at:
+                        case_parts makes a case for each */
     bool in_place; /* the output is the input that it may share */
     bool quick;    /* part of a quick run */
     enum layout out; /* of the output that is given */
     bool given;    /* of a view: the output is given, so that elements are copied */
     uint32_t host; /* BP_I32 or BP_I64: attributes that may be inputs are such tensors; 0: no */
     uint64_t seed, offset; /* of random numbers */
+    int gradient;      /* the suite `gradient` runs it: 0 no, 1 first order, 2 second order too */
+    uint32_t fixed_out; /* there: bit of each output that the rule takes as a constant, such as
+                           statistics that are saved */
     /* Rows that the device must have for it, besides that of the operator. */
     struct {
         const char *op;
@@ -69,30 +95,21 @@ struct kernel_case {
     int64_t dims[CASE_LISTS][REF_RANK]; /* lists of attrs lie here */
     union { /* by op */
         size_t size;
-        struct bp_cast_attrs cast;
-        struct bp_sum_attrs sum;
-        struct bp_sum_grad_attrs sum_grad;
-        struct bp_matmul_attrs matmul;
-        struct bp_softmax_attrs softmax;
-        struct bp_softmax_grad_attrs softmax_grad;
-        struct bp_scale_attrs scale;
-        struct bp_reshape_attrs reshape; /* expand too */
-        struct bp_transpose_attrs transpose;
-        struct bp_slice_attrs slice; /* and its gradient */
-        struct bp_concat_attrs concat;
-        struct bp_split_attrs split;
-        struct bp_uniform_attrs uniform;
-        struct bp_conv_attrs conv; /* and its gradients, which have the same members */
+#define OP(op, ins, outs, facts)
+#define OPA(op, ins, outs, attrs, facts) struct bp_##op##_attrs op;
+#include <backplane/ops/ops.def>
     } attrs;
     struct kernel_case *next;
 };
 
-/* What a family is given: one row with one dtype for each type variable. */
+/* What a family is given: one row with one dtype for each type variable: T U I R. */
 struct case_maker {
     const struct conform_op *op;
     const char *row; /* NULL: the operator has none */
     uint32_t row_flags;
     uint32_t dtype[4];
+    bool gradients;       /* for the suite `gradient`: all floats are f64, and what is not marked
+                             is dropped */
     const void *defaults; /* of the operator's attributes; NULL: it has none */
     size_t attrs_size;
     void (*made)(void *ctx, struct kernel_case *made); /* takes it */
@@ -105,9 +122,11 @@ typedef void cases_fn(struct case_maker *maker);
 struct conform_op {
     const char *name;
     ref_fn *reference;
+    ref_family_fn *family; /* in its place */
     cases_fn *cases;
     double ulp; /* of TOL */
     int terms;
+    bool grad, expand, nodiff; /* the words that its row has */
 };
 const struct conform_op *conform_op(const char *name); /* NULL: unknown here */
 
@@ -115,11 +134,36 @@ const struct conform_op *conform_op(const char *name); /* NULL: unknown here */
  * dtype[0], plain and dense, default attributes, not yet in the list. */
 struct kernel_case *case_begin(const struct case_maker *maker, const char *shapes);
 
-/* Names it kernel/<op>/<dtypes>/<variant>/<shapes>@<row> and hands it over. */
+/* Marks it for the suite `gradient` if it is small: 1 to CASE_SMOOTH elements in all inputs, which
+ * are dense, attributes that are no tensors. There, numbers of kinds that no operator is smooth on
+ * (special, not finite, zeros) are plain ones. order: of struct kernel_case. */
+void case_smooth(struct kernel_case *made, int order);
+enum {
+    CASE_SMOOTH = 40
+};
+
+/* A case with default attributes that only the suite `gradient` runs; nothing for other suites. */
+void case_gradient(const struct case_maker *maker, const char *shapes, enum data data, int order);
+
+/* The same case once more, with lists of its own. */
+struct kernel_case *case_copy(const struct kernel_case *made);
+
+/* Names it kernel/<op>/<dtypes>/<variant>/<shapes>@<row>, or gradient/<op>/<variant>/<shapes>, and
+ * hands it over. */
 void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
     __attribute__((format(printf, 3, 4)));
 
 void case_data(struct kernel_case *made, enum data data); /* of all inputs */
+
+/* Input number in is of dtype, with integers from low to high - 1. */
+void case_index(struct kernel_case *made, int in, uint32_t dtype, int64_t low, int64_t high);
+
+/* Input number in has these numbers, over and over; list stays where it is. */
+void case_list(struct kernel_case *made, int in, int n, const double *list);
+
+/* Hands over a case of an operator with n outputs once for each, as "<variant>.<its name>". */
+void case_parts(const struct case_maker *maker, struct kernel_case *made, int n,
+                const char *variant);
 
 /* Whether the dtype of variable T is a float (or complex), an integer. */
 bool case_is_float(const struct case_maker *maker);

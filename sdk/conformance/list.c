@@ -85,13 +85,15 @@ struct into {
     struct bp_device *device;
 };
 
-/* A line in the report for what cannot be run: kernel/<op>@<row>, or kernel/<op>/<dtype>@none. */
-static void add_note(struct list *list, enum outcome outcome, const char *message,
-                     const char *format, ...) __attribute__((format(printf, 4, 5)));
-static void add_note(struct list *list, enum outcome outcome, const char *message,
-                     const char *format, ...)
+/* A line in the report for what cannot be run: kernel/<op>@<row>, kernel/<op>/<dtype>@none, or
+ * gradient/<op>. */
+static void add_note(struct list *list, enum suite suite, enum outcome outcome,
+                     const char *message, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+static void add_note(struct list *list, enum suite suite, enum outcome outcome,
+                     const char *message, const char *format, ...)
 {
-    struct listed *l = add(list, SUITE_KERNEL);
+    struct listed *l = add(list, suite);
     va_list args;
 
     va_start(args, format);
@@ -113,7 +115,7 @@ static bool is_lacking(struct into *into, const struct kernel_case *made)
     snprintf(id, sizeof id, "kernel/%s/%s@none", made->op->name, dtype);
     for (size_t i = 0; i < into->list->n; i++)
         if (!strcmp(into->list->at[i].id, id)) return true;
-    add_note(into->list, OUTCOME_UNSUPPORTED, text, "%s", id);
+    add_note(into->list, SUITE_KERNEL, OUTCOME_UNSUPPORTED, text, "%s", id);
     return true;
 }
 
@@ -133,17 +135,20 @@ static void add_kernel(void *ctx, struct kernel_case *made)
     l->quick = made->quick;
 }
 
-/* All dtypes of the first type variable with all others of a second. */
-static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types)
+/* All dtypes of the first type variable with all others of each further one; one that the operator
+ * does not have is as the first. */
+static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types,
+                       int variable)
 {
+    if (variable == 4) {
+        maker->op->cases(maker);
+        return;
+    }
     for (uint32_t t = 0; t < 64; t++) {
-        if (!(types[0] >> t & 1) || !num_type(t)) continue;
-        for (uint32_t u = 0; u < 64; u++) {
-            if (op->types[1] ? !(types[1] >> u & 1) || !num_type(u) : u != t) continue;
-            maker->dtype[0] = t;
-            maker->dtype[1] = u;
-            maker->op->cases(maker);
-        }
+        bool has = types[variable] && op->types[variable]; /* not of a HOST input only */
+        if (has ? !(types[variable] >> t & 1) || !num_type(t) : t != maker->dtype[0]) continue;
+        maker->dtype[variable] = t;
+        add_dtypes(maker, op, types, variable + 1);
     }
 }
 
@@ -160,7 +165,7 @@ static void add_row(struct list *list, struct bp_device *device,
                                .made = add_kernel,
                                .ctx = &into};
 
-    add_dtypes(&maker, op, info->types);
+    if (info->types[0]) add_dtypes(&maker, op, info->types, 0);
 }
 
 /* An operator that needs no row: what the device holds. */
@@ -178,7 +183,7 @@ static void add_rowless(struct list *list, struct bp_device *device, const struc
 
     if (bp_device_properties(device, &properties)) return;
     for (int i = 0; i < 4; i++) types[i] = op->types[i] & properties.dtypes;
-    add_dtypes(&maker, op, types);
+    add_dtypes(&maker, op, types, 0);
 }
 
 static void add_rows(struct list *list, struct bp_device *device)
@@ -194,7 +199,8 @@ static void add_rows(struct list *list, struct bp_device *device)
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
         if (*info.reason)
-            add_note(list, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op, info.name);
+            add_note(list, SUITE_KERNEL, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op,
+                     info.name);
         else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row);
         list->n_row++;
     }
@@ -206,9 +212,95 @@ static void add_rows(struct list *list, struct bp_device *device)
         if (found) continue;
         if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
         else
-            add_note(list, OUTCOME_UNSUPPORTED, "the device has no row for this operator",
-                     "kernel/%s", op->name);
+            add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
+                     "the device has no row for this operator", "kernel/%s", op->name);
     }
+}
+
+/* A marked case, and the same for the second order. */
+static void add_gradient(void *ctx, struct kernel_case *made)
+{
+    struct list *list = ((struct into *)ctx)->list;
+
+    for (int order = 1; order <= made->gradient; order++) {
+        struct listed *l = add(list, SUITE_GRADIENT);
+        snprintf(l->id, sizeof l->id, "%.*s%s", CASE_ID - 8, made->id,
+                 order == 2 ? "/second" : "");
+        l->kernel = case_copy(made);
+        l->kernel->gradient = order;
+    }
+    free(made);
+}
+
+/* f64 where a variable may be that, else c128, else i64 (indices), else the first it may be. */
+static void gradient_dtypes(const struct bp_opinfo *op, uint32_t *dtype)
+{
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        uint64_t types = op->types[v];
+        dtype[v] = types >> BP_F64 & 1    ? (uint32_t)BP_F64
+                   : types >> BP_C128 & 1 ? (uint32_t)BP_C128
+                                          : (uint32_t)BP_I64;
+        for (uint32_t t = 0; t < 64 && types && !(types >> dtype[v] & 1); t++)
+            if (types >> t & 1) dtype[v] = t;
+        if (!types) dtype[v] = dtype[0];
+    }
+}
+
+/* Whether the device cannot run an operator at all, so that one line stands for its cases. Views
+ * may have to be copied. */
+static bool lacks_operator(struct bp_device *device, const struct bp_opinfo *op, uint32_t dtype,
+                           const struct kernel_case *made, char *text, size_t size)
+{
+    const char *row = op->flags & BP_OP_VIEW ? "assign" : op->name;
+
+    if (kernel_has_row(device, row, dtype)) return false;
+    if (op->flags & BP_OP_EXPAND) return kernel_case_lacks(device, made, text, size);
+    snprintf(text, size, "the device has no row of %s for %s", row, bp_dtype_name(dtype));
+    return true;
+}
+
+/* The cases of one operator: it must have some. */
+static void add_gradients_of(struct list *list, struct bp_device *device,
+                             const struct bp_opinfo *op)
+{
+    struct into into = {list, -1, device};
+    struct case_maker maker = {.op = conform_op(op->name),
+                               .row_flags = BP_KERNEL_STRIDED,
+                               .gradients = true,
+                               .defaults = op->defaults,
+                               .attrs_size = op->attrs_size,
+                               .made = add_gradient,
+                               .ctx = &into};
+    size_t before = list->n;
+    char text[160];
+
+    if (!maker.op || maker.op->nodiff || !(maker.op->grad || maker.op->expand)) return;
+    gradient_dtypes(op, maker.dtype);
+    maker.op->cases(&maker);
+    if (list->n == before)
+        add_note(list, SUITE_GRADIENT, OUTCOME_FAIL,
+                 "no gradient case: it has a gradient, but its family marks no case "
+                 "(case_smooth, case_gradient of kernel_case.h)",
+                 "gradient/%s", op->name);
+    else if (lacks_operator(device, op, maker.dtype[0], list->at[before].kernel, text,
+                            sizeof text)) {
+        while (list->n > before) free(list->at[--list->n].kernel);
+        add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED, text, "gradient/%s", op->name);
+    }
+}
+
+static void add_gradients(struct list *list, struct bp_device *device)
+{
+    struct bp_device_properties p = {.size = sizeof p};
+
+    if (bp_device_properties(device, &p)) return;
+    if (!(p.dtypes >> BP_F64 & 1)) {
+        add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
+                 "the device does not hold f64, in which gradients are compared", "gradient/f64");
+        return;
+    }
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++)
+        add_gradients_of(list, device, bp_opinfo_at(i));
 }
 
 void list_init(struct list *list, struct bp_device *device)
@@ -230,6 +322,7 @@ void list_init(struct list *list, struct bp_device *device)
     add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
     add_roundtrips(list);
     add_rows(list, device);
+    add_gradients(list, device);
 }
 
 void list_finish(struct list *list)

@@ -7,7 +7,9 @@
 #include "kernel_case.h"
 
 /* X(NAME, name) in the order in which they run. */
-#define CONFORM_SUITES(X) X(PLUGIN, plugin) X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel)
+#define CONFORM_SUITES(X) \
+    X(PLUGIN, plugin) \
+    X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient)
 enum suite {
 #define X(NAME, name) SUITE_##NAME,
     CONFORM_SUITES(X)
@@ -21,9 +23,11 @@ struct listed {
     enum suite suite;
     int row; /* of a kernel case: number in rows; else -1 */
     bool quick;
-    check_fn *run; /* of all suites but kernel */
+    check_fn *run; /* of all suites but kernel and gradient */
     int64_t arg[2];
-    struct kernel_case *kernel; /* NULL: there is nothing to run, outcome and message say why */
+    /* Its gradient is, in that suite, the order: 1 or 2. NULL: there is nothing to run, outcome and
+     * message say why. */
+    struct kernel_case *kernel;
     enum outcome outcome;
     char *message; /* own */
 };

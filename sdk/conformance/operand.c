@@ -23,6 +23,14 @@ int operand_poison(const struct num_type *type)
     return num_is_int(type) ? 0xa5 : 0xff;
 }
 
+/* Axis number i from the innermost. */
+static int axis_at(enum layout layout, int rank, int i)
+{
+    if (layout == LAYOUT_PERMUTED) return i;
+    if (layout != LAYOUT_LAST) return rank - 1 - i;
+    return i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
+}
+
 /* Finds strides and offset, and how many elements the allocation needs. */
 static void lay_out(struct operand *o, enum layout layout)
 {
@@ -30,7 +38,7 @@ static void lay_out(struct operand *o, enum layout layout)
     int64_t step = 1, last = 0, guard = GUARD_BYTES / v->type->size;
 
     for (int i = 0; i < v->rank; i++) {
-        int axis = layout == LAYOUT_PERMUTED ? i : v->rank - 1 - i;
+        int axis = axis_at(layout, v->rank, i);
         if (layout == LAYOUT_GAPS) step = i == 0 ? 2 : i == 1 ? step + 3 : step;
         o->stride[axis] = layout == LAYOUT_REPEAT && axis == 0 ? 0 : step;
         if (v->count) last += (v->shape[axis] - 1) * o->stride[axis];
@@ -93,7 +101,7 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
 
     *o = (struct operand){0};
     ref_array_init(&o->values, in->dtype, in->rank, in->shape);
-    data_fill(&o->values, in->data, index, random);
+    data_fill(&o->values, in, index, random);
     for (int i = 1; i < in->rank; i++) plane *= in->shape[i];
     plane *= o->values.type->parts;
     for (int64_t i = plane;
@@ -109,7 +117,8 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
     spread(o, o->image, dense, true);
     free(dense);
     snprintf(what, sizeof what, "input %d", index);
-    return place(c, o, what);
+    return place(c, o, what) &&
+           (!in->frozen || check_ok(c, bp_tensor_freeze(o->tensor), "bp_tensor_freeze"));
 }
 
 bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,

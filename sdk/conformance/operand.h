@@ -16,8 +16,9 @@ struct operand {
     int64_t stride[REF_RANK];
 };
 
-/* Fills an array with numbers of its kind. index: which input it is. */
-void data_fill(struct ref_array *values, enum data data, int index, struct random *random);
+/* Fills the array of an input with numbers of its kind. index: which input it is. */
+void data_fill(struct ref_array *values, const struct kernel_input *in, int index,
+               struct random *random);
 
 /* An input, written to the device. On a failure that the case has recorded answers false; finish it
  * then too. */

@@ -125,6 +125,8 @@ void listed_run(struct place *place, const struct listed *listed, struct result 
     clock_gettime(CLOCK_MONOTONIC, &begin);
     if (listed->run) {
         listed->run(&check, listed->arg);
+    } else if (listed->kernel && listed->suite == SUITE_GRADIENT) {
+        gradient_case_run(&check, listed->kernel);
     } else if (listed->kernel) {
         kernel_case_run(&check, listed->kernel);
     } else {

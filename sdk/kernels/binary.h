@@ -5,13 +5,34 @@
 
 #include "elem.h"
 #include "formulas.h"
+#include "pairs.h"
 #include "walk.h"
 
-/* op is a constant where this is inlined, or the same for all lanes. */
-KFN acc binary_acc(int op, acc x, acc y)
+/* op is a constant where these are inlined, or the same for all lanes. */
+#ifndef ELEM_COMPLEX
+KFN ord binary_ord(int op, ord x, ord y)
 {
     switch (op) {
+#define BINARY_REAL(op, formula) case BINARY_##op: return formula;
+#ifndef ELEM_FLOAT
+#define BINARY_INT(op, formula) case BINARY_##op: return formula;
+#define BINARY_BITS(op, formula) case BINARY_##op: return formula;
+#endif
+#include "binary.def"
+    default: return x;
+    }
+}
+#endif
+
+KFN acc binary_acc(int op, acc x, acc y, acc a, acc b)
+{
+    (void)a;
+    (void)b;
+    switch (op) {
 #define BINARY_NUMBER(op, formula) case BINARY_##op: return formula;
+#if defined(ELEM_FLOAT) || defined(ELEM_COMPLEX)
+#define BINARY_FIELD(op, formula) case BINARY_##op: return formula;
+#endif
 #ifdef ELEM_FLOAT
 #define BINARY_FLOAT(op, formula) case BINARY_##op: return formula;
 #endif
@@ -20,19 +41,29 @@ KFN acc binary_acc(int op, acc x, acc y)
     }
 }
 
-KFN elem binary_elem(int op, elem x, elem y)
+KFN elem binary_elem(int op, elem x, elem y, acc a, acc b)
 {
-    return elem_put(binary_acc(op, elem_get(x), elem_get(y)));
+    switch (op) {
+#ifndef ELEM_COMPLEX
+#define BINARY_REAL(op, formula) case BINARY_##op:
+#define BINARY_INT(op, formula) case BINARY_##op:
+#define BINARY_BITS(op, formula) case BINARY_##op:
+#include "binary.def"
+        return elem_of_ord(binary_ord(op, elem_ord(x), elem_ord(y)));
+#endif
+    default: return elem_put(binary_acc(op, elem_get(x), elem_get(y), a, b));
+    }
 }
 
 #ifndef ON_HOST
 /* z, x, y: operands 0, 1, 2 of walk. z may be x or y, exactly. */
-KERNEL(NAME(binary))(struct walk_by_value walk, int op, GLOBAL elem *z, GLOBAL const elem *x,
-                     GLOBAL const elem *y)
+KERNEL(NAME(binary))(struct walk_by_value walk, int op, real a, real b, GLOBAL elem *z,
+                     GLOBAL const elem *x, GLOBAL const elem *y)
 {
     FOR_ALL(i, walk.count)
     {
-        z[walk_at(&walk, 0, i)] = binary_elem(op, x[walk_at(&walk, 1, i)], y[walk_at(&walk, 2, i)]);
+        z[walk_at(&walk, 0, i)] =
+            binary_elem(op, x[walk_at(&walk, 1, i)], y[walk_at(&walk, 2, i)], number(a), number(b));
     }
 }
 #endif

@@ -11,9 +11,14 @@
  *   FOR_LANES(i, n)        this lane's share of 0 to n - 1
  *   FOR_ALL(i, n)          this lane's share of 0 to n - 1, which all teams share
  *   BARRIER()              all lanes of the team have come here, and see what the others wrote
+ *   SIMD, SIMD_SUM(s), SIMD_MAX(s), SIMD_MIN(s)
+ *                          before a FOR loop: a host may take its rounds in any order, side by
+ *                          side; s is what all rounds add to, or the largest, the smallest
+ *   ENTRY_SPANS_n, ENTRY_TEAMS_n     make an entry for GPUs and one for hosts: entry.h
  *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
  *
  *   i8 .. i64, u8 .. u64, f32, f64; HAS_F64 is defined where f64 can be computed with
+ *   real                   f64, or f32 where there is none: numbers that a host gives
  *   f32_bits, f32_from_bits, f64_bits, f64_from_bits: the same bits as the other type
  *
  * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices
@@ -33,6 +38,7 @@
 #define LANE ((i64)get_local_id(0))
 #define LANES ((i64)get_local_size(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define TEAM_LOCAL __local
 
 typedef char i8;
 typedef short i16;
@@ -78,6 +84,7 @@ KFN f64 f64_from_bits(u64 bits)
 #define LANE ((i64)threadIdx.x)
 #define LANES ((i64)blockDim.x)
 #define BARRIER() __syncthreads()
+#define TEAM_LOCAL __shared__
 #else
 #define ON_HOST
 #define KFN static inline
@@ -130,6 +137,25 @@ KFN f64 f64_from_bits(u64 bits)
     return x;
 }
 
+#endif
+
+#ifdef ON_HOST
+#define SIMD _Pragma("omp simd")
+#define SIMD_SUM(s) PRAGMA_OF(omp simd reduction(+ : s))
+#define SIMD_MAX(s) PRAGMA_OF(omp simd reduction(max : s))
+#define SIMD_MIN(s) PRAGMA_OF(omp simd reduction(min : s))
+#define PRAGMA_OF(text) _Pragma(#text)
+#else
+#define SIMD
+#define SIMD_SUM(s)
+#define SIMD_MAX(s)
+#define SIMD_MIN(s)
+#endif
+
+#ifdef HAS_F64
+typedef f64 real;
+#else
+typedef f32 real;
 #endif
 
 #define FOR_LANES(i, n) for (i64 i = LANE; i < (n); i += LANES)

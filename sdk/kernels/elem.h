@@ -3,11 +3,13 @@
  * such a file once for each dtype, with -DELEM=f32 -DELEM_f32, and for each level of
  * instructions.
  *
- *   elem  as it lies in memory        acc  as it is computed with
+ *   elem  as it lies in memory        acc  as it is computed with        ord  as it is compared
  *
- * Signed and unsigned integers of one width are one elem: sums and products modulo 2^n have the
- * same bits. They are computed unsigned, in at least 32 bits, so that nothing overflows that
- * must not. */
+ * Integers are computed unsigned, in at least 32 bits, so that nothing overflows that must not:
+ * sums and products modulo 2^n have the same bits for signed and unsigned ones, and files that
+ * make only those are compiled for i8 to i64 and serve both. Files that compare or divide are
+ * compiled for u8 to u64 too. Files that only move elements are compiled for i8, i16, i32, i64
+ * and c128, one for each size. */
 #ifndef BP_KERNELS_ELEM_H
 #define BP_KERNELS_ELEM_H
 
@@ -40,25 +42,41 @@ enum { VECTOR = 16 };
 #endif
 #if defined(ELEM_f32) || defined(ELEM_f64) || defined(ELEM_HALF)
 #define ELEM_FLOAT
+#elif defined(ELEM_i8) || defined(ELEM_i16) || defined(ELEM_i32) || defined(ELEM_i64)
+#define ELEM_SIGNED
 #endif
 
 #if defined(ELEM_i8)
 typedef u8 elem;
 typedef u32 acc;
+typedef i32 ord;
+#elif defined(ELEM_u8)
+typedef u8 elem;
+typedef u32 acc, ord;
 #elif defined(ELEM_i16)
 typedef u16 elem;
 typedef u32 acc;
+typedef i32 ord;
+#elif defined(ELEM_u16)
+typedef u16 elem;
+typedef u32 acc, ord;
 #elif defined(ELEM_i32)
 typedef u32 elem, acc;
+typedef i32 ord;
+#elif defined(ELEM_u32)
+typedef u32 elem, acc, ord;
 #elif defined(ELEM_i64)
 typedef u64 elem, acc;
+typedef i64 ord;
+#elif defined(ELEM_u64)
+typedef u64 elem, acc, ord;
 #elif defined(ELEM_f32)
-typedef f32 elem, acc;
+typedef f32 elem, acc, ord;
 #elif defined(ELEM_f64)
-typedef f64 elem, acc;
+typedef f64 elem, acc, ord;
 #elif defined(ELEM_HALF)
 typedef u16 elem;
-typedef f32 acc;
+typedef f32 acc, ord;
 #elif defined(ELEM_c64)
 typedef struct {
     f32 re, im;
@@ -106,6 +124,50 @@ KFN acc elem_get(elem x)
 KFN elem elem_put(acc x)
 {
     return (elem)x;
+}
+#endif
+
+/* A value as it compares with others of its type, and back. */
+#if defined(ELEM_i8)
+KFN ord elem_ord(elem x)
+{
+    return (i8)x;
+}
+#elif defined(ELEM_i16)
+KFN ord elem_ord(elem x)
+{
+    return (i16)x;
+}
+#elif !defined(ELEM_COMPLEX)
+KFN ord elem_ord(elem x)
+{
+    return (ord)elem_get(x);
+}
+#endif
+#ifndef ELEM_COMPLEX
+KFN elem elem_of_ord(ord x)
+{
+    return elem_put((acc)x);
+}
+#endif
+
+/* An attribute as it is computed with. */
+#ifdef ELEM_COMPLEX
+KFN acc number(real x)
+{
+    acc z = {0, 0};
+
+#ifdef ELEM_c64
+    z.re = (f32)x;
+#else
+    z.re = x;
+#endif
+    return z;
+}
+#else
+KFN acc number(real x)
+{
+    return (acc)x;
 }
 #endif
 

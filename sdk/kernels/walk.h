@@ -6,7 +6,7 @@
 
 #include "dialect.h"
 
-enum { BY_VALUE_RANK = 8, BY_VALUE_OPERANDS = 3 };
+enum { BY_VALUE_RANK = 8, BY_VALUE_OPERANDS = 4 };
 
 /* Axis 0 is the outermost; strides count elements, 0 repeats. rank 0: elements lie side by side, in
  * every operand alike. */

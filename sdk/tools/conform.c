@@ -87,8 +87,8 @@ int bp_cmd_conform(int argc, char **argv)
     struct words w = {.jobs = NAN}; /* not given: no number that is written is NaN */
     char self[PATH_MAX] = "";
     const struct bp_option options[] = {
-        {"suite", 0, BP_OPTION_TEXT, "S,..", "only these suites: plugin, runtime, memory, kernel",
-         &o.suites},
+        {"suite", 0, BP_OPTION_TEXT, "S,..",
+         "only these suites: plugin, runtime, memory, kernel, gradient", &o.suites},
         {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only cases whose id fits; may be given again",
          &w.filters},
         {"shard", 0, BP_OPTION_TEXT, "I/N", "only part I of N", &w.shard},

@@ -10,16 +10,34 @@ import re
 from kit import Run, main, test
 
 ISA = re.compile(r"_(avx\w*|dnnl|openblas)$")  # rows that are not the portable one
+FILTERS = 60  # a run takes at most 64
 GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input", "conv_grad_weight", "scale",
-           "sgd", "mse_loss"]
+           "sgd", "mse_loss", "floor_divide", "pow", "atan2", "hypot", "xlogy", "squared_difference",
+           "prelu", "lerp", "addcmul", "addcdiv", "index_add", "scatter", "scatter_nd", "scatter_nd_add",
+           "put_along_axis", "gather_grad", "gather_nd_grad", "take_along_axis_grad", "embedding_grad",
+           "bincount", "segment_pool", "mean", "prod", "nansum", "nanmean", "logsumexp", "var", "std",
+           "norm", "norm_grad", "frobenius_norm", "cumsum", "cumprod", "logcumsumexp", "linear_scan",
+           "trace", "dot", "inner", "mv", "addmm", "cross", "dist", "pairwise_distance", "cosine_similarity",
+           "einsum", "multi_dot", "matrix_power", "bilinear", "exp", "exp2", "expm1", "log", "log2", "log10",
+           "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+           "cosh", "tanh", "asinh", "acosh", "atanh", "rad2deg", "deg2rad", "erf", "erfinv", "lgamma",
+           "digamma", "trigamma", "sigmoid", "log_sigmoid", "silu", "mish", "softsign", "tanh_shrink",
+           "hard_swish", "gelu", "swish", "logit", "softplus", "elu", "celu", "selu", "hard_sigmoid",
+           "stanh", "soft_shrink", "leaky_relu", "elu_grad", "softplus_grad", "hard_swish_grad", "gelu_grad",
+           "gelu_tanh_grad"]
 
 
 @test
 def tolerances_are_at_most_four_times_the_worst_error():
-    result = Run("cpu", "--suite", "kernel", *[a for op in GROWING for a in ("--filter", f"kernel/{op}/f*")])
-    assert result.status == 0, result
-    worst = {(a["op"], a["dtype"]): a for a in result.json["accuracy"]
-             if a["dtype"] in ("f32", "f64") and not ISA.search(a["row"])}
+    worst = {}  # "f32-i64": of f32 with indices of i64
+    for at in range(0, len(GROWING), FILTERS):
+        filters = [a for op in GROWING[at:at + FILTERS] for a in ("--filter", f"kernel/{op}/f*")]
+        result = Run("cpu", "--suite", "kernel", *filters)
+        assert result.status == 0, result
+        for a in result.json["accuracy"]:
+            key = a["op"], a["dtype"].split("-")[0]
+            if not ISA.search(a["row"]) and (key not in worst or a["worst"] > worst[key]["worst"]):
+                worst[key] = a
     for op in GROWING:
         for dtype in ("f32", "f64"):
             entry = worst[op, dtype]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The suites runtime and memory have teeth for the core's own promises: each rule of the allocator and of
-the order of work is broken once, in a library of its own, and a case must fail.
+"""The suites runtime, memory and gradient have teeth for the core's own promises: each rule of the allocator
+and of the order of work, and some rules of gradients, are broken once, in a library of its own, and a case must fail.
 
     core_mutants.py ROOT BUILD BP LIBBACKPLANE TEMPLATE LAZY
 
@@ -25,6 +25,7 @@ PLACES = {"async": ("cpu", "async"), "inline": ("cpu", "inline"), "template": (T
           "lazy": (LAZY, "inline")}
 TRIES = 3  # of two threads the slower one may be the one that is to be too early
 LIMIT = 60  # seconds, for one run
+SUITE_NAMES = "runtime,memory,gradient"
 BAD = ("fail", "crash", "timeout")
 
 
@@ -36,7 +37,7 @@ def conform(number, where, library, *options):
     place, streams = PLACES[where]
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     env.update(BP_STREAMS=streams, BP_PLUGIN_PATH=os.path.join(BUILD, "plugins", "cpu"), LD_LIBRARY_PATH=library)
-    done = subprocess.run([BP, "conform", place, "--suite", "runtime,memory", "--json", report, *options],
+    done = subprocess.run([BP, "conform", place, "--suite", SUITE_NAMES, "--json", report, *options],
                           capture_output=True, text=True, timeout=LIMIT, env=env, stdin=subprocess.DEVNULL)
     assert os.path.exists(report), f"no report: exit status {done.returncode}: {done.stderr[-500:]}"
     with open(report, encoding="utf-8") as f:

@@ -58,7 +58,7 @@ def every_family_and_shape_is_there():
 @test
 def suites_filters_and_quick_select():
     everything = ids()
-    assert {case.split("/")[0] for case in everything} == {"plugin", "runtime", "memory", "kernel"}
+    assert {case.split("/")[0] for case in everything} == {"plugin", "runtime", "memory", "kernel", "gradient"}
     assert {case.split("/")[0] for case in ids("--suite", "plugin,memory")} == {"plugin", "memory"}
     assert ids("--filter", "plugin/*", "--filter", "runtime/stream/*") == \
         [c for c in everything if c.startswith(("plugin/", "runtime/stream/"))]

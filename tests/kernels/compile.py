@@ -3,7 +3,7 @@
 """Each portable kernel compiles for each dtype as OpenCL C 1.2, as HIP for gfx90a and as CUDA C++ for sm_90
 and PTX, so that none rots before its plugin exists. As C the cpu plugin compiles them.
 
-    compile.py ROOT FOLDER CLANG NVCC      an empty name: that compiler is not here
+    compile.py ROOT FOLDER CLANG NVCC FAMILY:DTYPE,DTYPE...     an empty name: that compiler is not here
 """
 import os
 import re
@@ -13,7 +13,7 @@ import sys
 ROOT, FOLDER, CLANG, NVCC = sys.argv[1:5]
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = os.path.join(ROOT, "sdk", "kernels")
-DTYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "c64", "c128"]
+FAMILIES = {name + ".h": types.split(",") for name, types in (a.split(":") for a in sys.argv[5:])}
 TEXT = ["-S", "-emit-llvm", "-o", "-"]
 WARN = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 
@@ -32,10 +32,10 @@ def entries():
     """header -> names of its entry points."""
     found = {}
     for name in sorted(os.listdir(KERNELS)):
-        if not name.endswith(".h") or name == "dialect.h":
+        if not name.endswith(".h") or name in ("dialect.h", "entry.h"):
             continue
         with open(os.path.join(KERNELS, name), encoding="utf-8") as f:
-            names = re.findall(r"KERNEL\(NAME\((\w+)\)\)", f.read())
+            names = re.findall(r"^(?:KERNEL\(NAME\(|ENTRY_(?:SPANS|TEAMS)_\d+\()(\w+)", f.read(), re.M)
         if names:
             found[name] = names
     return found
@@ -62,7 +62,7 @@ def main():
                 print(f"ok {what} # SKIP no compiler of {language} here", flush=True)
                 continue
             wrong = []
-            for dtype in DTYPES if language != "CUDA sm_90" else ["f32", "f16", "i64", "c128"]:
+            for dtype in FAMILIES[header] if language != "CUDA sm_90" else FAMILIES[header][::4]:
                 done = compiled(ending, [compiler, *how], header, dtype)
                 text = done.stdout.decode("latin-1")
                 if done.returncode:

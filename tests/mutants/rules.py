@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the allocator and of the order of work, each as a way to break it: what stands exactly
+"""The rules of the allocator and of the order of work, and some of gradients, each as a way to break it: what stands exactly
 once in a file of the core, and what it becomes. Who has to notice: MODEL, the traces of
-tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites runtime and memory
-(tests/conform/core_mutants.py); or BOTH.
+tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites runtime, memory and
+gradient (tests/conform/core_mutants.py); or BOTH.
 
 Of the suites it is one case (None where it is not for them): where (cpu with streams of that mode, the template, or the device of late
 work, tests/conform/lazy.c), and its id without the kind of stream.
@@ -15,6 +15,7 @@ CAPTURE, STATS, QUEUED = "core/memory/capture.c", "core/memory/stats.c", "core/t
 SEEN, LINES, LINE = "core/device/seen.c", "core/device/timelines.c", "core/device/timeline.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
 DEVICE, TRANSFER, GRAPH = "core/device/device.c", "core/tensor/transfer.c", "core/graph/execute.c"
+GRADIENT, GRADIENT_RULES = "core/graph/gradient.c", "core/op/gradient_rules.c"
 
 # who notices, name, file, text, what it becomes; of the suites where, which case
 RULES = [
@@ -346,4 +347,29 @@ RULES = [
      "if (g->node[n].in[i] != BP_NO_VALUE) e->last[g->node[n].in[i]] = n;",
      "if (g->node[n].in[i] != BP_NO_VALUE && !e->last[g->node[n].in[i]]) e->last[g->node[n].in[i]] = n;",
      "template", "runtime/graph/once"),
+    # Gradients.
+    (SUITES, "a factor is taken for the other", GRADIENT_RULES,
+     "MAKE(&c, mul, NULL, g->dy[0], conjugate(&c, g->in[1 - i]));",
+     "MAKE(&c, mul, NULL, g->dy[0], conjugate(&c, g->in[i]));",
+     "inline", "gradient/mul/smooth/2x3+2x3"),
+    (SUITES, "a constant term stays in a gradient", GRADIENT_RULES,
+     "a.bias = 0;",
+     "",
+     "inline", "gradient/scale/width/16"),
+    (SUITES, "axes are not turned back", GRADIENT_RULES,
+     "inverse[f->perm.at[i] < 0 ? f->perm.at[i] + rank : f->perm.at[i]] = i;",
+     "inverse[i] = f->perm.at[i] < 0 ? f->perm.at[i] + rank : f->perm.at[i];",
+     "inline", "gradient/transpose/rotated"),
+    (SUITES, "a term of the second order has the wrong sign", GRADIENT_RULES,
+     "status = bp_op_sub(g->scope, direct, through, out);",
+     "status = bp_op_add(g->scope, direct, through, out);",
+     "inline", "gradient/softmax/axis0/17/second"),
+    (SUITES, "the last reader of a value counts alone", GRADIENT,
+     "status = bp_op_add(sweep->scope, sweep->d[value], d, &sum);",
+     "status = (sum = bp_tensor_retain(d)) ? BP_OK : BP_ERR_BUSY;",
+     "inline", "gradient/div/smooth/2x3+2x3/second"),
+    (SUITES, "only the first input gets a gradient", GRADIENT,
+     "c->want[i] = sweep->wanted[v] && is_smooth_value(sweep->graph, v);",
+     "c->want[i] = !i && sweep->wanted[v] && is_smooth_value(sweep->graph, v);",
+     "inline", "gradient/mul/smooth/2x3+2x3/second"),
 ]

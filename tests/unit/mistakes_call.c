@@ -13,6 +13,11 @@ static uint64_t call_gradient(const union value *a)
     return bp_call_gradient(a[0].p, a[1].cp, a[2].p, a[3].p, a[4].u, a[5].cp, a[6].p, a[7].u);
 }
 
+static uint64_t einsum_labels(const union value *a)
+{
+    return bp_einsum_labels(a[0].cp, a[1].p, a[2].u, a[3].p);
+}
+
 static uint64_t prepared_create(const union value *a)
 {
     return bp_prepared_create(a[0].p, a[1].cp, a[2].p);
@@ -56,6 +61,8 @@ enum {
 
 static const uint8_t all[] = {1, 1};
 
+static int64_t labels[8];
+
 static const struct function functions[] = {
     {"bp_call_run", call_run,
      {SCOPE, POINTER_OWN(CALL), {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1), OPTIONAL(all)},
@@ -68,6 +75,8 @@ static const struct function functions[] = {
      {SCOPE, POINTER_OWN(CALL), POINTER_OWN(ONE), POINTER_OWN(ONE), NUMBER(1), POINTER(all),
       OUT_OF(T_TENSOR), NUMBER(2)},
      .called = ""},
+    {"bp_einsum_labels", einsum_labels,
+     {POINTER("ij,jk->ik"), POINTER(labels), NUMBER(8), OUT_OF(T_NONE)}},
     {"bp_prepared_create", prepared_create,
      {HANDLE(T_DEVICE), POINTER_OWN(CALL), OUT_OF(T_PREPARED)}, .called = ""},
     {"bp_prepared_destroy", prepared_destroy, {HANDLE(T_PREPARED)}, ANSWERS_NOTHING},
@@ -142,6 +151,13 @@ static const struct mistake mistakes[] = {
     {"bp_call_gradient", "room for the most", BP_ERR_INVALID, "gradients", {SET(8, SIZE_MAX)}},
     {"bp_call_gradient", "tensors of another device", BP_ERR_INVALID, "is on cpu:0",
      {USE(1, T_OTHER_STREAM)}},
+
+    {"bp_einsum_labels", "an empty place", BP_ERR_INVALID, "room for 0 labels", {SET(3, 0)}},
+    {"bp_einsum_labels", "too little room", BP_ERR_INVALID, "room for 7 labels", {SET(3, 7)}},
+    {"bp_einsum_labels", "no letters", BP_ERR_INVALID, "unexpected '.'", {PUT(1, "i...->i")}},
+    {"bp_einsum_labels", "two arrows", BP_ERR_INVALID, "unexpected '-'", {PUT(1, "i->i->i")}},
+    {"bp_einsum_labels", "a letter from nowhere", BP_ERR_INVALID, "which no operand has",
+     {PUT(1, "i->j")}},
 
     {"bp_prepared_create", "tensors of another device", BP_ERR_INVALID, "is on cpu:0",
      {USE(1, T_OTHER_DEVICE)}},

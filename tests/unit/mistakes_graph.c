@@ -42,6 +42,11 @@ static uint64_t graph_run(const union value *a)
     return bp_graph_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
 }
 
+static uint64_t graph_gradient(const union value *a)
+{
+    return bp_graph_gradient(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u, a[6].p);
+}
+
 static uint64_t graph_info(const union value *a)
 {
     return bp_graph_info(a[0].p, a[1].p);
@@ -59,6 +64,11 @@ static uint64_t graph_node(const union value *a)
 
 enum {
     INPUTS = T_OWN, /* a list of T_TENSOR */
+    VALUES,         /* of T_SCRATCH_SYMBOL */
+    GRADIENTS,      /* of T_SPARE, which has its type */
+    FOREIGN,        /* of T_SYMBOL, a value of another graph */
+    STRANGERS,      /* of T_STREAM */
+    DOUBLES,        /* of T_DOUBLE */
 };
 
 #define BIG (INT64_C(1) << 40)
@@ -77,6 +87,9 @@ static const struct function functions[] = {
     {"bp_graph_run", graph_run,
      {HANDLE(T_GRAPH), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),
       {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
+    {"bp_graph_gradient", graph_gradient,
+     {{.kind = ARG_HANDLE, .thing = T_GRAPH, .good = T_SCRATCH}, POINTER_OWN(VALUES),
+      POINTER_OWN(GRADIENTS), NUMBER(1), POINTER_OWN(VALUES), NUMBER(1), OUT_OF(T_TENSOR)}},
     {"bp_graph_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
     {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_value_info)}},
     {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_node_info)}},
@@ -121,6 +134,26 @@ static const struct mistake mistakes[] = {
     {"bp_graph_run", "a device for an output", BP_ERR_INVALID, "output 0", {USE(5, T_DEVICE)}},
     {"bp_graph_run", "a stream for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STREAM)}},
     {"bp_graph_run", "no handle for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STRANGER)}},
+    {"bp_graph_gradient", "the most y", BP_ERR_INVALID, "n_y is 18446744073709551615",
+     {SET(4, SIZE_MAX)}},
+    {"bp_graph_gradient", "the most x", BP_ERR_INVALID, "n_x is 18446744073709551615",
+     {SET(6, SIZE_MAX)}},
+    {"bp_graph_gradient", "y of another graph", BP_ERR_INVALID, "y[0] is a value of another graph",
+     {USE(2, FOREIGN)}},
+    {"bp_graph_gradient", "dy of another graph", BP_ERR_INVALID,
+     "dy[0] is a value of another graph", {USE(3, FOREIGN)}},
+    {"bp_graph_gradient", "x of another graph", BP_ERR_INVALID, "x[0] is a value of another graph",
+     {USE(5, FOREIGN)}},
+    {"bp_graph_gradient", "a stream for y", BP_ERR_INVALID, "y[0]: expected a value",
+     {USE(2, STRANGERS)}},
+    {"bp_graph_gradient", "a stream for dy", BP_ERR_INVALID, "dy[0]: expected a tensor or NULL",
+     {USE(3, STRANGERS)}},
+    {"bp_graph_gradient", "a stream for x", BP_ERR_INVALID, "x[0]: expected a value",
+     {USE(5, STRANGERS)}},
+    {"bp_graph_gradient", "a tensor that the graph does not know", BP_ERR_INVALID,
+     "x[0] is a tensor that no call of this graph was given", {USE(5, INPUTS)}},
+    {"bp_graph_gradient", "dy of another dtype", BP_ERR_INVALID,
+     "dy[0] is f64 [2, 3], expected f32 [2, 3]", {USE(3, DOUBLES)}},
     {"bp_graph_value", "no such value", BP_ERR_INVALID, "there is no value 99", {SET(2, 99)}},
     {"bp_graph_value", "the largest value", BP_ERR_INVALID, "there is no value 4294967295",
      {SET(2, UINT32_MAX)}},
@@ -146,11 +179,15 @@ static void more(struct world *w)
 
 static void prepare(struct world *w)
 {
-    static struct bp_tensor *in[1];
+    static const uint8_t of[] = {T_TENSOR, T_SCRATCH_SYMBOL, T_SPARE, T_SYMBOL,
+                                 T_STREAM, T_DOUBLE};
+    static void *list[COUNT(of)];
     struct bp_tensor *taken;
 
-    in[0] = w->thing[T_TENSOR].p;
-    w->thing[INPUTS].p = in;
+    for (size_t i = 0; i < COUNT(of); i++) {
+        list[i] = w->thing[of[i]].p;
+        w->thing[INPUTS + i].p = &list[i];
+    }
     OK(bp_graph_input(w->thing[T_SCRATCH].p, "taken", BP_F32, 0, NULL, &taken));
     bp_tensor_destroy(taken);
 }

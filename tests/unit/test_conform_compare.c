@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <elf_symbols.h>
 #include <math.h>
+#include <operand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,29 @@
 static const struct conform_op exact = {.name = "exact", .ulp = 0.5},
                                growing = {.name = "growing", .ulp = 1, .terms = 1};
 static const struct conform_op nothing = {.name = "nothing"};
+
+/* No kink is near: of a maximum, of anything that bends at multiples of 1/2. */
+Test(data, apart)
+{
+    struct random random = random_of("apart", 0);
+    const struct kernel_input apart = {.data = DATA_APART};
+    struct ref_array x[3];
+    long double all[120];
+    int64_t shape[] = {40};
+
+    for (int i = 0; i < 3; i++) {
+        ref_array_init(&x[i], BP_F64, 1, shape);
+        data_fill(&x[i], &apart, i, &random);
+        for (int e = 0; e < 40; e++) all[40 * i + e] = x[i].v[e];
+        ref_array_finish(&x[i]);
+    }
+    for (int e = 0; e < 120; e++) {
+        cr_expect(all[e] >= -2 && all[e] < 2);
+        cr_expect(fabsl(2 * all[e] - roundl(2 * all[e])) > 2 * 0.005L, "%Lg", all[e]);
+        for (int other = 0; other < e; other++)
+            cr_expect(fabsl(all[e] - all[other]) > 0.005L, "%Lg and %Lg", all[e], all[other]);
+    }
+}
 
 /* Whether one result of dtype is accepted where the reference says want, with the bound. */
 static bool accepts(const struct conform_op *op, uint32_t dtype, long double want,

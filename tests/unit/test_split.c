@@ -102,7 +102,7 @@ Test(split, says_what_is_wrong)
         {{.axis = 1}, 1, "sections is 0 and sizes has 0 entries"},
         {{.axis = 1, .sections = -1}, 1, "sections is -1"},
         {{.axis = 1, .sections = 3, .sizes = {SHAPE(3), 1}}, 3, "sections is 3 and sizes has 1"},
-        {{.axis = 2, .sections = 1}, 1, "axis is 2, for tensors of rank 2"},
+        {{.axis = 2, .sections = 1}, 1, "axis is 2, expected -2 to 1 for rank 2"},
         {{.axis = -3, .sections = 1}, 1, "axis is -3"},
         {{.axis = 1, .sections = 2}, 2, "does not divide the extent 3"},
         {{.axis = 1, .sizes = {SHAPE(1, 1), 2}}, 2, "add up to 2, expected the extent 3"},

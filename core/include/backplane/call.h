@@ -37,6 +37,14 @@ struct bp_call { /* parameters */
     const char *kernel;      /* only this kernel row will do; NULL: the best */
 };
 
+/* The attribute labels of einsum for an equation as "ij,jk->ik": letters for the axes of each
+ * operand, spaces are skipped. Without "->" the result has the letters that occur once, in the
+ * order of the alphabet. Letters are numbered in the order in which they occur. Writes to out,
+ * which has room for that many, and sets *out_n. Any thread. BP_ERR_INVALID: what is not an
+ * equation, too little room; *out_n is untouched then, out may be written. */
+BP_API enum bp_status bp_einsum_labels(const char *equation, int64_t *out, size_t room,
+                                       size_t *out_n);
+
 /* Runs the operator. out: n_out entries, one for each declared output (optional ones at the end may
  * be left out); an output of any number (BP_PORT_VAROUT, BP_PORT_VIEWS) has as many as the operator
  * makes, exactly. On entry an entry is NULL, and a new tensor is made, or a tensor of the right
@@ -103,8 +111,9 @@ struct bp_call_stats { /* answer: set size before the call */
 BP_API enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_stats *out);
 
 /* A call made ready: checked, its kernel chosen, its plan built. Running it looks nothing up. Its
- * outputs are contiguous: strided tensors that it is given are written by bp_call_run, but not by
- * this. */
+ * outputs lie as bp_prepared_output says: contiguous, or, for operators that keep it, in the order
+ * of axes of an input (channels-last). Tensors with other strides are written by bp_call_run, but
+ * not by this. */
 struct bp_prepared;
 
 /* Prepares call for tensors of the types of those given; the tensors are not kept. */
@@ -118,14 +127,14 @@ BP_API const char *bp_prepared_kernel(struct bp_prepared *prepared);
 /* How many steps it has: 1 unless it falls back. */
 BP_API uint32_t bp_prepared_steps(struct bp_prepared *prepared);
 
-/* What output index is to be: dtype, rank, shape (info of a tensor without data). */
+/* What output index is to be: dtype, rank, shape, strides (info of a tensor without data). */
 BP_API enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
                                          struct bp_tensor_info *out);
 
 /* Runs it on stream. in, out: tensors of the types it was prepared for, flat, in declared order;
- * absent ones NULL. Inputs have the strides of those given to bp_prepared_create, outputs are
- * contiguous; others are refused (BP_ERR_INVALID). attrs: NULL, or a struct that differs from the
- * prepared one in RUN attributes only. */
+ * absent ones NULL. Inputs have the strides of those given to bp_prepared_create, outputs
+ * those that bp_prepared_output says; others are refused (BP_ERR_INVALID). attrs: NULL, or a struct
+ * that differs from the prepared one in RUN attributes only. */
 BP_API enum bp_status bp_prepared_run(struct bp_prepared *prepared, struct bp_stream *stream,
                                       struct bp_tensor *const *in, size_t n_in,
                                       struct bp_tensor *const *out, size_t n_out,

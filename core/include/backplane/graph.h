@@ -55,6 +55,27 @@ BP_API enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *str
                                    struct bp_tensor *const *in, size_t n_in,
                                    struct bp_tensor **out, size_t n_out);
 
+/* The gradients of a recorded graph, recorded: with L = the sum of dy[i] y[i] over all elements and
+ * all i, out_dx[i] is dL/dx[i]. y: n_y values of the graph. dy: for each a tensor of its dtype and
+ * shape, symbolic, or real (a constant of the graph then), or NULL: zero. x: n_x values, inputs and
+ * results alike, or real tensors that the graph has been given. out_dx: n_x entries, each set to a
+ * symbolic tensor, to be destroyed, or to NULL where the gradient is zero; two may be one tensor,
+ * and one may be that of a dy.
+ *
+ * The graph is not run: nodes are appended to it, made of the operators' gradient rules, and they
+ * are recorded calls like any other. So gradients of gradients are another call. Values that are
+ * neither floats nor complex (indices, masks, counts) do not change with x: no gradient goes
+ * through them.
+ *
+ * BP_ERR_UNSUPPORTED: an operator between an x and a y has no gradient; the message names the node.
+ * BP_ERR_INVALID: the arguments, or a value that is needed is written over by a recorded update
+ * (bp_op_sgd): ask for gradients before that is recorded. After a failure nodes that were appended
+ * before it may stay; nobody reads them. */
+BP_API enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const *y,
+                                        struct bp_tensor *const *dy, size_t n_y,
+                                        struct bp_tensor *const *x, size_t n_x,
+                                        struct bp_tensor **out_dx);
+
 struct bp_graph_info { /* answer: set size before the call */
     size_t size;
     uint32_t values, nodes, inputs, outputs;

@@ -21,6 +21,8 @@ struct geometry {
         0, 0, 0, 0, 0, 0 \
     }
 static const struct geometry geometries[] = {
+    {"1d.small", "1x4x5", "2x2x2", {2, 1, 1}, {2, 1, 1}, {1, 0, 0, 1, 0, 0}, 2, false},
+    {"2d.small", "1x2x3x3", "2x1x2x2", {1, 2, 1}, ONES, {0, 1, 0, 1, 0, 0}, 2, false},
     {"1d", "2x3x17", "4x3x3", ONES, ONES, NO_PAD, 1, true},
     {"1d.pad", "2x3x16", "4x3x5", ONES, ONES, {2, 0, 0, 1, 0, 0}, 1, false},
     {"1d.stride", "1x3x31", "5x3x4", {3, 1, 1}, ONES, NO_PAD, 1, false},
@@ -88,6 +90,7 @@ static struct kernel_case *conv_begin(const struct case_maker *maker, const stru
     memcpy(made->attrs.conv.dilation, g->dilation, sizeof g->dilation);
     memcpy(made->attrs.conv.pad, g->pad, sizeof g->pad);
     made->attrs.conv.groups = g->groups;
+    case_smooth(made, 2);
     made->quick = g->quick;
     return made;
 }
@@ -119,6 +122,18 @@ void cases_conv(struct case_maker *maker)
         snprintf(name, sizeof name, "%s.laid", g->variant);
         case_layouts(maker, conv_begin(maker, g, shapes), name, false);
     }
+    /* Large enough for libraries, whose layouts differ. */
+    for (int last = 0; last < 2; last++) {
+        made = conv_begin(maker, find("2d"), "1x16x13x13+24x16x3x3+24");
+        made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;
+        made->out = made->in[0].layout;
+        case_end(maker, made, "2d.large%s", last ? ".last" : "");
+        made = conv_begin(maker, find("2d"), "1x16x13x13+24x16x3x3+24");
+        made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;
+        made->in[1].frozen = true;
+        case_end(maker, made, "2d.large%s.frozen", last ? ".last" : "");
+    }
+    case_end(maker, case_begin(maker, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
     made = conv_begin(maker, find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_EXACT);
     case_end(maker, made, "2d.exact");

@@ -47,6 +47,9 @@ void cases_binary(struct case_maker *maker)
 {
     struct kernel_case *made;
 
+    case_gradient(maker, "2x3+2x3", DATA_POSITIVE, 2);
+    case_gradient(maker, "3+4x1", DATA_POSITIVE, 2);
+    case_gradient(maker, "2x1x3+scalar", DATA_POSITIVE, 2);
     for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) {
         made = case_begin(maker, binary[i].shapes);
         made->quick = binary[i].quick;
@@ -59,8 +62,9 @@ void cases_binary(struct case_maker *maker)
         made->in_place = true;
         case_end(maker, made, "broadcast-right.inplace");
     }
-    /* Products of complex numbers may pass through what is too large, on the way or not. */
-    if (!case_is_complex(maker) || strcmp(maker->op->name, "mul")) {
+    /* Products and quotients of complex numbers may pass through what is too large, or not. */
+    if (!case_is_complex(maker) ||
+        (strcmp(maker->op->name, "mul") && strcmp(maker->op->name, "div"))) {
         made = case_begin(maker, "257+257");
         case_data(made, DATA_SPECIAL);
         made->quick = true;
@@ -93,6 +97,7 @@ void cases_cast(struct case_maker *maker)
         made = case_begin(maker, casts[i].shapes);
         made->attrs.cast.to = maker->dtype[1];
         case_data(made, casts[i].data);
+        case_smooth(made, 2);
         made->quick = casts[i].quick && (maker->dtype[0] + maker->dtype[1]) % 3 == 0;
         case_end(maker, made, "%s", casts[i].variant);
     }

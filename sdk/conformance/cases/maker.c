@@ -16,7 +16,11 @@
 
 static const struct conform_op ops[] = {
 #define CASES(family) .cases = cases_##family,
+#define GRAD(rule) .grad = true,
+#define EXPAND(rule) .expand = true,
+#define NODIFF(why) .nodiff = true,
 #define TOL(ulp_, terms_) .ulp = ulp_, .terms = terms_,
+#define REF(family_) .family = ref_family_##family_,
 #define OP(op, ins, outs, facts) {.name = #op, .reference = ref_##op, facts},
 #define OPA(op, ins, outs, attrs, facts) {.name = #op, .reference = ref_##op, facts},
 #include <backplane/ops/ops.def>
@@ -88,10 +92,12 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
     va_list args;
     size_t used;
 
-    append(made->id, "kernel/%s/%s", maker->op->name, num_type(maker->dtype[0])->name);
-    if (maker->dtype[1] != maker->dtype[0])
-        append(made->id, "-%s", num_type(maker->dtype[1])->name);
-    append(made->id, "/");
+    append(made->id, "%s/%s/", maker->gradients ? "gradient" : "kernel", maker->op->name);
+    if (!maker->gradients) append(made->id, "%s", num_type(maker->dtype[0])->name);
+    for (int v = 1; v < 4 && !maker->gradients; v++)
+        if (maker->dtype[v] != maker->dtype[0])
+            append(made->id, "-%s", num_type(maker->dtype[v])->name);
+    if (!maker->gradients) append(made->id, "/");
     used = strlen(made->id);
     va_start(args, variant);
     vsnprintf(made->id + used, CASE_ID - used, variant, args);
@@ -101,13 +107,28 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
         if (i) append(made->id, "+");
         append_shape(made->id, &made->in[i]);
     }
-    append(made->id, "@%s", maker->row ? maker->row : "none");
+    if (!maker->gradients) append(made->id, "@%s", maker->row ? maker->row : "none");
     maker->made(maker->ctx, made);
 }
 
 void case_data(struct kernel_case *made, enum data data)
 {
     for (int i = 0; i < made->n_in; i++) made->in[i].data = data;
+}
+
+void case_index(struct kernel_case *made, int in, uint32_t dtype, int64_t low, int64_t high)
+{
+    made->in[in].dtype = dtype;
+    made->in[in].data = DATA_INDEX;
+    made->in[in].low = low;
+    made->in[in].high = high;
+}
+
+void case_list(struct kernel_case *made, int in, int n, const double *list)
+{
+    made->in[in].data = DATA_LIST;
+    made->in[in].list = list;
+    made->in[in].n_list = n;
 }
 
 bool case_is_float(const struct case_maker *maker)
@@ -137,7 +158,7 @@ void case_needs(struct kernel_case *made, const char *op, uint32_t dtype)
 }
 
 /* Lists of attributes lie in the case itself: those of the copy, in the copy. */
-static struct kernel_case *copy_of(const struct kernel_case *made)
+struct kernel_case *case_copy(const struct kernel_case *made)
 {
     const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
     struct kernel_case *copy = malloc(sizeof *copy);
@@ -156,12 +177,63 @@ static struct kernel_case *copy_of(const struct kernel_case *made)
     return copy;
 }
 
+/* One of many that differ in how tensors lie. */
+static struct kernel_case *copy_of(const struct kernel_case *made)
+{
+    struct kernel_case *copy = case_copy(made);
+
+    copy->gradient = 0;
+    return copy;
+}
+
+void case_parts(const struct case_maker *maker, struct kernel_case *made, int n,
+                const char *variant)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
+
+    made->n_out = n;
+    for (int part = n - 1; part > 0; part--) {
+        struct kernel_case *copy = copy_of(made);
+        copy->part = part;
+        case_end(maker, copy, "%s.%s", variant, op->out[part].name);
+    }
+    case_end(maker, made, "%s.%s", variant, op->out[0].name);
+}
+
+void case_smooth(struct kernel_case *made, int order)
+{
+    bool plain = !made->given && !made->host && !made->in_place && made->out == LAYOUT_DENSE;
+    int64_t all = 0;
+
+    for (int i = 0; i < made->n_in; i++) {
+        const struct kernel_input *in = &made->in[i];
+        int64_t n = in->present;
+        for (int a = 0; a < in->rank; a++) n *= in->shape[a];
+        plain &= in->layout == LAYOUT_DENSE;
+        all += n;
+    }
+    made->gradient = plain && all > 0 && all <= CASE_SMOOTH ? order : 0;
+}
+
+void case_gradient(const struct case_maker *maker, const char *shapes, enum data data, int order)
+{
+    struct kernel_case *made;
+
+    if (!maker->gradients) return;
+    made = case_begin(maker, shapes);
+    case_data(made, data);
+    made->gradient = order;
+    case_end(maker, made, "smooth");
+}
+
 /* What is written over has a place for each element. */
 static bool is_updated(const struct kernel_case *made, int input)
 {
-    const struct bp_port *out = &bp_opinfo_find(made->op->name)->out[0];
+    const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
 
-    return out->kind == BP_PORT_UPDATE && out->share == input;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (op->out[i].kind == BP_PORT_UPDATE && op->out[i].share == input) return true;
+    return false;
 }
 
 static bool is_new(const struct kernel_case *made)
@@ -180,7 +252,8 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
     } layouts[] = {{LAYOUT_OFFSET, "offset"},
                    {LAYOUT_PERMUTED, "permuted"},
                    {LAYOUT_GAPS, "gaps"},
-                   {LAYOUT_REPEAT, "repeat"}};
+                   {LAYOUT_REPEAT, "repeat"},
+                   {LAYOUT_LAST, "last"}};
     struct kernel_case *copy;
 
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
@@ -190,6 +263,7 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
             bool contiguous_only = !(maker->row_flags & BP_KERNEL_STRIDED);
             if (!made->in[i].present || !made->in[i].rank) continue;
             if (layouts[l].layout == LAYOUT_PERMUTED && made->in[i].rank < 2) continue;
+            if (layouts[l].layout == LAYOUT_LAST && (made->in[i].rank < 3 || i)) continue;
             if (layouts[l].layout == LAYOUT_REPEAT && is_updated(made, i)) continue;
             if (contiguous_only && layouts[l].layout > LAYOUT_PERMUTED) continue;
             if (contiguous_only && layouts[l].layout == LAYOUT_PERMUTED && i) continue;

@@ -34,6 +34,11 @@ static const struct {
     {"transpose-a", "2x5x4+2x5x3", 1, 0, false},
     {"transpose-b", "2x4x5+2x3x5", 0, 1, false},
     {"transpose-ab", "2x5x4+1x3x5", 1, 1, false},
+    {"transpose-a", "2x4x2+4x3", 1, 0, false},
+    {"transpose-b", "3x2+2x4x2", 0, 1, false},
+    {"transpose-ab", "2x4x2+3x4", 1, 1, false},
+    {"row", "4+2x4x3", 0, 0, false},
+    {"column", "2x3x4+4", 0, 0, false},
     {"batched", "2x3x4+2x4x5", 0, 0, true},
     {"batched", "7x17x9+7x9x11", 0, 0, false},
     {"broadcast-left", "3x4+2x4x5", 0, 0, true},
@@ -64,6 +69,7 @@ void cases_matmul(struct case_maker *maker)
         struct kernel_case *made = case_begin(maker, products[i].shapes);
         made->attrs.matmul.transpose_a = products[i].transpose_a;
         made->attrs.matmul.transpose_b = products[i].transpose_b;
+        case_smooth(made, 2);
         made->quick = products[i].quick;
         case_end(maker, made, "%s", products[i].variant);
     }
@@ -75,6 +81,12 @@ void cases_matmul(struct case_maker *maker)
         made->attrs.matmul.transpose_a = t >> 1;
         made->attrs.matmul.transpose_b = t & 1;
         case_layouts(maker, made, name[t], false);
+    }
+    for (int t = 0; t < 2; t++) { /* weights, which plans may pack */
+        struct kernel_case *made = case_begin(maker, t ? "9x65+63x65" : "9x65+65x63");
+        made->attrs.matmul.transpose_b = t;
+        made->in[1].frozen = true;
+        case_end(maker, made, "frozen");
     }
     product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
     product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");

@@ -27,6 +27,7 @@ void cases_assign(struct case_maker *maker)
     for (int i = 0; i < N_LINES; i++) {
         made = case_begin(maker, lines[i].shape);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
+        case_smooth(made, 2);
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
     }
@@ -66,6 +67,7 @@ void cases_concat(struct case_maker *maker)
         made = case_begin(maker, joins[i].shapes);
         made->attrs.concat.axis = joins[i].axis;
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
+        case_smooth(made, 2);
         made->quick = joins[i].quick;
         case_end(maker, made, "%s", joins[i].variant);
     }
@@ -86,6 +88,7 @@ void cases_slice_grad(struct case_maker *maker)
         case_slice_attrs(made, s);
         made->in[0].data = DATA_SPECIAL;
         made->in[1].data = DATA_UNREAD;
+        case_smooth(made, 2);
         made->quick = s->quick;
         if (s->layouts) case_layouts(maker, made, s->variant, false);
         else case_end(maker, made, "%s", s->variant);

@@ -91,6 +91,7 @@ void cases_reduce(struct case_maker *maker)
         for (int keep = 0; keep < 2; keep++) {
             struct kernel_case *made = sum_begin(maker, sums[i].shape, sums[i].n, sums[i].axes,
                                                  keep);
+            case_smooth(made, 2);
             made->quick = sums[i].quick && !keep;
             case_end(maker, made, "%s", axes_name(&made->attrs.sum.axes, keep, name, sizeof name));
         }
@@ -142,6 +143,7 @@ void cases_sum_grad(struct case_maker *maker)
             made->quick = sums[i].quick && !keep;
             made->in[0].data = DATA_SPECIAL;
             made->in[1].data = DATA_UNREAD;
+            case_smooth(made, 2);
             axes_name(&made->attrs.sum.axes, keep, name, sizeof name);
             if (!strcmp(sums[i].shape, "3x4x5") && !keep) case_layouts(maker, made, name, false);
             else case_end(maker, made, "%s", name);

@@ -38,6 +38,7 @@ void cases_scale(struct case_maker *maker)
         made = case_begin(maker, lines[i].shape);
         made->attrs.scale.factor = 0.7;
         made->attrs.scale.bias = i % 2 ? -0.3 : 0;
+        case_smooth(made, 2);
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
     }
@@ -109,6 +110,7 @@ void cases_mse_loss(struct case_maker *maker)
 
     for (int i = 1; i < N_LINES; i++) {
         made = loss(maker, lines[i].shape);
+        case_smooth(made, 2);
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
     }

@@ -47,6 +47,7 @@ static void take_form(const struct case_maker *maker, struct kernel_case *made, 
 
     made->given = form == FORM_GIVEN;
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
+    if (!made->part) case_smooth(made, 2); /* the parts are one call */
     if (made->given) case_needs(made, "assign", maker->dtype[0]);
     case_end(maker, made, "%s%s", variant, name[form]);
 }
@@ -61,6 +62,7 @@ void cases_slice(struct case_maker *maker)
             if ((form == FORM_HOST_I32 && wide) || (form >= FORM_HOST_I64 && !s->n)) continue;
             made = case_begin(maker, s->shape);
             case_slice_attrs(made, s);
+            case_smooth(made, 2);
             made->quick = s->quick;
             if (s->layouts && form == FORM_VIEW) case_layouts(maker, made, s->variant, false);
             else take_form(maker, made, (enum form)form, s->variant);
@@ -149,6 +151,7 @@ void cases_transpose(struct case_maker *maker)
         for (int form = 0; form < FORM_HOST_I64; form++) {
             struct kernel_case *made = case_begin(maker, turns[i].shape);
             made->attrs.transpose.perm = case_dims(made, 0, turns[i].n, turns[i].list);
+            case_smooth(made, 2);
             made->quick = turns[i].quick;
             if (turns[i].layouts && form == FORM_VIEW)
                 case_layouts(maker, made, turns[i].variant, false);

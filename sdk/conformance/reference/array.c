@@ -93,3 +93,33 @@ long double ref_growth(int64_t n)
 
     return exact < random ? exact : random;
 }
+
+void ref_array_copy(struct ref_array *out, int64_t to, const struct ref_array *in, int64_t from)
+{
+    int parts = out->type->parts;
+
+    if (out->u) out->u[to] = in->u[from];
+    else
+        for (int p = 0; p < parts; p++) out->v[to * parts + p] = in->v[from * parts + p];
+}
+
+long double ref_number(const struct num_type *type, const void *attrs, size_t i)
+{
+    double number;
+
+    if (!attrs || *(const size_t *)attrs < 8 * (i + 1)) return 0;
+    number = ((const double *)attrs)[i];
+    return num_accumulate(type)->digits < 53 ? (long double)(float)number : (long double)number;
+}
+
+int ref_broadcast(const struct ref_array *a, const struct ref_array *b, int64_t *shape)
+{
+    int rank = a->rank > b->rank ? a->rank : b->rank;
+
+    for (int i = 0; i < rank; i++) {
+        int in_a = i - (rank - a->rank), in_b = i - (rank - b->rank);
+        int64_t extent_a = in_a < 0 ? 1 : a->shape[in_a], extent_b = in_b < 0 ? 1 : b->shape[in_b];
+        shape[i] = extent_a == 1 ? extent_b : extent_a;
+    }
+    return rank;
+}

@@ -3,19 +3,6 @@
 #include "reference.h"
 #include <math.h>
 
-/* The shape to which a and b broadcast. */
-static int broadcast(const struct ref_array *a, const struct ref_array *b, int64_t *shape)
-{
-    int rank = a->rank > b->rank ? a->rank : b->rank;
-
-    for (int i = 0; i < rank; i++) {
-        int in_a = i - (rank - a->rank), in_b = i - (rank - b->rank);
-        int64_t extent_a = in_a < 0 ? 1 : a->shape[in_a], extent_b = in_b < 0 ? 1 : b->shape[in_b];
-        shape[i] = extent_a == 1 ? extent_b : extent_a;
-    }
-    return rank;
-}
-
 enum binary { ADD, SUB, MUL, DIV };
 
 static uint64_t of_ints(enum binary op, uint64_t x, uint64_t y)
@@ -42,10 +29,32 @@ static void complex_product(const long double *x, const long double *y, struct r
     out->bound[i + 1] = fabsl(x[0] * y[1]) + fabsl(x[1] * y[0]);
 }
 
+/* Finite numbers by the definition, whose squares fit in long double. Roundings: of the ratio of
+ * the parts of y, its product, the sum above, and two for the sum below, whose terms are of one
+ * sign; each acts on a product over |y|^2. Others as the row says: by that ratio. */
+static void complex_quotient(const long double *x, const long double *y, struct ref_array *out,
+                             int64_t i)
+{
+    long double a = x[0], b = x[1], c = y[0], d = y[1], square = c * c + d * d;
+    bool real_first = fabsl(c) >= fabsl(d);
+
+    if (isfinite(a) && isfinite(b) && isfinite(square)) {
+        out->v[i] = (a * c + b * d) / square;
+        out->v[i + 1] = (b * c - a * d) / square;
+        if (!isfinite(out->v[i]) || !isfinite(out->v[i + 1])) return;
+        out->bound[i] = 5 * (fabsl(a * c) + fabsl(b * d)) / square;
+        out->bound[i + 1] = 5 * (fabsl(b * c) + fabsl(a * d)) / square;
+        return;
+    }
+    long double r = real_first ? d / c : c / d, below = real_first ? c + d * r : d + c * r;
+    out->v[i] = (real_first ? a + b * r : b + a * r) / below;
+    out->v[i + 1] = (real_first ? b - a * r : b * r - a) / below;
+}
+
 static void binary(const struct ref_array *in, enum binary op, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0};
-    int rank = broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
+    int rank = ref_broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
 
     ref_array_init(out, in[0].type->dtype, rank, shape);
     /* quotients have no end; sums and products of f64 may need more digits than there are */
@@ -55,6 +64,8 @@ static void binary(const struct ref_array *in, enum binary op, struct ref_array 
         if (out->u) out->u[i] = of_ints(op, in[0].u[x], in[1].u[y]);
         else if (op == MUL && parts == 2)
             complex_product(in[0].v + 2 * x, in[1].v + 2 * y, out, 2 * i);
+        else if (op == DIV && parts == 2)
+            complex_quotient(in[0].v + 2 * x, in[1].v + 2 * y, out, 2 * i);
         else
             for (int p = 0; p < parts; p++)
                 of_reals(op, in[0].v[x * parts + p], in[1].v[y * parts + p],

@@ -47,6 +47,16 @@ bool ref_next(int rank, const int64_t *shape, int64_t *at);
 /* The index in array of the element at coordinates of rank axes, to which array broadcasts. */
 int64_t ref_index(const struct ref_array *array, int rank, const int64_t *at);
 
+/* Element to of out becomes element from of in, of the same dtype. */
+void ref_array_copy(struct ref_array *out, int64_t to, const struct ref_array *in, int64_t from);
+
+/* Attribute number i, from 1, of a struct whose attributes are all F64, rounded to the type in
+ * which type is computed; 0 if there is none. */
+long double ref_number(const struct num_type *type, const void *attrs, size_t i);
+
+/* The shape to which a and b broadcast; result: its rank. */
+int ref_broadcast(const struct ref_array *a, const struct ref_array *b, int64_t *shape);
+
 /* An axis that may count from the last. */
 static inline int ref_axis(int64_t axis, int rank)
 {
@@ -64,9 +74,19 @@ long double ref_growth(int64_t n);
  * u64: seed and offset. */
 typedef void ref_fn(const struct ref_array *in, const void *attrs, struct ref_array *out);
 
-/* ref_add, ref_cast, ...: a row without one does not link. */
-#define OP(op, ins, outs, facts) ref_fn ref_##op;
-#define OPA(op, ins, outs, attrs, facts) ref_fn ref_##op;
+/* The same for operators that differ by a formula, by name. */
+typedef void ref_family_fn(const char *op, const struct ref_array *in, const void *attrs,
+                           struct ref_array *out);
+
+/* ref_add, ref_cast, ...: a row without one does not link, unless its family has one (REF). */
+#define OP(op, ins, outs, facts) ref_fn ref_##op facts;
+#define OPA(op, ins, outs, attrs, facts) ref_fn ref_##op facts;
+#define REF(family) __attribute__((weak))
+#include <backplane/ops/ops.def>
+
+#define OP(op, ins, outs, facts) facts
+#define OPA(op, ins, outs, attrs, facts) facts
+#define REF(family) ref_family_fn ref_family_##family;
 #include <backplane/ops/ops.def>
 
 #endif

@@ -52,7 +52,8 @@ static void count_rows(struct report *r)
 
     all = all && (!r->options->suites || strstr(r->options->suites, "kernel"));
     for (size_t i = 0; i < r->n_row; i++) {
-        if (!r->row[i].usable || !(r->row[i].selected || all)) continue;
+        r->row[i].counted = r->row[i].usable && (r->row[i].selected || all);
+        if (!r->row[i].counted) continue;
         r->rows_total++;
         r->rows_executed += r->row[i].executed;
     }

@@ -24,7 +24,7 @@ struct report_case {
 
 struct report_row {
     char *name;
-    bool usable, selected, executed;
+    bool usable, selected, executed, counted; /* counted: among those that should be executed */
 };
 
 /* The levels, in order. Each needs the ones before it. */

@@ -79,7 +79,7 @@ static void print_rows(const struct report *r, FILE *file)
     if (r->rows_executed == r->rows_total) return;
     fprintf(file, "not executed:");
     for (size_t i = 0; i < r->n_row; i++)
-        if (r->row[i].usable && !r->row[i].executed) fprintf(file, " %s", r->row[i].name);
+        if (r->row[i].counted && !r->row[i].executed) fprintf(file, " %s", r->row[i].name);
     fprintf(file, "\n");
 }
 

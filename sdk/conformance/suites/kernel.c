@@ -30,16 +30,23 @@ static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor
                     "bp_tensor_write of an attribute");
 }
 
-/* The list of an attribute moves from the struct into a tensor. */
+/* The list of an attribute, or its one number, moves from the struct into a tensor. */
 static bool set_up_host(struct run *r, const struct bp_port *port, int index)
 {
     struct bp_dims d;
+    int64_t number;
 
     for (uint32_t i = 0; i < r->info->n_attr; i++) {
         char *at = (char *)r->attrs + r->info->attr[i].offset;
         if (strcmp(r->info->attr[i].name, port->name)) continue;
-        memcpy(&d, at, sizeof d);
-        memset(at, 0, sizeof d);
+        if (r->info->attr[i].kind == BP_ATTR_DIMS) {
+            memcpy(&d, at, sizeof d);
+            memset(at, 0, sizeof d);
+        } else {
+            memcpy(&number, at, sizeof number);
+            memset(at, 0, sizeof number);
+            d = (struct bp_dims){&number, 1};
+        }
         return host_tensor(r, &d, &r->host[index]);
     }
     return check_that(r->c, false, "%s has no attribute %s", r->info->name, port->name);
@@ -64,12 +71,27 @@ static bool set_up_ports(struct run *r)
     return true;
 }
 
+bool run_arguments(struct run *r)
+{
+    const struct kernel_case *made = r->made;
+
+    memcpy(r->attrs, &made->attrs, sizeof made->attrs);
+    r->call = (struct bp_call){.size = sizeof r->call,
+                               .op = made->op->name,
+                               .in = r->arg,
+                               .n_in = r->info->n_in,
+                               .attrs = made->attrs.size ? r->attrs : NULL,
+                               .kernel = made->row};
+    return set_up_ports(r);
+}
+
 void run_reference(const struct run *r, const struct ref_array *in, const void *attrs,
                    struct ref_array *out)
 {
     struct ref_array all[REF_OUTPUTS] = {{0}};
 
-    r->made->op->reference(in, attrs, all);
+    if (r->made->op->family) r->made->op->family(r->made->op->name, in, attrs, all);
+    else r->made->op->reference(in, attrs, all);
     *out = all[r->made->part];
     for (int i = 0; i < REF_OUTPUTS; i++)
         if (i != r->made->part) ref_array_finish(&all[i]);
@@ -105,14 +127,7 @@ static bool set_up(struct run *r)
         r->tensor[i] = r->in[i].tensor;
     }
     run_expect(r, &made->attrs, &r->expected);
-    memcpy(r->attrs, &made->attrs, sizeof made->attrs);
-    r->call = (struct bp_call){.size = sizeof r->call,
-                               .op = made->op->name,
-                               .in = r->arg,
-                               .n_in = r->info->n_in,
-                               .attrs = made->attrs.size ? r->attrs : NULL,
-                               .kernel = made->row};
-    return set_up_ports(r);
+    return run_arguments(r);
 }
 
 static void dump(const struct run *r, const void *got)
@@ -157,12 +172,20 @@ bool run_judge(struct run *r, const void *got, const char *which)
     return check_that(r->c, false, "%s%s%s", which, text, unwritten);
 }
 
+/* Another output of the call is written over it. */
+static bool is_updated(const struct run *r, int input)
+{
+    for (uint32_t i = 0; i < r->info->n_out; i++)
+        if (r->info->out[i].kind == BP_PORT_UPDATE && r->info->out[i].share == input) return true;
+    return false;
+}
+
 bool run_inputs_unchanged(struct run *r, int but)
 {
     char what[32];
 
     for (int i = 0; i < r->made->n_in; i++) {
-        if (i == but || !r->made->in[i].present) continue;
+        if (i == but || !r->made->in[i].present || is_updated(r, i)) continue;
         snprintf(what, sizeof what, "input %d", i);
         if (!operand_verify(r->c, &r->in[i], what, true, NULL)) return false;
     }
@@ -261,19 +284,26 @@ bool run_guarded(struct run *r, enum bp_status *out_status)
 void run_again(struct run *r)
 {
     bool alike = r->made->out <= LAYOUT_OFFSET;
+    struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *out = NULL;
 
     if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
         run_judge(r, r->data[1], "into a new tensor: ") && alike &&
-        r->made->row_flags & BP_KERNEL_DETERMINISTIC)
+        r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_info(out, &info) &&
+        info.contiguous) /* it may keep the order of axes of an input */
         check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)),
                    "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
     bp_tensor_destroy(out);
 }
 
+const struct bp_port *run_port(const struct run *r)
+{
+    return &r->info->out[(uint32_t)r->made->part < r->info->n_out ? r->made->part : 0];
+}
+
 struct operand *run_shared_input(struct run *r)
 {
-    return &r->in[r->info->out[0].share];
+    return &r->in[run_port(r)->share];
 }
 
 /* The one run of an in-place case, over an input. */
@@ -344,7 +374,7 @@ static bool run_first(struct run *r, enum bp_status *out_status)
 {
     if (r->info->flags & BP_OP_VIEW && !r->made->given) return run_view(r, out_status);
     if (r->info->flags & BP_OP_BOUND) return run_bound(r, out_status);
-    if (r->info->out[0].kind == BP_PORT_UPDATE) return run_update(r, out_status);
+    if (run_port(r)->kind == BP_PORT_UPDATE) return run_update(r, out_status);
     if (!r->made->in_place) return run_guarded(r, out_status);
     run_over(r, out_status);
     return false;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a usable row of the device takes op on dtype. */
-static bool has_row(struct bp_device *device, const char *op, uint32_t dtype)
+bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype)
 {
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
@@ -22,7 +21,7 @@ bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made,
                        size_t size)
 {
     for (int i = 0; i < CASE_NEEDS && made->needs[i].op; i++) {
-        if (has_row(device, made->needs[i].op, made->needs[i].dtype)) continue;
+        if (kernel_has_row(device, made->needs[i].op, made->needs[i].dtype)) continue;
         snprintf(text, size, "it needs %s for %s, for which the device has no row",
                  made->needs[i].op, bp_dtype_name(made->needs[i].dtype));
         return true;
@@ -41,7 +40,8 @@ static bool bound_of(struct run *r, int64_t *shape)
                        "bp_prepared_create");
 
     if (!ok) return false;
-    ok = check_ok(r->c, bp_prepared_output(p, 0, &info), "bp_prepared_output") &&
+    ok = check_ok(r->c, bp_prepared_output(p, (uint32_t)r->made->part, &info),
+                  "bp_prepared_output") &&
          check_that(r->c, info.rank == (uint32_t)e->rank, "the bound has rank %u, expected %d",
                     info.rank, e->rank);
     for (int i = 0; ok && i < e->rank; i++) {
@@ -122,17 +122,28 @@ static enum bp_status update(struct run *r, bool given, void *data, const char *
     return status;
 }
 
+/* Inputs that were written over hold again what they did. */
+static bool restore(struct run *r)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; i < r->info->n_out && ok; i++) {
+        struct operand *over = &r->in[r->info->out[i].share];
+        if (r->info->out[i].kind != BP_PORT_UPDATE || !over->base) continue;
+        ok = check_ok(r->c,
+                      bp_tensor_write(r->c->place->stream, over->base, over->image,
+                                      (uint64_t)over->elements * over->values.type->size),
+                      "bp_tensor_write");
+    }
+    return ok;
+}
+
 bool run_update(struct run *r, enum bp_status *out_status)
 {
-    struct operand *over = run_shared_input(r);
-    uint64_t bytes = (uint64_t)over->elements * over->values.type->size;
     enum bp_status status = update(r, true, r->data[0], "");
 
     if (status == BP_ERR_UNSUPPORTED) *out_status = status;
-    if (status ||
-        !check_ok(r->c, bp_tensor_write(r->c->place->stream, over->base, over->image, bytes),
-                  "bp_tensor_write"))
-        return false;
+    if (status || !restore(r)) return false;
     status = update(r, false, r->data[1], "with the output left to the call: ");
     if (status == BP_OK)
         check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)) ||

@@ -33,7 +33,11 @@ static inline const char *run_row(const struct run *r)
     return r->made->row ? r->made->row : "(none)";
 }
 
-/* kernel.c: what the reference makes of inputs for the output that the case looks at; its memory is
+/* kernel.c: gives each declared input its tensors, of tensor, and attributes that the case has as
+ * tensors; fills call. */
+bool run_arguments(struct run *r);
+
+/* What the reference makes of inputs for the output that the case looks at; its memory is
  * the caller's. */
 void run_reference(const struct run *r, const struct ref_array *in, const void *attrs,
                    struct ref_array *out);
@@ -56,7 +60,8 @@ bool run_judge(struct run *r, const void *got, const char *which);
 /* All inputs but one (-1: all). */
 bool run_inputs_unchanged(struct run *r, int but);
 
-/* The input whose memory the output takes or views. */
+/* The declared output that the case looks at, and the input whose memory it takes or views. */
+const struct bp_port *run_port(const struct run *r);
 struct operand *run_shared_input(struct run *r);
 
 /* The first run of a case, into a place between guards; and a second, into a tensor that the core

@@ -27,6 +27,12 @@ void memory_roundtrip(struct check *c, const int64_t *arg);
 /* Runs one kernel case. */
 void kernel_case_run(struct check *c, const struct kernel_case *made);
 
+/* Runs one case of the suite gradient: made->gradient says of which order. */
+void gradient_case_run(struct check *c, const struct kernel_case *made);
+
+/* Whether a usable row of the device takes op on dtype. */
+bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype);
+
 /* Whether the device has no usable row for something that the case needs; then text says what. */
 bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
                        size_t size);

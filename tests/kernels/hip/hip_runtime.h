@@ -14,4 +14,21 @@ struct bp_test_dim {
 extern __device__ const struct bp_test_dim threadIdx, blockIdx, blockDim, gridDim;
 extern "C" __device__ void __syncthreads(void);
 
+/* The device's functions of math.h. */
+#define ONE(name) \
+    extern "C" __device__ float name##f(float); \
+    extern "C" __device__ double name(double);
+#define TWO(name) \
+    extern "C" __device__ float name##f(float, float); \
+    extern "C" __device__ double name(double, double);
+ONE(acos)
+ONE(acosh) ONE(asin) ONE(asinh) ONE(atan) ONE(atanh) ONE(cbrt) ONE(ceil) ONE(cos) ONE(cosh) ONE(erf)
+    ONE(erfc) ONE(exp) ONE(exp2) ONE(expm1) ONE(fabs) ONE(floor) ONE(lgamma) ONE(log) ONE(log10)
+        ONE(log1p) ONE(log2) ONE(rint) ONE(round) ONE(sin) ONE(sinh) ONE(sqrt) ONE(tan) ONE(tanh)
+            ONE(tgamma) ONE(trunc) TWO(atan2) TWO(copysign) TWO(fmax) TWO(fmin) TWO(fmod) TWO(hypot)
+                TWO(pow) TWO(remainder) extern "C" __device__ float fmaf(float, float, float);
+extern "C" __device__ double fma(double, double, double);
+#undef ONE
+#undef TWO
+
 #endif

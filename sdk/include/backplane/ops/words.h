@@ -76,8 +76,14 @@
 #ifndef BOUND
 #define BOUND(axis)
 #endif
+#ifndef KEEPS
+#define KEEPS(inputs)
+#endif
 #ifndef RANDOM
 #define RANDOM(what)
+#endif
+#ifndef REF
+#define REF(family)
 #endif
 #ifndef CASES
 #define CASES(family)

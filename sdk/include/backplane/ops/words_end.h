@@ -27,7 +27,9 @@
 #undef NODIFF
 #undef EXPAND
 #undef BOUND
+#undef KEEPS
 #undef RANDOM
+#undef REF
 #undef CASES
 #undef TOL
 #undef ALIAS

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: operators of sdk/kernels/binary.def, for one dtype (elem.h). */
+/* binary.c: operators of sdk/kernels/binary.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "kernels.h"
+#include "formula.h"
 #include "walk.h"
 #include <kernels/binary.h>
 
@@ -9,6 +10,7 @@ struct binary {
     struct walk walk; /* z, x, y */
     elem *z;
     const elem *x, *y;
+    acc a, b2; /* attributes */
     int op; /* BINARY_add and so on */
 };
 
@@ -22,20 +24,21 @@ static inline __attribute__((always_inline)) void span(const struct binary *b, i
             sy = b->walk.stride[2][last];
     elem *z = b->z + at[0];
     const elem *x = b->x + at[1], *y = b->y + at[2];
+    acc a = b->a, b2 = b->b2;
 
     if (sz == 1 && sx == 1 && sy == 1) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], y[i]);
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], y[i], a, b2);
     } else if (sz == 1 && sx == 1 && sy == 0) {
         elem fixed = *y;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], fixed);
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], fixed, a, b2);
     } else if (sz == 1 && sx == 0 && sy == 1) {
         elem fixed = *x;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, fixed, y[i]);
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, fixed, y[i], a, b2);
     } else {
-        for (int64_t i = 0; i < n; i++) z[i * sz] = binary_elem(op, x[i * sx], y[i * sy]);
+        for (int64_t i = 0; i < n; i++) z[i * sz] = binary_elem(op, x[i * sx], y[i * sy], a, b2);
     }
 }
 
@@ -44,15 +47,26 @@ static void binary_span(void *ctx, int64_t n, const int64_t *at)
     const struct binary *b = ctx;
 
     switch (b->op) {
-#define BINARY_NUMBER(op, formula) case BINARY_##op: span(b, n, at, BINARY_##op); break;
-#ifdef ELEM_FLOAT
-#define BINARY_FLOAT(op, formula) case BINARY_##op: span(b, n, at, BINARY_##op); break;
+#define CASE(op) case BINARY_##op: span(b, n, at, BINARY_##op); break;
+#define BINARY_NUMBER(op, formula) CASE(op)
+#ifndef ELEM_COMPLEX
+#define BINARY_REAL(op, formula) CASE(op)
+#endif
+#if defined(ELEM_FLOAT) || defined(ELEM_COMPLEX)
+#define BINARY_FIELD(op, formula) CASE(op)
+#endif
+#if defined(ELEM_FLOAT)
+#define BINARY_FLOAT(op, formula) CASE(op)
+#elif !defined(ELEM_COMPLEX)
+#define BINARY_INT(op, formula) CASE(op)
+#define BINARY_BITS(op, formula) CASE(op)
 #endif
 #include <kernels/binary.def>
     }
 }
 
-enum bp_status NAME(binary)(const struct bp_launch *launch)
+cpu_typed NAME(binary);
+enum bp_status NAME(binary)(const struct bp_launch *launch, int op)
 {
     const struct bp_view *x = launch->in[0], *y = launch->in[1], *z = launch->out[0];
     struct binary b;
@@ -60,7 +74,9 @@ enum bp_status NAME(binary)(const struct bp_launch *launch)
     b.z = z->data;
     b.x = x->data;
     b.y = y->data;
-    b.op = cpu_formula(launch->kernel);
+    b.op = op;
+    b.a = attr_number(launch, 1);
+    b.b2 = attr_number(launch, 2);
     if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
         y->count == z->count) {
         walk_flat(&b.walk, z->count);

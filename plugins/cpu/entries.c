@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entries.c: the entries of one family of portable kernels, for one type and level: the build says
+ * which, with -DFAMILY_TABLE=index_entries, -DFAMILY_HEADER=<kernels/index.h> and
+ * -DFAMILY_LIST=<kernels/index.def>. */
+#include FAMILY_HEADER
+
+typedef void cpu_entry(const void *args, void *const *operand, i64 begin, i64 count);
+extern cpu_entry *const NAME(FAMILY_TABLE)[];
+
+#define ENTRY(name) NAME(name),
+#define ROW(op, launch, number, T, U, I, R, flags)
+#define ROW_MATH(op, launch, number, T, U, I, R, flags)
+#define ROW_PLANNED(op, launch, number, T, U, I, R, flags)
+#define ROW_MATH_PLANNED(op, launch, number, T, U, I, R, flags)
+cpu_entry *const NAME(FAMILY_TABLE)[] = {
+#include FAMILY_LIST
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gradient_graph.c: cases of the suite `gradient`, recorded: what the rules are made of, so that it
+ * is known which rows they need, and the second order. */
+#include "gradient_run.h"
+#include <backplane/kernel.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool take_type(struct gradient_run *g, struct bp_tensor *t, struct numbers *out)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    if (!check_ok(g->r.c, bp_tensor_info(t, &info), "bp_tensor_info of a recorded result"))
+        return false;
+    if (info.dtype != BP_F64 && info.dtype != BP_C128) return true;
+    out->is = true;
+    out->dtype = info.dtype;
+    out->n = info.count * (info.dtype == BP_C128 ? 2 : 1);
+    out->rank = (int)info.rank;
+    for (int i = 0; i < out->rank; i++) out->shape[i] = info.shape[i];
+    return true;
+}
+
+static bool add_input(struct gradient_run *g, uint32_t dtype, int rank, const int64_t *shape,
+                      struct bp_tensor **out)
+{
+    return check_ok(g->r.c, bp_graph_input(g->graph, NULL, dtype, (uint32_t)rank, shape, out),
+                    "bp_graph_input");
+}
+
+/* The recorded call: the arguments of the other, symbolic but for those that give attributes. */
+static bool record_call(struct gradient_run *g, struct bp_tensor **out)
+{
+    struct bp_arg arg[CASE_PORTS];
+    struct bp_call call = g->r.call;
+
+    for (int i = 0; i < g->r.made->n_in; i++) {
+        const struct kernel_input *in = &g->r.made->in[i];
+        if (in->present && !add_input(g, in->dtype, in->rank, in->shape, &g->s_in[i])) return false;
+    }
+    for (uint32_t p = 0; p < g->r.info->n_in; p++) {
+        arg[p] = g->r.arg[p];
+        if (g->r.info->in[p].kind != BP_PORT_HOST)
+            arg[p].at = g->s_in + (g->r.arg[p].at - g->r.tensor);
+    }
+    call.in = arg;
+    return gradient_ok(g, bp_call_run(bp_graph_scope(g->graph), &call, out, (size_t)g->n_out, NULL),
+                       "recording the call");
+}
+
+/* The list of inputs, or of gradients, whose places are known: those of variables. */
+static size_t gather(const struct numbers *of, struct bp_tensor *const *from, int n,
+                     struct bp_tensor **out, int *out_place)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (!of[i].is || !from[i]) continue;
+        out_place[used] = i;
+        out[used++] = from[i];
+    }
+    return used;
+}
+
+static bool record_first(struct gradient_run *g, struct bp_tensor *const *out)
+{
+    struct bp_tensor *x[CASE_PORTS], *dx[CASE_PORTS] = {NULL};
+    int place[CASE_PORTS];
+    size_t n_x = gather(g->in, g->s_in, CASE_PORTS, x, place);
+    bool any = false;
+
+    for (int i = 0; i < g->n_out; i++) {
+        if (g->r.made->fixed_out >> i & 1) continue;
+        if (!take_type(g, out[i], &g->dy[i])) return false;
+        if (!g->dy[i].is) continue;
+        any = true;
+        if (!add_input(g, g->dy[i].dtype, g->dy[i].rank, g->dy[i].shape, &g->s_dy[i])) return false;
+    }
+    if (!check_that(g->r.c, n_x && any, "it has no input, or no output, of f64 or c128"))
+        return false;
+    if (!gradient_ok(g,
+                     bp_graph_gradient(g->graph, out, g->s_dy, (size_t)g->n_out, x, n_x, dx),
+                     "bp_graph_gradient"))
+        return false;
+    for (size_t i = 0; i < n_x; i++) g->s_dx[place[i]] = dx[i];
+    return true;
+}
+
+static bool record_second(struct gradient_run *g)
+{
+    struct bp_tensor *y[CASE_PORTS], *d[CASE_PORTS], *x[GRADIENT_VARIABLES];
+    struct bp_tensor *ddx[GRADIENT_VARIABLES] = {NULL};
+    int place[GRADIENT_VARIABLES];
+    size_t n_y = gather(g->in, g->s_dx, CASE_PORTS, y, place), n_in, n_x;
+
+    for (size_t i = 0; i < n_y; i++) {
+        struct numbers *v = &g->v[place[i]];
+        if (!take_type(g, y[i], v)) return false;
+        if (!add_input(g, v->dtype, v->rank, v->shape, &g->s_v[place[i]])) return false;
+        d[i] = g->s_v[place[i]];
+    }
+    n_in = gather(g->in, g->s_in, CASE_PORTS, x, place);
+    n_x = n_in + gather(g->dy, g->s_dy, REF_OUTPUTS, x + n_in, place + n_in);
+    if (!gradient_ok(g, bp_graph_gradient(g->graph, y, d, n_y, x, n_x, ddx),
+                     "bp_graph_gradient of gradients"))
+        return false;
+    for (size_t i = 0; i < n_x; i++)
+        g->s_ddx[place[i] + (i < n_in ? 0 : CASE_PORTS)] = ddx[i];
+    for (int i = 0; i < GRADIENT_VARIABLES; i++)
+        if (g->s_ddx[i] && !check_ok(g->r.c, bp_graph_output(g->graph, g->s_ddx[i], NULL),
+                                     "bp_graph_output"))
+            return false;
+    return true;
+}
+
+bool gradient_record(struct gradient_run *g)
+{
+    struct bp_tensor *out[REF_OUTPUTS] = {NULL};
+    bool ok = check_ok(g->r.c, bp_graph_create(g->r.c->place->core, &g->graph),
+                       "bp_graph_create") &&
+              record_call(g, out) && record_first(g, out) &&
+              (g->r.made->gradient < 2 || record_second(g));
+
+    for (int i = 0; i < g->n_out; i++) bp_tensor_destroy(out[i]);
+    return ok;
+}
+
+/* The declared port of entry i of n, flat; there is one variadic port at most. */
+static const struct bp_port *port_of(const struct bp_port *port, uint32_t n_port, uint32_t n,
+                                     uint32_t i)
+{
+    for (uint32_t p = 0; p < n_port; p++) {
+        bool many = port[p].kind == BP_PORT_VAR || port[p].kind == BP_PORT_VAROUT ||
+                    port[p].kind == BP_PORT_VIEWS;
+        uint32_t here = many ? n - (n_port - 1) : 1;
+        if (i < here) return &port[p];
+        i -= here;
+    }
+    return port;
+}
+
+/* Whether the dtypes of a node's values are among those of a row. */
+static bool fits(struct bp_graph *graph, const struct bp_node_info *node,
+                 const struct bp_opinfo *op, const uint64_t *types)
+{
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
+        bool in = i < node->n_in;
+        uint32_t v = in ? node->in[i] : node->out[i - node->n_in];
+        const struct bp_port *port = in ? port_of(op->in, op->n_in, node->n_in, i)
+                                        : port_of(op->out, op->n_out, node->n_out,
+                                                  i - node->n_in);
+        struct bp_value_info value = {.size = sizeof value};
+        if (v == UINT32_MAX || bp_graph_value(graph, v, &value)) continue;
+        if (!(types[port->var] >> value.dtype & 1)) return false;
+    }
+    return true;
+}
+
+static bool has_row_for(struct gradient_run *g, const struct bp_node_info *node,
+                        const struct bp_opinfo *op)
+{
+    struct bp_device *device = g->r.c->place->device;
+
+    if (op->flags & BP_OP_VIEW) return kernel_has_row(device, "assign", BP_F64);
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
+            continue;
+        if (fits(g->graph, node, op, info.types)) return true;
+    }
+    return op->flags & BP_OP_EXPAND; /* its parts are nodes too, or needs of the case */
+}
+
+bool gradient_is_held(struct gradient_run *g)
+{
+    struct bp_graph_info graph = {.size = sizeof graph};
+    char text[160];
+
+    if (kernel_case_lacks(g->r.c->place->device, g->r.made, text, sizeof text)) {
+        check_unsupported(g->r.c, "%s", text);
+        return false;
+    }
+    if (!check_ok(g->r.c, bp_graph_info(g->graph, &graph), "bp_graph_info")) return false;
+    for (uint32_t i = 0; i < graph.nodes; i++) {
+        struct bp_node_info node = {.size = sizeof node};
+        const struct bp_opinfo *op;
+        if (!check_ok(g->r.c, bp_graph_node(g->graph, i, &node), "bp_graph_node")) return false;
+        op = bp_opinfo_find(node.op);
+        if (has_row_for(g, &node, op)) continue;
+        check_unsupported(g->r.c, "it needs %s for f64, for which the device has no row",
+                          op->flags & BP_OP_VIEW ? "assign" : op->name);
+        return false;
+    }
+    return true;
+}
+
+bool gradient_run_second(struct gradient_run *g, struct bp_tensor **out)
+{
+    struct bp_tensor *in[GRADIENT_VARIABLES + CASE_PORTS], *made[GRADIENT_VARIABLES] = {NULL};
+    size_t n_in = 0, n_out = 0, at = 0;
+
+    for (int i = 0; i < CASE_PORTS; i++)
+        if (g->s_in[i]) in[n_in++] = g->r.tensor[i];
+    for (int i = 0; i < REF_OUTPUTS; i++)
+        if (g->s_dy[i]) in[n_in++] = g->dy[i].tensor;
+    for (int i = 0; i < CASE_PORTS; i++)
+        if (g->s_v[i]) in[n_in++] = g->v[i].tensor;
+    for (int i = 0; i < GRADIENT_VARIABLES; i++) n_out += g->s_ddx[i] != NULL;
+    if (!gradient_ok(g, bp_graph_run(g->graph, g->r.c->place->stream, in, n_in, made, n_out),
+                     "running the recorded gradient of the gradient"))
+        return false;
+    for (int i = 0; i < GRADIENT_VARIABLES; i++) out[i] = g->s_ddx[i] ? made[at++] : NULL;
+    return true;
+}
+
+void gradient_forget(struct gradient_run *g)
+{
+    for (int i = 0; i < CASE_PORTS; i++) {
+        bp_tensor_destroy(g->s_in[i]);
+        bp_tensor_destroy(g->s_v[i]);
+        bp_tensor_destroy(g->s_dx[i]);
+    }
+    for (int i = 0; i < REF_OUTPUTS; i++) bp_tensor_destroy(g->s_dy[i]);
+    for (int i = 0; i < GRADIENT_VARIABLES; i++) bp_tensor_destroy(g->s_ddx[i]);
+    bp_graph_destroy(g->graph);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry.h: entry points of portable kernels. A kernel is a function of its numbers, a struct
+ * <name>_args that is given by value, and of its operands, pointers to device memory:
+ *
+ *   spans   KFN void <name>_span(const struct <name>_args *a, i64 begin, i64 n, p0, p1, ...)
+ *           makes elements (or rows: what is independent) begin to begin + n - 1. A GPU asks each
+ *           lane for one at a time, a host for long runs: what is worked out once serves a run.
+ *           ENTRY_SPANS_2(<name>, type of p0, type of p1)
+ *
+ *   teams   KFN void <name>_team(const struct <name>_args *a, i64 team, LOCAL acc *s, p0, ...)
+ *           makes number team with all lanes together; s has MAX_LANES places, for the reductions
+ *           below. On a host the team is one lane, and s is NULL.
+ *           ENTRY_TEAMS_2(<name>, ...)
+ *
+ * The entry of a GPU is NAME(<name>)(args, count, p0, ...), that of a host
+ * NAME(<name>)(args, operands, begin, n): see portable.h. An operand type may be const. */
+#ifndef BP_KERNELS_ENTRY_H
+#define BP_KERNELS_ENTRY_H
+
+#include "elem.h"
+
+enum { MAX_LANES = 256 };
+
+/* OPERANDS_n(X, types): X(number, type) for each, with commas. */
+#define OPERANDS_1(X, a) X(0, a)
+#define OPERANDS_2(X, a, b) X(0, a), X(1, b)
+#define OPERANDS_3(X, a, b, c) OPERANDS_2(X, a, b), X(2, c)
+#define OPERANDS_4(X, a, b, c, d) OPERANDS_3(X, a, b, c), X(3, d)
+#define OPERANDS_5(X, a, b, c, d, e) OPERANDS_4(X, a, b, c, d), X(4, e)
+#define OPERANDS_6(X, a, b, c, d, e, f) OPERANDS_5(X, a, b, c, d, e), X(5, f)
+#define OPERANDS_7(X, a, b, c, d, e, f, g) OPERANDS_6(X, a, b, c, d, e, f), X(6, g)
+#define OPERANDS_8(X, a, b, c, d, e, f, g, h) OPERANDS_7(X, a, b, c, d, e, f, g), X(7, h)
+#define OPERANDS_9(X, a, b, c, d, e, f, g, h, i) OPERANDS_8(X, a, b, c, d, e, f, g, h), X(8, i)
+#define OPERANDS_10(X, a, b, c, d, e, f, g, h, i, j) \
+    OPERANDS_9(X, a, b, c, d, e, f, g, h, i), X(9, j)
+
+#ifdef ON_HOST
+/* The host's form: operands as addresses. */
+#define OPERAND(number, type) (type *)operand[number]
+#define ENTRY_SPANS(name, n, ...) \
+    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
+    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
+    { \
+        name##_span((const struct name##_args *)args, begin, count, \
+                    OPERANDS_##n(OPERAND, __VA_ARGS__)); \
+    }
+#define ENTRY_TEAMS(name, n, ...) \
+    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
+    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
+    { \
+        for (i64 team = begin; team < begin + count; team++) \
+            name##_team((const struct name##_args *)args, team, (acc *)0, \
+                        OPERANDS_##n(OPERAND, __VA_ARGS__)); \
+    }
+#else
+#define OPERAND_DECLARED(number, type) GLOBAL type *p##number
+#define OPERAND(number, type) p##number
+#define ENTRY_SPANS(name, n, ...) \
+    KERNEL(NAME(name))(struct name##_args args, i64 count, \
+                       OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
+    { \
+        FOR_ALL(i, count) name##_span(&args, i, 1, OPERANDS_##n(OPERAND, __VA_ARGS__)); \
+    }
+#define ENTRY_TEAMS(name, n, ...) \
+    KERNEL(NAME(name))(struct name##_args args, i64 count, \
+                       OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
+    { \
+        TEAM_LOCAL acc scratch[MAX_LANES]; \
+        for (i64 team = TEAM; team < count; team += TEAMS) \
+            name##_team(&args, team, scratch, OPERANDS_##n(OPERAND, __VA_ARGS__)); \
+    }
+#endif
+
+#define ENTRY_SPANS_1(name, ...) ENTRY_SPANS(name, 1, __VA_ARGS__)
+#define ENTRY_SPANS_2(name, ...) ENTRY_SPANS(name, 2, __VA_ARGS__)
+#define ENTRY_SPANS_3(name, ...) ENTRY_SPANS(name, 3, __VA_ARGS__)
+#define ENTRY_SPANS_4(name, ...) ENTRY_SPANS(name, 4, __VA_ARGS__)
+#define ENTRY_SPANS_5(name, ...) ENTRY_SPANS(name, 5, __VA_ARGS__)
+#define ENTRY_SPANS_6(name, ...) ENTRY_SPANS(name, 6, __VA_ARGS__)
+#define ENTRY_SPANS_7(name, ...) ENTRY_SPANS(name, 7, __VA_ARGS__)
+#define ENTRY_SPANS_8(name, ...) ENTRY_SPANS(name, 8, __VA_ARGS__)
+#define ENTRY_SPANS_9(name, ...) ENTRY_SPANS(name, 9, __VA_ARGS__)
+#define ENTRY_SPANS_10(name, ...) ENTRY_SPANS(name, 10, __VA_ARGS__)
+#define ENTRY_TEAMS_1(name, ...) ENTRY_TEAMS(name, 1, __VA_ARGS__)
+#define ENTRY_TEAMS_2(name, ...) ENTRY_TEAMS(name, 2, __VA_ARGS__)
+#define ENTRY_TEAMS_3(name, ...) ENTRY_TEAMS(name, 3, __VA_ARGS__)
+#define ENTRY_TEAMS_4(name, ...) ENTRY_TEAMS(name, 4, __VA_ARGS__)
+#define ENTRY_TEAMS_5(name, ...) ENTRY_TEAMS(name, 5, __VA_ARGS__)
+#define ENTRY_TEAMS_6(name, ...) ENTRY_TEAMS(name, 6, __VA_ARGS__)
+#define ENTRY_TEAMS_7(name, ...) ENTRY_TEAMS(name, 7, __VA_ARGS__)
+#define ENTRY_TEAMS_8(name, ...) ENTRY_TEAMS(name, 8, __VA_ARGS__)
+
+/* Reductions over the lanes of a team: every lane passes v, every lane gets the result. */
+#if defined(ON_HOST)
+#define TEAM_REDUCE(name, better) \
+    KFN acc name(acc v, LOCAL acc *s) \
+    { \
+        (void)s; \
+        return v; \
+    }
+#else
+#define TEAM_REDUCE(name, better) \
+    KFN acc name(acc v, LOCAL acc *s) \
+    { \
+        s[LANE] = v; \
+        for (i64 width = LANES / 2; width > 0; width /= 2) { \
+            BARRIER(); \
+            if (LANE < width) { \
+                acc a = s[LANE], b = s[LANE + width]; \
+                s[LANE] = better; \
+            } \
+        } \
+        BARRIER(); \
+        v = s[0]; \
+        BARRIER(); /* s may be used again at once */ \
+        return v; \
+    }
+#endif
+TEAM_REDUCE(team_sum, acc_add(a, b))
+#ifndef ELEM_COMPLEX
+TEAM_REDUCE(team_max, a > b ? a : b)
+TEAM_REDUCE(team_min, a < b ? a : b)
+#endif
+
+/* Element i of an index operand, of i32 or, with wide, of i64. */
+KFN i64 index_at(GLOBAL const void *p, i64 wide, i64 i)
+{
+    return wide ? ((GLOBAL const i64 *)p)[i] : ((GLOBAL const i32 *)p)[i];
+}
+KFN void index_put(GLOBAL void *p, i64 wide, i64 i, i64 value)
+{
+    if (wide) ((GLOBAL i64 *)p)[i] = value;
+    else ((GLOBAL i32 *)p)[i] = (i32)value;
+}
+
+/* Says that an input has a value that it must not have: the launch fails with BP_ERR_FAULT. code:
+ * not 0. */
+KFN void fault_set(GLOBAL u32 *fault, u32 code)
+{
+    if (fault) *fault = code;
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* maths.h: functions of one number of type acc, for float types: acc_exp, acc_tanh, ... f32 has
+ * code of its own where compilers are to vectorise it; else they are the functions of math.h. */
+#ifndef BP_KERNELS_MATHS_H
+#define BP_KERNELS_MATHS_H
+
+#include "elem.h"
+#include "erf.h"
+#include "exp.h"
+#include "log.h"
+
+#ifdef ELEM_FLOAT
+
+/* MATH(exp) is exp of f64, expf of f32; OpenCL has one name for both. */
+#if defined(__OPENCL_C_VERSION__) || defined(ELEM_f64)
+#define MATH(name) name
+#else
+#define MATH(name) name##f
+#endif
+
+/* FUNC(exp): exp_f32 for f32 and half types; f64 has that of math.h. */
+#ifdef ELEM_f64
+#define FUNC(name) name
+#else
+#define FUNC(name) name##_f32
+#endif
+
+KFN acc acc_infinity(void)
+{
+#ifdef ELEM_f64
+    return f64_from_bits((u64)0x7ff << 52);
+#else
+    return f32_from_bits(0x7f800000);
+#endif
+}
+
+KFN acc acc_exp(acc x)
+{
+#ifdef ELEM_f64
+    return exp_f64(x);
+#else
+    return exp_f32(x);
+#endif
+}
+
+KFN acc acc_exp2(acc x)
+{
+#ifdef ELEM_f64
+    return exp2(x);
+#else
+    return exp_base2_f32(x);
+#endif
+}
+
+/* e^(-x x / 2). */
+KFN acc acc_normal_density(acc x)
+{
+#ifdef ELEM_f64
+    return exp_f64((acc)-0.5 * (x * x));
+#else
+    return normal_density_f32(x);
+#endif
+}
+
+/* NaN stays NaN. */
+KFN acc acc_relu(acc x)
+{
+    return x < 0 ? 0 : x;
+}
+
+/* max where the bounds are crossed; NaN stays NaN. */
+KFN acc acc_clip(acc x, acc min, acc max)
+{
+    x = x < min ? min : x;
+    return x > max ? max : x;
+}
+
+KFN acc acc_abs(acc x)
+{
+    return MATH(fabs)(x);
+}
+
+KFN acc acc_sigmoid(acc x)
+{
+    acc e = acc_exp(x < 0 ? x : -x);
+
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* log(1 + e^x). */
+KFN acc acc_softplus(acc x)
+{
+    return acc_relu(x) + FUNC(log1p)(acc_exp(x < 0 ? x : -x));
+}
+
+/* softplus of beta x, over beta; x itself where beta x is above threshold. */
+KFN acc acc_softplus_scaled(acc x, acc beta, acc threshold)
+{
+    acc scaled = beta * x;
+
+    return scaled > threshold ? x : acc_softplus(scaled) / beta;
+}
+
+/* tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2), which from 30 on is 1 */
+KFN acc acc_mish(acc x)
+{
+    acc e = acc_exp(x > 30 ? 30 : x), n = e * (e + 2);
+
+    return x * (n / (n + 2));
+}
+
+KFN acc acc_tanh_shrink(acc x)
+{
+#ifdef ELEM_f64
+    return x - tanh(x);
+#else
+    f32 a = x < 0 ? -x : x;
+
+    return a < 0.625f ? -tanh_rest_f32(x) : x - tanh_f32(x);
+#endif
+}
+
+/* alpha (e^(rate x) - 1) below zero. */
+KFN acc acc_elu(acc x, acc alpha)
+{
+    return x > 0 ? x : alpha * FUNC(expm1)(x);
+}
+
+KFN acc acc_celu(acc x, acc alpha)
+{
+    return x > 0 ? x : alpha * FUNC(expm1)(x / alpha);
+}
+
+KFN acc acc_gelu(acc x)
+{
+#ifdef ELEM_f64
+    return 0.5 * x * erfc(x * -0x1.6a09e667f3bcdp-1);
+#else
+    return gelu_f32(x);
+#endif
+}
+
+/* P(x) + x P'(x), P the probability that a standard normal number is below x. */
+KFN acc acc_gelu_slope(acc x)
+{
+#ifdef ELEM_f64
+    return 0.5 * erfc(x * -0x1.6a09e667f3bcdp-1) +
+           x * (0x1.9884533d43651p-2 * acc_normal_density(x));
+#else
+    return gelu_slope_f32(x);
+#endif
+}
+
+/* x / 2 (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+KFN acc acc_gelu_tanh(acc x)
+{
+    acc root = (acc)1.5957691216057308; /* 2 sqrt(2 / pi) */
+
+    return x * acc_sigmoid(x * (root + root * (acc)0.044715 * (x * x)));
+}
+
+/* With s = sigmoid(v), v = 2 u: s + x s (1 - s) v'. */
+KFN acc acc_gelu_tanh_slope(acc x)
+{
+    acc root = (acc)1.5957691216057308, part = root * (acc)0.044715, s, e;
+
+    x = acc_clip(x, -100, 100); /* 0 or 1 long before */
+    s = x * (root + part * (x * x));
+    e = acc_exp(s < 0 ? s : -s);
+    s = (s < 0 ? e : 1) / (1 + e);
+    return s + x * (root + 3 * part * (x * x)) * (e / ((1 + e) * (1 + e)));
+}
+
+/* Near 1/2 by log(1 + z), z = (2 x - 1) / (1 - x), whose numerator is exact. */
+KFN acc acc_logit(acc x, acc eps)
+{
+    acc rest;
+
+    x = eps > 0 ? acc_clip(x, eps, 1 - eps) : x;
+    rest = 1 - x;
+    return x > (acc)0.3 && x < (acc)0.7 ? FUNC(log1p)((2 * x - 1) / rest) : FUNC(log)(x / rest);
+}
+
+/* (2 x + 3) / 6 between -3 and 3. */
+KFN acc acc_hard_swish_slope(acc x)
+{
+    return x >= 3 ? 1 : x > -3 ? (2 * x + 3) / 6 : 0;
+}
+
+#endif
+
+#endif

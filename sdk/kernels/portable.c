@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* portable.c: what launches of portable kernels share; see portable.h. */
+#include "portable.h"
+
+enum portable_type portable_type(uint32_t dtype)
+{
+    static const uint8_t type[] = {
+        [BP_BOOL] = TYPE_u8, [BP_I8] = TYPE_i8,   [BP_I16] = TYPE_i16, [BP_I32] = TYPE_i32,
+        [BP_I64] = TYPE_i64, [BP_U8] = TYPE_u8,   [BP_U16] = TYPE_u16, [BP_U32] = TYPE_u32,
+        [BP_U64] = TYPE_u64, [BP_F16] = TYPE_f16, [BP_BF16] = TYPE_bf16, [BP_F32] = TYPE_f32,
+        [BP_F64] = TYPE_f64, [BP_C64] = TYPE_c64, [BP_C128] = TYPE_c128,
+    };
+    return (enum portable_type)type[dtype];
+}
+
+enum portable_type portable_move_type(uint32_t dtype)
+{
+    static const uint8_t type[] = {
+#define X(NAME, name, number, bits, class) \
+    [number] = (bits) == 8 ? TYPE_i8 : (bits) == 16 ? TYPE_i16 : (bits) == 32 ? TYPE_i32 \
+             : (bits) == 64 ? TYPE_i64 : TYPE_c128,
+        BP_DTYPES(X)
+#undef X
+    };
+    return (enum portable_type)type[dtype];
+}
+
+void portable_view(struct portable *p, const struct bp_view *view)
+{
+    p->operand[p->n_operand++] = view ? (struct portable_operand){view->data, view->memory}
+                                      : (struct portable_operand){NULL, NULL};
+}
+
+void portable_fault(struct portable *p, const struct bp_launch *launch)
+{
+    p->operand[p->n_operand++] = (struct portable_operand){launch->fault, NULL};
+}
+
+void portable_workspace(struct portable *p, const struct bp_launch *launch, size_t offset)
+{
+    p->operand[p->n_operand++] =
+        (struct portable_operand){(char *)launch->workspace + offset, launch->workspace_memory};
+}
+
+void portable_result(struct portable *p, int64_t *result)
+{
+    p->operand[p->n_operand++] = (struct portable_operand){result, NULL};
+}
+
+struct portable_split portable_split(const struct bp_view *view, int axis)
+{
+    struct portable_split s = {1, 1, 1};
+
+    for (int a = 0; a < view->rank; a++) {
+        if (a < axis) s.outer *= view->shape[a];
+        else if (a == axis) s.extent = view->shape[a];
+        else s.inner *= view->shape[a];
+    }
+    return s;
+}

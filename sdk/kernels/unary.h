@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unary.h: y = f(x), element by element, for one dtype (elem.h). Formulas are in unary.def. */
+#ifndef BP_KERNELS_UNARY_H
+#define BP_KERNELS_UNARY_H
+
+#include "elem.h"
+#include "formulas.h"
+#include "maths.h"
+#include "special.h"
+#include "walk.h"
+
+KFN acc acc_neg(acc x)
+{
+#ifdef ELEM_COMPLEX
+    return (acc){-x.re, -x.im};
+#else
+    return -x;
+#endif
+}
+
+#ifdef ELEM_FLOAT
+/* The largest finite number of the element type. */
+KFN acc acc_largest(void)
+{
+#if defined(ELEM_f64)
+    return f64_from_bits(((u64)0x7ff << 52) - 1);
+#elif defined(ELEM_f16)
+    return 65504.0f;
+#elif defined(ELEM_bf16)
+    return 0x1.fep127f;
+#else
+    return 0x1.fffffep127f;
+#endif
+}
+#endif
+
+#if defined(ELEM_FLOAT) || defined(ELEM_SIGNED)
+KFN ord ord_abs(ord x)
+{
+#ifdef ELEM_FLOAT
+    return MATH(fabs)(x);
+#else
+    return x < 0 ? (ord)(0 - (acc)x) : x;
+#endif
+}
+
+/* NaN stays. */
+KFN ord ord_sign(ord x)
+{
+    return x > 0 ? 1 : x < 0 ? -(ord)1 : x;
+}
+#elif !defined(ELEM_COMPLEX)
+KFN ord ord_sign(ord x)
+{
+    return x > 0;
+}
+#endif
+
+#ifndef ELEM_COMPLEX
+/* max where the bounds are crossed; NaN stays. */
+KFN ord ord_clip(ord x, ord min, ord max)
+{
+    x = x < min ? min : x;
+    return x > max ? max : x;
+}
+#endif
+
+#if !defined(ELEM_FLOAT) && !defined(ELEM_COMPLEX)
+/* v as an integer of the element type, rounded up or down, the nearest of the type where it is
+ * beyond it. NaN: the end of the type that bounds nothing. */
+KFN acc integer_bound(real v, int up)
+{
+#ifdef ELEM_SIGNED
+    u64 top = (u64)1 << (8 * sizeof(elem) - 1); /* the first too large */
+    real low = -(real)top, high = (real)top;
+    acc lowest = (acc)(0 - top), highest = (acc)(top - 1);
+#else
+    real low = 0, high = 2 * (real)((u64)1 << (8 * sizeof(elem) - 1));
+    acc lowest = 0, highest = (acc)(elem)~(u64)0;
+#endif
+
+    v = up ? ceil(v) : floor(v);
+    if (v != v) return up ? lowest : highest;
+    if (v <= low) return lowest;
+    if (v >= high) return highest;
+    return v < 0 ? (acc)(i64)v : (acc)(u64)v;
+}
+#endif
+
+/* Attribute number i, from 0, of an operator, as its formula takes it. */
+KFN acc unary_number(int op, int i, real v)
+{
+#if defined(ELEM_FLOAT)
+    acc n = number(v);
+
+    if (op != UNARY_nan_to_num || !i) return n;
+    return n > acc_largest() ? acc_largest() : n < -acc_largest() ? -acc_largest() : n;
+#elif defined(ELEM_COMPLEX)
+    (void)op;
+    (void)i;
+    return number(v);
+#else
+    (void)op; /* clip */
+    return integer_bound(v, i == 0);
+#endif
+}
+
+/* unary_exp(e, a, b, c) and so on: what one element gives; a, b, c of unary_number. */
+#define UNARY_OF(type, get, put, op, formula) \
+    KFN elem unary_##op(elem e, acc a, acc b, acc c) \
+    { \
+        type x = get(e); \
+        (void)a; \
+        (void)b; \
+        (void)c; \
+        return put(formula); \
+    }
+#define UNARY_NUMBER(op, formula) UNARY_OF(acc, elem_get, elem_put, op, formula)
+#ifndef ELEM_COMPLEX
+#define UNARY_REAL(op, formula) UNARY_OF(ord, elem_ord, elem_of_ord, op, formula)
+#if defined(ELEM_FLOAT)
+#define UNARY_SIGNED(op, formula) UNARY_REAL(op, formula)
+#define UNARY_FLOAT(op, formula) UNARY_NUMBER(op, formula)
+#define UNARY_FORM(op, formula) UNARY_NUMBER(op, formula)
+#else
+#define UNARY_BITS(op, formula) UNARY_NUMBER(op, formula)
+#if defined(ELEM_SIGNED)
+#define UNARY_SIGNED(op, formula) UNARY_REAL(op, formula)
+#endif
+#endif
+#endif
+#include "unary.def"
+#undef UNARY_OF
+
+#ifndef ON_HOST
+/* op is the same for all lanes. */
+KFN elem unary_elem(int op, elem e, acc a, acc b, acc c)
+{
+    switch (op) {
+#define UNARY_EACH(op) case UNARY_##op: return unary_##op(e, a, b, c);
+#include "unary_each.def"
+    default: return e;
+    }
+}
+
+/* y, x: operands 0, 1 of walk; a, b, c: attributes. y may be x, exactly. */
+KERNEL(NAME(unary))(struct walk_by_value walk, int op, real a, real b, real c, GLOBAL elem *y,
+                    GLOBAL const elem *x)
+{
+    acc p = unary_number(op, 0, a), q = unary_number(op, 1, b), r = unary_number(op, 2, c);
+
+    FOR_ALL(i, walk.count)
+    {
+        y[walk_at(&walk, 0, i)] = unary_elem(op, x[walk_at(&walk, 1, i)], p, q, r);
+    }
+}
+#endif
+
+#endif

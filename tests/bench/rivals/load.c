@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c: what a process pays for the cpu device before its first call: seconds to find the plugin,
+ * check, load and open it, and whether a vendor's library was opened on the way.
+ *
+ *   load   prints microseconds of the core, of the device, and the libraries that are mapped */
+#include <backplane/backplane.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
+}
+
+int main(void)
+{
+    static const char *const vendors[] = {"libdnnl", "libopenblas", "libmkl"};
+    double begin = now(), core_made, device_made;
+    struct bp_core *core;
+    struct bp_device *device;
+    char line[512];
+    int found = 0;
+
+    if (bp_core_create(NULL, &core)) return 1;
+    core_made = now();
+    if (bp_device_create(core, "cpu:0", &device)) return 1;
+    device_made = now();
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        for (int i = 0; i < 3; i++) found += strstr(line, vendors[i]) != NULL;
+    if (maps) fclose(maps);
+    printf("core %.0f us, device %.0f us, vendor libraries mapped: %s\n", core_made - begin,
+           device_made - core_made, found ? "yes" : "no");
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    return found != 0;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_index.c: operators on indices and order: what indices outside do, gradients where extents
+ * depend on data, and results that were worked out by hand. */
+#include "fixture.h"
+
+#include <math.h>
+
+#define I64(...) ((const int64_t[]){__VA_ARGS__})
+#define I32(...) ((const int32_t[]){__VA_ARGS__})
+
+/* One call of an operator on up to four inputs. */
+static enum bp_status call(struct fixture *f, const char *op, const void *attrs, size_t n,
+                           struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
+{
+    struct bp_arg arg[4];
+    struct bp_call c = {.size = sizeof c, .op = op, .in = arg, .n_in = n, .attrs = attrs};
+
+    for (size_t i = 0; i < n; i++) arg[i] = (struct bp_arg){&in[i], in[i] != NULL};
+    return bp_call_run(f->scope, &c, out, n_out, NULL);
+}
+
+static void destroy(struct bp_tensor **t, size_t n)
+{
+    for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
+}
+
+static void expect_fault(struct fixture *f, const char *op, const void *attrs, struct bp_tensor *a,
+                         struct bp_tensor *b, struct bp_tensor *c)
+{
+    struct bp_tensor *out[1] = {NULL}, *in[] = {a, b, c};
+
+    FAILS(BP_ERR_FAULT, "found bad values in its inputs",
+          call(f, op, attrs, 3 - !c - !b, in, out, 1));
+    destroy(out, 1);
+}
+
+/* Of three rows: one past the end, one before the beginning, and far off, in i32 and i64. */
+Test(index, fails_where_an_index_is_outside)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(1, 2, 3, 4, 5, 6));
+    struct bp_tensor *u = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(1, 2, 3, 4, 5, 6));
+    struct bp_tensor *none = tensor_of(&f, BP_F32, 2, SHAPE(0, 2), NULL);
+    struct bp_one_hot_attrs hot = bp_one_hot_defaults();
+    struct bp_segment_pool_attrs pool = bp_segment_pool_defaults();
+    struct bp_bincount_attrs count = bp_bincount_defaults();
+    struct bp_shard_index_attrs shard = bp_shard_index_defaults();
+
+    hot.depth = pool.segments = count.bins = shard.index_num = 3;
+    for (int wide = 0; wide < 2; wide++)
+        for (int which = 0; which < 3; which++) {
+            static const int64_t bad[3][3] = {{0, 3, 2}, {0, -4, 2}, {INT32_MAX, 1, INT32_MIN}};
+            int32_t narrow[3] = {(int32_t)bad[which][0], (int32_t)bad[which][1],
+                                 (int32_t)bad[which][2]};
+            const void *data = wide ? (const void *)bad[which] : narrow;
+            uint32_t dtype = wide ? BP_I64 : BP_I32;
+            struct bp_tensor *line = tensor_of(&f, dtype, 1, SHAPE(3), data);
+            struct bp_tensor *column = tensor_of(&f, dtype, 2, SHAPE(3, 1), data);
+            expect_fault(&f, "gather", NULL, x, line, NULL);
+            expect_fault(&f, "gather", NULL, none, line, NULL);
+            expect_fault(&f, "index_select", NULL, x, line, NULL);
+            expect_fault(&f, "index_sample", NULL, x, column, NULL);
+            expect_fault(&f, "take_along_axis", NULL, x, column, NULL);
+            expect_fault(&f, "gather_nd", NULL, x, column, NULL);
+            expect_fault(&f, "embedding", NULL, x, line, NULL);
+            expect_fault(&f, "gather_grad", NULL, u, line, x);
+            expect_fault(&f, "embedding_grad", NULL, u, line, x);
+            expect_fault(&f, "gather_nd_grad", NULL, u, column, x);
+            expect_fault(&f, "index_add", NULL, x, line, u);
+            expect_fault(&f, "scatter", NULL, x, line, u);
+            expect_fault(&f, "scatter_nd_add", NULL, x, column, u);
+            expect_fault(&f, "scatter_nd_update", NULL, x, column, u);
+            expect_fault(&f, "one_hot", &hot, line, NULL, NULL);
+            expect_fault(&f, "multiplex", NULL, line, x, NULL);
+            expect_fault(&f, "segment_pool", &pool, x, line, NULL);
+            expect_fault(&f, "bincount", &count, line, NULL, NULL);
+            expect_fault(&f, "shard_index", &shard, line, NULL, NULL);
+            destroy(&line, 1);
+            destroy(&column, 1);
+        }
+    destroy(&x, 1);
+    destroy(&u, 1);
+    destroy(&none, 1);
+    fixture_finish(&f);
+}
+
+/* Ids that are in range but do not ascend; an id that embedding counts from the end nowhere. */
+Test(index, fails_where_ids_do_not_fit)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
+    struct bp_tensor *ids = tensor_of(&f, BP_I64, 1, SHAPE(3), I64(0, 2, 1));
+    struct bp_tensor *last = tensor_of(&f, BP_I64, 1, SHAPE(1), I64(-1)), *y;
+    struct bp_tensor *weight = tensor_of(&f, BP_F32, 2, SHAPE(3, 1), F32(1, 2, 3));
+    struct bp_segment_pool_attrs pool = bp_segment_pool_defaults();
+
+    pool.segments = 3;
+    expect_fault(&f, "segment_pool", &pool, x, ids, NULL);
+    expect_fault(&f, "embedding", NULL, weight, last, NULL);
+    OK(bp_op_gather(f.scope, weight, last, NULL, &y));
+    expect_bytes(&f, y, F32(3), 4);
+    destroy((struct bp_tensor *[]){x, ids, last, weight, y}, 5);
+    fixture_finish(&f);
+}
+
+/* The extent of y is 2, the bound that inference knows is 4. */
+Test(index, gradient_of_what_depends_on_data)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y;
+    struct bp_tensor *dx[2] = {NULL};
+    struct bp_tensor *mask = tensor_of(&f, BP_BOOL, 2, SHAPE(2, 2), (const uint8_t[]){0, 1, 1, 0});
+    struct bp_tensor *dy = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
+    struct bp_tensor *long_dy = tensor_of(&f, BP_F32, 1, SHAPE(5), F32(1, 2, 3, 4, 5));
+    struct bp_arg in[] = {{&x, 1}, {&mask, 1}};
+    struct bp_call c = {.size = sizeof c, .op = "masked_select", .in = in, .n_in = 2};
+
+    OK(bp_op_masked_select(f.scope, x, mask, &y));
+    expect_bytes(&f, y, F32(2, 3), 8);
+    OK(bp_call_gradient(f.scope, &c, &y, &dy, 1, (const uint8_t[]){1, 0}, dx, 2));
+    expect_bytes(&f, dx[0], F32(0, 10, 20, 0), 16);
+    FAILS(BP_ERR_INVALID, "dy[0] is f32 [5]",
+          bp_call_gradient(f.scope, &c, &y, &long_dy, 1, (const uint8_t[]){1, 0}, dx, 2));
+    destroy((struct bp_tensor *[]){x, mask, dy, long_dy, y, dx[0]}, 6);
+    fixture_finish(&f);
+}
+
+Test(index, puts_in_order)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y;
+    struct bp_tensor *index = tensor_of(&f, BP_I32, 1, SHAPE(3), I32(1, -1, 0));
+    struct bp_tensor *u = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(10, 20, 30, 40, 50, 60));
+    struct bp_scatter_attrs sum = bp_scatter_defaults();
+    struct bp_index_add_attrs add = bp_index_add_defaults();
+
+    OK(bp_op_scatter(f.scope, x, index, u, NULL, &y));
+    expect_bytes(&f, y, F32(50, 60, 30, 40), 16);
+    destroy(&y, 1);
+    sum.overwrite = 0;
+    OK(bp_op_scatter(f.scope, x, index, u, &sum, &y));
+    expect_bytes(&f, y, F32(50, 60, 40, 60), 16);
+    destroy(&y, 1);
+    OK(bp_op_index_add(f.scope, x, index, u, &add, &y));
+    expect_bytes(&f, y, F32(51, 62, 43, 64), 16);
+    destroy((struct bp_tensor *[]){x, index, u, y}, 4);
+    fixture_finish(&f);
+}
+
+Test(index, sorts_nan_as_the_largest)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(6), F32(2, NAN, -0.0f, 0, INFINITY, 2));
+    struct bp_tensor *y[2], *index;
+    struct bp_sort_attrs down = bp_sort_defaults();
+    struct bp_topk_attrs top = bp_topk_defaults();
+    struct bp_mode_attrs mode = bp_mode_defaults();
+
+    OK(bp_op_sort(f.scope, x, NULL, &y[0], &y[1]));
+    expect_bytes(&f, y[0], F32(-0.0f, 0, 2, 2, INFINITY, NAN), 24);
+    expect_bytes(&f, y[1], I64(2, 3, 0, 5, 4, 1), 48);
+    destroy(y, 2);
+    down.descending = 1;
+    OK(bp_op_sort(f.scope, x, &down, &y[0], &y[1]));
+    expect_bytes(&f, y[1], I64(1, 4, 0, 5, 2, 3), 48);
+    destroy(y, 2);
+    OK(bp_op_argsort(f.scope, x, NULL, &index));
+    expect_bytes(&f, index, I64(2, 3, 0, 5, 4, 1), 48);
+    top.k = 2;
+    OK(bp_op_topk(f.scope, x, NULL, &top, &y[0], &y[1]));
+    expect_bytes(&f, y[1], I64(1, 4), 16);
+    destroy(y, 2);
+    OK(bp_op_mode(f.scope, x, &mode, &y[0], &y[1]));
+    expect_bytes(&f, y[1], I64(3), 8); /* both zeros; the last of them */
+    destroy(y, 2);
+    destroy((struct bp_tensor *[]){x, index}, 2);
+    fixture_finish(&f);
+}
+
+Test(index, unique_and_its_parts)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_I32, 2, SHAPE(2, 3), I32(7, -1, 7, 7, 3, -1)), *y[4];
+
+    OK(bp_op_unique(f.scope, x, &y[0], &y[1], &y[2], &y[3]));
+    expect_bytes(&f, y[0], I32(-1, 3, 7), 12);
+    expect_bytes(&f, y[1], I64(1, 4, 0), 24);
+    expect_bytes(&f, y[2], I64(2, 0, 2, 2, 1, 0), 48);
+    expect_bytes(&f, y[3], I64(2, 1, 3), 24);
+    destroy(y, 4);
+    OK(bp_op_unique_consecutive(f.scope, x, &y[0], &y[1], &y[2]));
+    expect_bytes(&f, y[0], I32(7, -1, 7, 3, -1), 20);
+    expect_bytes(&f, y[1], I64(0, 1, 2, 2, 3, 4), 48);
+    expect_bytes(&f, y[2], I64(1, 1, 2, 1, 1), 40);
+    destroy(y, 3);
+    destroy(&x, 1);
+    fixture_finish(&f);
+}
+
+Test(index, searches_and_counts)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *edges = tensor_of(&f, BP_F64, 1, SHAPE(4), F64(1, 3, 3, 5)), *y;
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(5), F64(3, 0, 5, 9, NAN));
+    struct bp_searchsorted_attrs right = bp_searchsorted_defaults();
+    struct bp_histogram_attrs bins = bp_histogram_defaults();
+
+    OK(bp_op_searchsorted(f.scope, edges, x, NULL, &y));
+    expect_bytes(&f, y, I64(1, 0, 3, 4, 4), 40);
+    destroy(&y, 1);
+    right.right = 1;
+    right.dtype = BP_I32;
+    OK(bp_op_searchsorted(f.scope, edges, x, &right, &y));
+    expect_bytes(&f, y, I32(3, 0, 4, 4, 4), 20);
+    destroy(&y, 1);
+    bins.bins = 3; /* 0 to 9: 0; 3 and 5; 9 in the last */
+    OK(bp_op_histogram(f.scope, x, NULL, &bins, &y));
+    expect_bytes(&f, y, I64(1, 2, 1), 24);
+    destroy((struct bp_tensor *[]){edges, x, y}, 3);
+    fixture_finish(&f);
+}
+
+/* Boxes 0 and 1 share 8 of 12, 2 lies apart; the better of the first two stays. */
+Test(index, nms_keeps_the_best)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *boxes = tensor_of(&f, BP_F32, 2, SHAPE(3, 4),
+                                        F32(0, 0, 5, 2, 1, 0, 6, 2, 9, 9, 10, 10));
+    struct bp_tensor *scores = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(0.5f, 0.75f, 0.25f)), *y;
+    struct bp_nms_attrs a = bp_nms_defaults();
+
+    OK(bp_op_nms(f.scope, boxes, scores, NULL, &y));
+    expect_bytes(&f, y, I64(1, 2), 16);
+    destroy(&y, 1);
+    OK(bp_op_nms(f.scope, boxes, NULL, NULL, &y));
+    expect_bytes(&f, y, I64(0, 2), 16);
+    destroy(&y, 1);
+    a.iou_threshold = 0.7;
+    OK(bp_op_nms(f.scope, boxes, scores, &a, &y));
+    expect_bytes(&f, y, I64(1, 0, 2), 24);
+    destroy((struct bp_tensor *[]){boxes, scores, y}, 3);
+    fixture_finish(&f);
+}
+
+/* Two steps back: beam 0 of the last step came from 1, which came from 0. */
+Test(index, follows_beams_and_segments)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *ids = tensor_of(&f, BP_I64, 3, SHAPE(3, 1, 2), I64(2, 3, 4, 5, 6, 7)), *y;
+    struct bp_tensor *parents = tensor_of(&f, BP_I64, 3, SHAPE(3, 1, 2), I64(0, 0, 1, 0, 1, 0));
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(1, 2, 3, 6, 5, 4));
+    struct bp_tensor *rows = tensor_of(&f, BP_I32, 1, SHAPE(3), I32(0, 2, 2));
+    struct bp_segment_pool_attrs pool = bp_segment_pool_defaults();
+
+    OK(bp_op_gather_tree(f.scope, ids, parents, &y));
+    expect_bytes(&f, y, I64(2, 3, 5, 4, 6, 7), 48);
+    destroy(&y, 1);
+    pool.segments = 3;
+    for (pool.mode = 0; pool.mode < 4; pool.mode++) {
+        static const float expected[4][2] = {{8, 10}, {4, 5}, {5, 6}, {3, 4}};
+        OK(bp_op_segment_pool(f.scope, x, rows, NULL, &pool, &y));
+        expect_bytes(&f, y, F32(1, 2, 0, 0, expected[pool.mode][0], expected[pool.mode][1]), 24);
+        destroy(&y, 1);
+    }
+    destroy((struct bp_tensor *[]){ids, parents, x, rows}, 4);
+    fixture_finish(&f);
+}
