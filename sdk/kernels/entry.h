@@ -89,6 +89,8 @@ enum { MAX_LANES = 256 };
 #define ENTRY_TEAMS_6(name, ...) ENTRY_TEAMS(name, 6, __VA_ARGS__)
 #define ENTRY_TEAMS_7(name, ...) ENTRY_TEAMS(name, 7, __VA_ARGS__)
 #define ENTRY_TEAMS_8(name, ...) ENTRY_TEAMS(name, 8, __VA_ARGS__)
+#define ENTRY_TEAMS_9(name, ...) ENTRY_TEAMS(name, 9, __VA_ARGS__)
+#define ENTRY_TEAMS_10(name, ...) ENTRY_TEAMS(name, 10, __VA_ARGS__)
 
 /* Reductions over the lanes of a team: every lane passes v, every lane gets the result. */
 #if defined(ON_HOST)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The suite kernel has teeth: each kernel of tests/mutants/kernels.py is broken once, in a cpu plugin of its
+"""The suite kernel has teeth: each kernel of tests/mutants/kernels*.py is broken once, in a cpu plugin of its
 own, and a case of its operator must fail.
 
     kernel_mutants.py ROOT BUILD BP PLUGIN
 """
 import concurrent.futures
+import importlib
 import json
 import os
 import shlex
@@ -15,7 +16,8 @@ import sys
 
 ROOT, BUILD, BP, PLUGIN = (os.path.abspath(a) for a in sys.argv[1:5])
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
-from kernels import KERNELS  # noqa: E402
+KERNELS = [k for name in sorted(os.listdir(sys.path[0])) if name.startswith("kernels") and name.endswith(".py")
+           for k in importlib.import_module(name[:-3]).KERNELS]
 
 FOLDER = os.path.join(BUILD, "tests", "conform", "kernel_mutants")
 BAD = ("fail", "crash", "timeout")
