@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* binary.c: operators of sdk/kernels/binary.def, for one dtype (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
 #include "formula.h"
+#include "past.h"
 #include "walk.h"
 #include <kernels/binary.h>
 
@@ -12,10 +12,33 @@ struct binary {
     const elem *x, *y;
     acc a, b2; /* attributes */
     int op; /* BINARY_add and so on */
+    int past; /* the result is stored past the caches */
 };
 
 /* op is known wherever this is inlined, so that the loops vectorise. z may be x: then each element
- * is read before it is written, in any order. */
+ * is read before it is written, in any order. sx and sy are 0 or 1. */
+static inline __attribute__((always_inline)) void dense(const struct binary *b, int64_t n, elem *z,
+                                                        const elem *x, int64_t sx, const elem *y,
+                                                        int64_t sy, int op)
+{
+    acc a = b->a, b2 = b->b2;
+
+    if (sx && sy) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], y[i], a, b2);
+    } else if (sx) {
+        elem fixed = *y;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], fixed, a, b2);
+    } else {
+        elem fixed = *x;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, fixed, y[i * sy], a, b2);
+    }
+}
+
+enum { PART = PAST_PART / sizeof(elem) };
+
 static inline __attribute__((always_inline)) void span(const struct binary *b, int64_t n,
                                                        const int64_t *at, int op)
 {
@@ -24,21 +47,19 @@ static inline __attribute__((always_inline)) void span(const struct binary *b, i
             sy = b->walk.stride[2][last];
     elem *z = b->z + at[0];
     const elem *x = b->x + at[1], *y = b->y + at[2];
-    acc a = b->a, b2 = b->b2;
+    int plain = sz == 1 && sx >= 0 && sx <= 1 && sy >= 0 && sy <= 1;
+    int64_t direct = b->past ? past_head(z, n, sizeof *z) : n;
+    _Alignas(PAST_LINE) elem block[PART];
 
-    if (sz == 1 && sx == 1 && sy == 1) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], y[i], a, b2);
-    } else if (sz == 1 && sx == 1 && sy == 0) {
-        elem fixed = *y;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], fixed, a, b2);
-    } else if (sz == 1 && sx == 0 && sy == 1) {
-        elem fixed = *x;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, fixed, y[i], a, b2);
-    } else {
-        for (int64_t i = 0; i < n; i++) z[i * sz] = binary_elem(op, x[i * sx], y[i * sy], a, b2);
+    if (!plain) {
+        for (int64_t i = 0; i < n; i++)
+            z[i * sz] = binary_elem(op, x[i * sx], y[i * sy], b->a, b->b2);
+        return;
+    }
+    for (int64_t i = 0, some; i < n; i += some) {
+        some = i < direct ? direct : n - i < PART ? n - i : PART;
+        dense(b, some, i < direct ? z : block, x + i * sx, sx, y + i * sy, sy, op);
+        if (i >= direct) past_put(z + i, block, (size_t)some * sizeof *z);
     }
 }
 
@@ -77,6 +98,7 @@ enum bp_status NAME(binary)(const struct bp_launch *launch, int op)
     b.op = op;
     b.a = attr_number(launch, 1);
     b.b2 = attr_number(launch, 2);
+    b.past = z->data != x->data && z->data != y->data && past_pays(z->count * (int64_t)sizeof *b.z);
     if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
         y->count == z->count) {
         walk_flat(&b.walk, z->count);

@@ -1,267 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.c: every real dtype and bool to every other, in two steps: a run of elements is widened
- * to a type that holds all its values exactly, then narrowed. So there are 13 ways in and 13
- * ways out for each of the wide types, not 169 conversions, and each value is rounded once.
- *
- * Wide types: int64_t, uint64_t (uint64 only), float (between the small floats), double (all
- * floats). */
+/* cast.c: every real dtype and bool to every other; cast_run.c converts. */
+#include "cast.h"
 #include "cpu.h"
 #include "dtype.h"
-#include <kernels/half.h>
 #include "kernels.h"
+#include "past.h"
 #include "walk.h"
-#include <backplane/attrs.h>
-#include <stdbool.h>
 
-/* Elements on their way. */
-enum { RUN = 512 };
-
-union wide {
-    int64_t i[RUN];
-    uint64_t u[RUN];
-    float f[RUN];
-    double d[RUN];
-};
-
-enum wide_kind { WIDE_I, WIDE_U, WIDE_F, WIDE_D };
+cpu_cast_fn cpu_cast_run, cpu_cast_run_avx2, cpu_cast_run_avx512;
 
 struct cast {
     struct walk walk; /* y, x */
-    const char *x;
+    struct cpu_cast how;
+    cpu_cast_fn *run;
     char *y;
-    int x_size, y_size; /* of an element */
-    uint8_t from, to; /* enum bp_dtype */
-    enum wide_kind wide;
+    const char *x;
 };
-
-static bool is_small_float(uint8_t dtype)
-{
-    return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
-}
-
-static void widen(const struct cast *cast, const void *x, int64_t s, int64_t n, union wide *to)
-{
-    const uint8_t *x8 = x;
-    const uint16_t *x16 = x;
-    const uint32_t *x32 = x;
-    const uint64_t *x64 = x;
-    const float *float32 = x;
-    const double *float64 = x;
-    bool small = cast->wide == WIDE_F;
-
-    switch (cast->from) {
-    case BP_BOOL: for (int64_t i = 0; i < n; i++) to->i[i] = x8[i * s] != 0; break;
-    case BP_I8: for (int64_t i = 0; i < n; i++) to->i[i] = (int8_t)x8[i * s]; break;
-    case BP_I16: for (int64_t i = 0; i < n; i++) to->i[i] = (int16_t)x16[i * s]; break;
-    case BP_I32: for (int64_t i = 0; i < n; i++) to->i[i] = (int32_t)x32[i * s]; break;
-    case BP_I64: for (int64_t i = 0; i < n; i++) to->i[i] = (int64_t)x64[i * s]; break;
-    case BP_U8: for (int64_t i = 0; i < n; i++) to->i[i] = x8[i * s]; break;
-    case BP_U16: for (int64_t i = 0; i < n; i++) to->i[i] = x16[i * s]; break;
-    case BP_U32: for (int64_t i = 0; i < n; i++) to->i[i] = x32[i * s]; break;
-    case BP_U64: for (int64_t i = 0; i < n; i++) to->u[i] = x64[i * s]; break;
-    case BP_F16:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = f16_to_f32(x16[i * s]);
-        else for (int64_t i = 0; i < n; i++) to->d[i] = f16_to_f32(x16[i * s]);
-        break;
-    case BP_BF16:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = bf16_to_f32(x16[i * s]);
-        else for (int64_t i = 0; i < n; i++) to->d[i] = bf16_to_f32(x16[i * s]);
-        break;
-    case BP_F32:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = float32[i * s];
-        else for (int64_t i = 0; i < n; i++) to->d[i] = float32[i * s];
-        break;
-    default: for (int64_t i = 0; i < n; i++) to->d[i] = float64[i * s]; break;
-    }
-}
-
-/* Integers to half types: as a double that rounds further as x would. Beyond 53 bits the low
- * ones, which decide no tie but by not being zero, become one bit. */
-static inline double f64_from_u64_odd(uint64_t x)
-{
-    uint64_t joined = x >> 11 << 11 | (uint64_t)((x & 2047) != 0) << 11;
-    return (double)(x >> 53 ? joined : x);
-}
-
-static inline double f64_from_i64_odd(int64_t x)
-{
-    return x < 0 ? -f64_from_u64_odd(0 - (uint64_t)x) : f64_from_u64_odd((uint64_t)x);
-}
-
-/* Integers wrap: unsigned arithmetic, and conversion to unsigned, are modulo 2^n. */
-static void narrow_u64(uint8_t dtype, const uint64_t *x, int64_t n, void *y, int64_t s)
-{
-    uint8_t *y8 = y;
-    uint16_t *y16 = y;
-    uint32_t *y32 = y;
-    uint64_t *y64 = y;
-    float *float32 = y;
-    double *float64 = y;
-
-    switch (dtype) {
-    case BP_BOOL: for (int64_t i = 0; i < n; i++) y8[i * s] = x[i] != 0; break;
-    case BP_I8: case BP_U8: for (int64_t i = 0; i < n; i++) y8[i * s] = (uint8_t)x[i]; break;
-    case BP_I16: case BP_U16: for (int64_t i = 0; i < n; i++) y16[i * s] = (uint16_t)x[i]; break;
-    case BP_I32: case BP_U32: for (int64_t i = 0; i < n; i++) y32[i * s] = (uint32_t)x[i]; break;
-    case BP_I64: case BP_U64: for (int64_t i = 0; i < n; i++) y64[i * s] = x[i]; break;
-    case BP_F16:
-        for (int64_t i = 0; i < n; i++)
-            y16[i * s] = f16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
-        break;
-    case BP_BF16:
-        for (int64_t i = 0; i < n; i++)
-            y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
-        break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * s] = (float)x[i]; break;
-    default: for (int64_t i = 0; i < n; i++) float64[i * s] = (double)x[i]; break;
-    }
-}
-
-static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y, int64_t s)
-{
-    uint16_t *y16 = y;
-    float *float32 = y;
-    double *float64 = y;
-
-    switch (dtype) {
-    case BP_F16:
-        for (int64_t i = 0; i < n; i++)
-            y16[i * s] = f16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
-        break;
-    case BP_BF16:
-        for (int64_t i = 0; i < n; i++)
-            y16[i * s] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
-        break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * s] = (float)x->i[i]; break;
-    case BP_F64: for (int64_t i = 0; i < n; i++) float64[i * s] = (double)x->i[i]; break;
-    default: narrow_u64(dtype, x->u, n, y, s); break; /* the same bits */
-    }
-}
-
-/* Between low and high, both of which the integer type has; NaN gives 0. */
-static inline double clamp(double x, double low, double high)
-{
-    x = x > low ? x : x <= low ? low : 0;
-    return x < high ? x : high;
-}
-
-/* 2^63 - 1 and 2^64 - 1 are no doubles: the comparison is with the power of two. */
-static inline int64_t i64_from_f64(double x)
-{
-    if (x >= 0x1p63) return INT64_MAX;
-    if (x <= -0x1p63) return INT64_MIN;
-    return x != x ? 0 : (int64_t)x;
-}
-
-static inline uint64_t u64_from_f64(double x)
-{
-    if (x >= 0x1p64) return UINT64_MAX;
-    return x > 0 ? (uint64_t)x : 0;
-}
-
-static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y, int64_t s)
-{
-    int8_t *int8 = y;
-    int16_t *int16 = y;
-    int32_t *int32 = y;
-    int64_t *int64 = y;
-    uint8_t *uint8 = y;
-    uint16_t *uint16 = y;
-    uint32_t *uint32 = y;
-    uint64_t *uint64 = y;
-    float *float32 = y;
-    double *float64 = y;
-
-    switch (dtype) {
-    case BP_BOOL: for (int64_t i = 0; i < n; i++) uint8[i * s] = x[i] != 0; break;
-    case BP_I8:
-        for (int64_t i = 0; i < n; i++) int8[i * s] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX);
-        break;
-    case BP_I16:
-        for (int64_t i = 0; i < n; i++) int16[i * s] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX);
-        break;
-    case BP_I32:
-        for (int64_t i = 0; i < n; i++) int32[i * s] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX);
-        break;
-    case BP_I64: for (int64_t i = 0; i < n; i++) int64[i * s] = i64_from_f64(x[i]); break;
-    case BP_U8:
-        for (int64_t i = 0; i < n; i++) uint8[i * s] = (uint8_t)clamp(x[i], 0, UINT8_MAX);
-        break;
-    case BP_U16:
-        for (int64_t i = 0; i < n; i++) uint16[i * s] = (uint16_t)clamp(x[i], 0, UINT16_MAX);
-        break;
-    case BP_U32:
-        for (int64_t i = 0; i < n; i++) uint32[i * s] = (uint32_t)clamp(x[i], 0, UINT32_MAX);
-        break;
-    case BP_U64: for (int64_t i = 0; i < n; i++) uint64[i * s] = u64_from_f64(x[i]); break;
-    case BP_F16:
-        for (int64_t i = 0; i < n; i++) uint16[i * s] = f16_from_f32(f32_from_f64_odd(x[i]));
-        break;
-    case BP_BF16:
-        for (int64_t i = 0; i < n; i++) uint16[i * s] = bf16_from_f32(f32_from_f64_odd(x[i]));
-        break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i * s] = (float)x[i]; break;
-    default: for (int64_t i = 0; i < n; i++) float64[i * s] = x[i]; break;
-    }
-}
-
-static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y, int64_t s)
-{
-    uint16_t *uint16 = y;
-    float *float32 = y;
-
-    switch (dtype) {
-    case BP_F16: for (int64_t i = 0; i < n; i++) uint16[i * s] = f16_from_f32(x[i]); break;
-    case BP_BF16: for (int64_t i = 0; i < n; i++) uint16[i * s] = bf16_from_f32(x[i]); break;
-    default: for (int64_t i = 0; i < n; i++) float32[i * s] = x[i]; break;
-    }
-}
 
 static void cast_span(void *ctx, int64_t n, const int64_t *at)
 {
-    const struct cast *cast = ctx;
-    int last = cast->walk.rank - 1;
-    int64_t sy = cast->walk.stride[0][last], sx = cast->walk.stride[1][last];
-    union wide wide;
+    const struct cast *c = ctx;
+    int last = c->walk.rank - 1;
 
-    for (int64_t done = 0, run; done < n; done += run) {
-        const char *x = cast->x + (at[1] + done * sx) * cast->x_size;
-        char *y = cast->y + (at[0] + done * sy) * cast->y_size;
-
-        run = n - done < RUN ? n - done : RUN;
-        widen(cast, x, sx, run, &wide);
-        switch (cast->wide) {
-        case WIDE_I: narrow_i64(cast->to, &wide, run, y, sy); break;
-        case WIDE_U: narrow_u64(cast->to, wide.u, run, y, sy); break;
-        case WIDE_F: narrow_f32(cast->to, wide.f, run, y, sy); break;
-        case WIDE_D: narrow_f64(cast->to, wide.d, run, y, sy); break;
-        }
-    }
-}
-
-static enum wide_kind wide_for(uint8_t from, uint8_t to)
-{
-    if (is_small_float(from) && is_small_float(to)) return WIDE_F;
-    if (is_small_float(from) || from == BP_F64) return WIDE_D;
-    return from == BP_U64 ? WIDE_U : WIDE_I;
+    c->run(&c->how, c->y + at[0] * (int64_t)c->how.y_size, c->walk.stride[0][last],
+           c->x + at[1] * (int64_t)c->how.x_size, c->walk.stride[1][last], n);
 }
 
 enum bp_status cpu_cast(const struct bp_launch *launch)
 {
+    static cpu_cast_fn *const run[] = {
+        cpu_cast_run,
+#ifdef CPU_LEVELS
+        cpu_cast_run_avx2,
+        cpu_cast_run_avx512,
+#endif
+    };
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct cast cast = {.x = x->data,
-                        .y = y->data,
-                        .x_size = dtype_size(x->dtype),
-                        .y_size = dtype_size(y->dtype),
-                        .from = x->dtype,
-                        .to = y->dtype,
-                        .wide = wide_for(x->dtype, y->dtype)};
+    struct cast c = {.how = {.from = x->dtype, .to = y->dtype}, .y = y->data, .x = x->data};
 
-    walk_init(&cast.walk, y->rank, y->shape);
-    walk_broadcast(&cast.walk, 0, y->rank, y->shape, y->stride);
-    walk_broadcast(&cast.walk, 1, x->rank, x->shape, x->stride);
-    walk_sort(&cast.walk, 0);
-    walk_collapse(&cast.walk);
-    walk_run(&cast.walk, launch, cast_span, &cast);
+    c.run = run[cpu_level(launch->kernel)];
+    c.how.x_size = (size_t)dtype_size(x->dtype);
+    c.how.y_size = (size_t)dtype_size(y->dtype);
+    c.how.past = past_pays(y->count * (int64_t)c.how.y_size);
+    walk_init(&c.walk, y->rank, y->shape);
+    walk_broadcast(&c.walk, 0, y->rank, y->shape, y->stride);
+    walk_broadcast(&c.walk, 1, x->rank, x->shape, x->stride);
+    walk_sort(&c.walk, 0);
+    walk_collapse(&c.walk);
+    walk_run(&c.walk, launch, cast_span, &c);
     return BP_OK;
 }

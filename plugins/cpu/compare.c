@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compare.c: operators of sdk/kernels/compare.def, for one dtype (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
 #include "formula.h"
 #include "walk.h"
 #include <kernels/compare.h>
@@ -73,7 +72,7 @@ enum bp_status NAME(compare)(const struct bp_launch *launch, int op)
     c.op = op;
     c.a = attr_number(launch, 1);
     c.b = attr_number(launch, 2);
-    c.flag = launch->kernel->attrs_size >= 32 && ((const int64_t *)launch->attrs)[3];
+    c.flag = attr_i64(launch, 3) != 0;
     if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED) && x->count == z->count &&
         y->count == z->count) {
         walk_flat(&c.walk, z->count);

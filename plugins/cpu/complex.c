@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* complex.c: operators of sdk/kernels/complex.def, for parts of one type (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
+#include "formula.h"
 #include "walk.h"
 #include <kernels/complex.h>
 

@@ -36,6 +36,12 @@ enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
+/* copy.c: memcpy that stores past the caches; past_end (past.h) comes after the last one. */
+void cpu_copy_past(void *to, const void *from, size_t size);
+
+/* A family of formulas (kernels/formulas.h) for one dtype and level; number: which formula. */
+typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
+
 /* isa.c: sets isa and isa_capped: what this machine has, capped by the environment variable
  * BP_CPU_ISA=portable|avx2|avx512. */
 void cpu_isa_detect(struct cpu *self);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.h: what the families of formulas share, for one dtype (elem.h). */
+/* formula.h: what the families of formulas share, for one dtype (elem.h). They know no operator's
+ * attributes by name, so that a new operator compiles only its own family anew. */
 #ifndef CPU_FORMULA_H
 #define CPU_FORMULA_H
 
@@ -13,6 +14,14 @@ static inline double attr_f64(const struct bp_launch *launch, uint32_t i)
     int has = launch->kernel->attrs_size >= 8 * (i + 1);
 
     return has ? ((const double *)launch->attrs)[i] : 0;
+}
+
+/* The same of one that is an integer or a flag. */
+static inline int64_t attr_i64(const struct bp_launch *launch, uint32_t i)
+{
+    int has = launch->kernel->attrs_size >= 8 * (i + 1);
+
+    return has ? ((const int64_t *)launch->attrs)[i] : 0;
 }
 
 /* The same as it is computed with. */

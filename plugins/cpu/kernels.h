@@ -16,9 +16,6 @@ int cpu_level(const struct bp_kernel *row);
 /* An entry of a portable kernel: elements or teams begin to begin + count - 1. */
 typedef void cpu_entry(const void *args, void *const *operand, int64_t begin, int64_t count);
 
-/* A family of formulas (kernels/formulas.h) for one dtype and level; number: which formula. */
-typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
-
 #define CPU(op, variant, launch, prepare, number, T, U, I, R, flags, isa) \
     enum bp_status launch(const struct bp_launch *launch_);
 #define LIBRARY(op, variant, T, flags, library) \

@@ -5,6 +5,8 @@
 #include "cpu.h"
 #include "dtype.h"
 #include "kernels.h"
+#include "past.h"
+#include "turn.h"
 #include <string.h>
 
 struct move {
@@ -12,6 +14,7 @@ struct move {
     char *to;
     const char *from;
     int size; /* of an element */
+    int past; /* runs are stored past the caches */
 };
 
 /* size is a constant wherever this is inlined: the copy becomes a load and a store. */
@@ -31,7 +34,8 @@ static void move_span(void *ctx, int64_t n, const int64_t *at)
     const char *from = m->from + at[1] * m->size;
 
     if (to_step == 1 && from_step == 1) {
-        memcpy(to, from, (size_t)(n * m->size));
+        if (m->past) cpu_copy_past(to, from, (size_t)(n * m->size));
+        else memcpy(to, from, (size_t)(n * m->size));
         return;
     }
     switch (m->size) {
@@ -50,7 +54,8 @@ void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const
 
     walk_sort(walk, 0);
     walk_collapse(walk);
-    move = (struct move){*walk, to, from, size};
+    if (cpu_turn(walk, launch, to, from, size)) return;
+    move = (struct move){*walk, to, from, size, past_pays(walk->count * size)};
     walk_run(&move.walk, launch, move_span, &move);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* predicate.c: operators of sdk/kernels/predicate.def, for one dtype (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
+#include "formula.h"
 #include "walk.h"
 #include <kernels/predicate.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary.c: operators of sdk/kernels/ternary.def, for one dtype (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
 #include "formula.h"
 #include "walk.h"
 #include <kernels/ternary.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unary.c: operators of sdk/kernels/unary.def, for one dtype (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
 #include "formula.h"
+#include "past.h"
 #include "walk.h"
-#include <backplane/attrs.h>
 #include <kernels/unary.h>
 
 struct unary {
@@ -13,6 +12,7 @@ struct unary {
     const elem *x;
     acc a, b, c; /* attributes */
     int op; /* UNARY_exp and so on */
+    int past; /* the result is stored past the caches */
 };
 
 /* of is known where this is inlined, so that the loop vectorises. y may be x: then each element is
@@ -36,7 +36,21 @@ static void dense(const struct unary *u, int64_t n, elem *y, const elem *x)
     }
 }
 
-enum { PART = 256 };
+enum { PART = PAST_PART / sizeof(elem) };
+
+/* The same, stored past the caches. */
+static void dense_past(const struct unary *u, int64_t n, elem *y, const elem *x)
+{
+    int64_t i = past_head(y, n, sizeof *y);
+    _Alignas(PAST_LINE) elem part[PART];
+
+    dense(u, i, y, x);
+    for (; i + PART <= n; i += PART) {
+        dense(u, PART, part, x + i);
+        past_put(y + i, part, sizeof part);
+    }
+    dense(u, n - i, y + i, x + i);
+}
 
 /* Others are brought together first, a part at a time. */
 static void unary_span(void *ctx, int64_t n, const int64_t *at)
@@ -48,7 +62,8 @@ static void unary_span(void *ctx, int64_t n, const int64_t *at)
     const elem *x = u->x + at[1];
 
     if (sy == 1 && sx == 1) {
-        dense(u, n, y, x);
+        if (u->past) dense_past(u, n, y, x);
+        else dense(u, n, y, x);
         return;
     }
     for (int64_t i = 0; i < n; i += PART) {
@@ -60,9 +75,9 @@ static void unary_span(void *ctx, int64_t n, const int64_t *at)
 }
 
 /* The formula of an operator that has several. */
-static int unary_form(int op, const void *attrs)
+static int unary_form(int op, const struct bp_launch *launch)
 {
-    if (op == UNARY_gelu && ((const struct bp_gelu_attrs *)attrs)->approximate)
+    if (op == UNARY_gelu && attr_i64(launch, 1)) /* approximate */
         return UNARY_gelu_tanh;
     return op;
 }
@@ -75,7 +90,7 @@ enum bp_status NAME(unary)(const struct bp_launch *launch, int op)
 
     u.y = y->data;
     u.x = x->data;
-    u.op = unary_form(op, launch->attrs);
+    u.op = unary_form(op, launch);
     u.a = unary_number(op, 0, attr_f64(launch, 1));
     u.b = unary_number(op, 1, attr_f64(launch, 2));
     u.c = unary_number(op, 2, attr_f64(launch, 3));
@@ -88,6 +103,7 @@ enum bp_status NAME(unary)(const struct bp_launch *launch, int op)
         walk_sort(&u.walk, 0);
         walk_collapse(&u.walk);
     }
+    u.past = y->data != x->data && past_pays(y->count * (int64_t)sizeof *u.y);
     walk_run(&u.walk, launch, unary_span, &u);
     return BP_OK;
 }

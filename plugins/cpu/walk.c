@@ -2,6 +2,7 @@
 /* walk.c: visits strided views; see walk.h. */
 #include "walk.h"
 #include "cpu.h"
+#include "past.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -165,6 +166,7 @@ static void block_visit(void *arg, int64_t block)
     int64_t begin = block * BLOCK, end = begin + BLOCK, count = blocks->walk->count;
 
     walk_spans(blocks->walk, begin, end < count ? end : count, blocks->span, blocks->ctx);
+    past_end();
 }
 
 void walk_run(const struct walk *walk, const struct bp_launch *launch,

@@ -2,9 +2,8 @@
 /* where.c: where, mask, which is where with zeros on one side, and masked_fill, which has another
  * order, for one size of elements (elem.h). */
 #include "cpu.h"
-#include "kernels.h"
+#include "formula.h"
 #include "walk.h"
-#include <backplane/attrs.h>
 #include <kernels/formulas.h>
 #include <kernels/where.h>
 #include <stdbool.h>
@@ -56,7 +55,7 @@ static void order(const struct bp_launch *launch, int op, const struct bp_view *
                   const struct bp_view **x, const struct bp_view **y)
 {
     const struct bp_view *const *in = launch->in;
-    bool invert = op == WHERE_mask && ((const struct bp_mask_attrs *)launch->attrs)->invert;
+    bool invert = op == WHERE_mask && attr_i64(launch, 1);
 
     *c = in[op != WHERE_where];
     *x = op == WHERE_where ? in[1] : op == WHERE_masked_fill ? in[2] : invert ? NULL : in[0];

@@ -10,6 +10,7 @@ One TAP line a test.
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -411,17 +412,11 @@ def info_of_no_device():
 
 
 def rows_of_table():
-    """The operators as ops.def has them, by a look at its text."""
-    names = []
-    ops = os.path.join(ROOT, "sdk", "include", "backplane", "ops")
-    with open(os.path.join(ops, "ops.def"), encoding="utf-8") as f:
-        families = [line.split('"')[1] for line in f if line.startswith("#include")
-                    and ".def" in line]
-    for family in families:
-        with open(os.path.join(ops, family), encoding="utf-8") as f:
-            rows = [line for line in f if line.startswith(("OP(", "OPA("))]
-            names += [row.split("(")[1].split(",")[0] for row in rows]
-    return names
+    """The operators as ops.def has them, by what a preprocessor makes of its text."""
+    text = "#define OP(op, ...) ROW op\n#define OPA(op, ...) ROW op\n#include <backplane/ops/ops.def>\n"
+    done = subprocess.run(["cc", "-E", "-P", "-I", os.path.join(ROOT, "sdk", "include"), "-"], input=text,
+                          capture_output=True, text=True, check=True)
+    return re.findall(r"\bROW (\w+)", done.stdout)
 
 
 @test

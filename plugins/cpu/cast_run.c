@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cast_run.c: every real dtype and bool to every other, in two steps: a run of elements is widened
+ * to a type that holds all its values exactly, then narrowed. So there are 13 ways in and 13
+ * ways out for each of the wide types, not 169 conversions, and each value is rounded once.
+ * Compiled for each level of instructions.
+ *
+ * Wide types: int64_t, uint64_t (uint64 only), float (between the small floats), double (all
+ * floats). */
+#include "cast.h"
+#include "past.h"
+#include <backplane/types.h>
+#include <kernels/half.h>
+#include <stdbool.h>
+
+/* Elements on their way. */
+enum { RUN = 512 };
+
+union wide {
+    int64_t i[RUN];
+    uint64_t u[RUN];
+    float f[RUN];
+    double d[RUN];
+};
+
+enum wide_kind { WIDE_I, WIDE_U, WIDE_F, WIDE_D };
+
+static bool is_small_float(uint8_t dtype)
+{
+    return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
+}
+
+static void widen(uint8_t from, bool small, const void *x, int64_t n, union wide *to)
+{
+    const uint8_t *x8 = x;
+    const uint16_t *x16 = x;
+    const uint32_t *x32 = x;
+    const uint64_t *x64 = x;
+    const float *float32 = x;
+    const double *float64 = x;
+
+    switch (from) {
+    case BP_BOOL: for (int64_t i = 0; i < n; i++) to->i[i] = x8[i] != 0; break;
+    case BP_I8: for (int64_t i = 0; i < n; i++) to->i[i] = (int8_t)x8[i]; break;
+    case BP_I16: for (int64_t i = 0; i < n; i++) to->i[i] = (int16_t)x16[i]; break;
+    case BP_I32: for (int64_t i = 0; i < n; i++) to->i[i] = (int32_t)x32[i]; break;
+    case BP_I64: for (int64_t i = 0; i < n; i++) to->i[i] = (int64_t)x64[i]; break;
+    case BP_U8: for (int64_t i = 0; i < n; i++) to->i[i] = x8[i]; break;
+    case BP_U16: for (int64_t i = 0; i < n; i++) to->i[i] = x16[i]; break;
+    case BP_U32: for (int64_t i = 0; i < n; i++) to->i[i] = x32[i]; break;
+    case BP_U64: for (int64_t i = 0; i < n; i++) to->u[i] = x64[i]; break;
+    case BP_F16:
+        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = f16_to_f32(x16[i]);
+        else for (int64_t i = 0; i < n; i++) to->d[i] = f16_to_f32(x16[i]);
+        break;
+    case BP_BF16:
+        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = bf16_to_f32(x16[i]);
+        else for (int64_t i = 0; i < n; i++) to->d[i] = bf16_to_f32(x16[i]);
+        break;
+    case BP_F32:
+        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = float32[i];
+        else for (int64_t i = 0; i < n; i++) to->d[i] = float32[i];
+        break;
+    default: for (int64_t i = 0; i < n; i++) to->d[i] = float64[i]; break;
+    }
+}
+
+/* Integers to half types: as a double that rounds further as x would. Beyond 53 bits the low
+ * ones, which decide no tie but by not being zero, become one bit. */
+static inline double f64_from_u64_odd(uint64_t x)
+{
+    uint64_t joined = x >> 11 << 11 | (uint64_t)((x & 2047) != 0) << 11;
+    return (double)(x >> 53 ? joined : x);
+}
+
+static inline double f64_from_i64_odd(int64_t x)
+{
+    return x < 0 ? -f64_from_u64_odd(0 - (uint64_t)x) : f64_from_u64_odd((uint64_t)x);
+}
+
+/* Integers wrap: unsigned arithmetic, and conversion to unsigned, are modulo 2^n. */
+static void narrow_u64(uint8_t dtype, const uint64_t *x, int64_t n, void *y)
+{
+    uint8_t *y8 = y;
+    uint16_t *y16 = y;
+    uint32_t *y32 = y;
+    uint64_t *y64 = y;
+    float *float32 = y;
+    double *float64 = y;
+
+    switch (dtype) {
+    case BP_BOOL: for (int64_t i = 0; i < n; i++) y8[i] = x[i] != 0; break;
+    case BP_I8: case BP_U8: for (int64_t i = 0; i < n; i++) y8[i] = (uint8_t)x[i]; break;
+    case BP_I16: case BP_U16: for (int64_t i = 0; i < n; i++) y16[i] = (uint16_t)x[i]; break;
+    case BP_I32: case BP_U32: for (int64_t i = 0; i < n; i++) y32[i] = (uint32_t)x[i]; break;
+    case BP_I64: case BP_U64: for (int64_t i = 0; i < n; i++) y64[i] = x[i]; break;
+    case BP_F16:
+        for (int64_t i = 0; i < n; i++)
+            y16[i] = f16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
+        break;
+    case BP_BF16:
+        for (int64_t i = 0; i < n; i++)
+            y16[i] = bf16_from_f32(f32_from_f64_odd(f64_from_u64_odd(x[i])));
+        break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i] = (float)x[i]; break;
+    default: for (int64_t i = 0; i < n; i++) float64[i] = (double)x[i]; break;
+    }
+}
+
+static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y)
+{
+    uint16_t *y16 = y;
+    float *float32 = y;
+    double *float64 = y;
+
+    switch (dtype) {
+    case BP_F16:
+        for (int64_t i = 0; i < n; i++)
+            y16[i] = f16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
+        break;
+    case BP_BF16:
+        for (int64_t i = 0; i < n; i++)
+            y16[i] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
+        break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i] = (float)x->i[i]; break;
+    case BP_F64: for (int64_t i = 0; i < n; i++) float64[i] = (double)x->i[i]; break;
+    default: narrow_u64(dtype, x->u, n, y); break; /* the same bits */
+    }
+}
+
+/* Between low and high, both of which the integer type has; NaN gives 0. */
+static inline double clamp(double x, double low, double high)
+{
+    x = x > low ? x : x <= low ? low : 0;
+    return x < high ? x : high;
+}
+
+/* 2^63 - 1 and 2^64 - 1 are no doubles: the comparison is with the power of two. */
+static inline int64_t i64_from_f64(double x)
+{
+    if (x >= 0x1p63) return INT64_MAX;
+    if (x <= -0x1p63) return INT64_MIN;
+    return x != x ? 0 : (int64_t)x;
+}
+
+static inline uint64_t u64_from_f64(double x)
+{
+    if (x >= 0x1p64) return UINT64_MAX;
+    return x > 0 ? (uint64_t)x : 0;
+}
+
+static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y)
+{
+    int8_t *int8 = y;
+    int16_t *int16 = y;
+    int32_t *int32 = y;
+    int64_t *int64 = y;
+    uint8_t *uint8 = y;
+    uint16_t *uint16 = y;
+    uint32_t *uint32 = y;
+    uint64_t *uint64 = y;
+    float *float32 = y;
+    double *float64 = y;
+
+    switch (dtype) {
+    case BP_BOOL: for (int64_t i = 0; i < n; i++) uint8[i] = x[i] != 0; break;
+    case BP_I8:
+        for (int64_t i = 0; i < n; i++) int8[i] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX);
+        break;
+    case BP_I16:
+        for (int64_t i = 0; i < n; i++) int16[i] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX);
+        break;
+    case BP_I32:
+        for (int64_t i = 0; i < n; i++) int32[i] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX);
+        break;
+    case BP_I64: for (int64_t i = 0; i < n; i++) int64[i] = i64_from_f64(x[i]); break;
+    case BP_U8:
+        for (int64_t i = 0; i < n; i++) uint8[i] = (uint8_t)clamp(x[i], 0, UINT8_MAX);
+        break;
+    case BP_U16:
+        for (int64_t i = 0; i < n; i++) uint16[i] = (uint16_t)clamp(x[i], 0, UINT16_MAX);
+        break;
+    case BP_U32:
+        for (int64_t i = 0; i < n; i++) uint32[i] = (uint32_t)clamp(x[i], 0, UINT32_MAX);
+        break;
+    case BP_U64: for (int64_t i = 0; i < n; i++) uint64[i] = u64_from_f64(x[i]); break;
+    case BP_F16:
+        for (int64_t i = 0; i < n; i++) uint16[i] = f16_from_f32(f32_from_f64_odd(x[i]));
+        break;
+    case BP_BF16:
+        for (int64_t i = 0; i < n; i++) uint16[i] = bf16_from_f32(f32_from_f64_odd(x[i]));
+        break;
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i] = (float)x[i]; break;
+    default: for (int64_t i = 0; i < n; i++) float64[i] = x[i]; break;
+    }
+}
+
+static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y)
+{
+    uint16_t *uint16 = y;
+    float *float32 = y;
+
+    switch (dtype) {
+    case BP_F16: for (int64_t i = 0; i < n; i++) uint16[i] = f16_from_f32(x[i]); break;
+    case BP_BF16: for (int64_t i = 0; i < n; i++) uint16[i] = bf16_from_f32(x[i]); break;
+    default: for (int64_t i = 0; i < n; i++) float32[i] = x[i]; break;
+    }
+}
+
+static enum wide_kind wide_for(uint8_t from, uint8_t to)
+{
+    if (is_small_float(from) && is_small_float(to)) return WIDE_F;
+    if (is_small_float(from) || from == BP_F64) return WIDE_D;
+    return from == BP_U64 ? WIDE_U : WIDE_I;
+}
+
+static void narrow(enum wide_kind wide, uint8_t to, const union wide *x, int64_t n, void *y)
+{
+    switch (wide) {
+    case WIDE_I: narrow_i64(to, x, n, y); break;
+    case WIDE_U: narrow_u64(to, x->u, n, y); break;
+    case WIDE_F: narrow_f32(to, x->f, n, y); break;
+    case WIDE_D: narrow_f64(to, x->d, n, y); break;
+    }
+}
+
+/* Elements of size bytes, steps apart; to or from lie side by side. */
+static void gather(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
+                   size_t size)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + i * to_step * (int64_t)size, from + i * from_step * (int64_t)size, size);
+}
+
+#define JOINED(a, b) a##b
+#define LEVELED(name, level) JOINED(name, level)
+cpu_cast_fn LEVELED(cpu_cast_run, ISA);
+void LEVELED(cpu_cast_run, ISA)(const struct cpu_cast *c, char *y, int64_t sy, const char *x,
+                                int64_t sx, int64_t n)
+{
+    enum wide_kind kind = wide_for(c->from, c->to);
+    int64_t head = c->past && sy == 1 ? past_head(y, n, c->y_size) : n;
+    union wide wide;
+    _Alignas(PAST_LINE) char part[RUN * 8];
+
+    for (int64_t done = 0, run; done < n; done += run) {
+        const char *source = x + done * sx * (int64_t)c->x_size;
+        char *place = y + done * sy * (int64_t)c->y_size;
+
+        run = n - done < RUN ? n - done : RUN;
+        if (done < head && head - done < run) run = head - done;
+        if (sx != 1) gather(part, 1, source, sx, run, c->x_size);
+        widen(c->from, kind == WIDE_F, sx == 1 ? source : part, run, &wide);
+        narrow(kind, c->to, &wide, run, sy == 1 && done < head ? place : part);
+        if (sy != 1) gather(place, sy, part, 1, run, c->y_size);
+        else if (done >= head) past_put(place, part, (size_t)run * c->y_size);
+    }
+}

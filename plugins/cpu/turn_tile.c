@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turn_tile.c: transposes a tile, for elements of one size. A square of n rows of n elements is
+ * turned by log2 n rounds in which rows i and i + n/2 become, their elements by turns, rows 2 i and
+ * 2 i + 1: each round moves one bit from the number of the row to that of the column. */
+#include "turn.h"
+#include <kernels/elem.h>
+#include <string.h>
+
+enum { SQUARE = 16 / sizeof(elem) };
+typedef elem row __attribute__((vector_size(16)));
+
+/* Elements of two rows by turns: of their first halves, of their second ones. */
+#if defined(ELEM_i8)
+#define FIRST 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define SECOND 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif defined(ELEM_i16)
+#define FIRST 0, 8, 1, 9, 2, 10, 3, 11
+#define SECOND 4, 12, 5, 13, 6, 14, 7, 15
+#elif defined(ELEM_i32)
+#define FIRST 0, 4, 1, 5
+#define SECOND 2, 6, 3, 7
+#else
+#define FIRST 0, 2
+#define SECOND 1, 3
+#endif
+
+static inline void square(elem *to, int64_t to_step, const elem *from, int64_t from_step)
+{
+    row a[SQUARE], b[SQUARE];
+
+    for (int i = 0; i < SQUARE; i++) memcpy(&a[i], from + i * from_step, sizeof *a);
+    for (int n = 1; n < SQUARE; n *= 2) {
+        for (int i = 0; i < SQUARE / 2; i++) {
+            b[2 * i] = __builtin_shufflevector(a[i], a[i + SQUARE / 2], FIRST);
+            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + SQUARE / 2], SECOND);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (int i = 0; i < SQUARE; i++) memcpy(to + i * to_step, &a[i], sizeof *a);
+}
+
+cpu_turn_tile NAME(turn_tile);
+void NAME(turn_tile)(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t rows,
+                     int64_t columns)
+{
+    elem *y = to;
+    const elem *x = from;
+    int64_t r = 0;
+
+    for (; r + SQUARE <= rows; r += SQUARE) {
+        int64_t c = 0;
+        for (; c + SQUARE <= columns; c += SQUARE)
+            square(y + c * to_step + r, to_step, x + r * from_step + c, from_step);
+        for (; c < columns; c++)
+            for (int64_t i = r; i < r + SQUARE; i++) y[c * to_step + i] = x[i * from_step + c];
+    }
+    for (; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) y[c * to_step + r] = x[r * from_step + c];
+}
