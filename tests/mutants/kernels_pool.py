@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of pools broken in one way each, in the form of kernels.py."""
+KERNELS = [
+    ("max_pool loses NaN", "sdk/kernels/pool.h",
+     "(v > best[j]) | pool_nan(v) ? v : best[j]",
+     "(v > best[j]) ? v : best[j]",
+     "libcpu_pool_f32.a.p/entries.c", "kernel/max_pool/f32/*"),
+    ("max_pool takes the last of equal ones", "sdk/kernels/pool.h",
+     "at[j] < 0 || v > best[j]",
+     "at[j] < 0 || v >= best[j]",
+     "libcpu_pool_f32.a.p/entries.c", "kernel/max_pool_with_index/f32-i64/*"),
+    ("avg_pool counts places behind the last pad", "sdk/kernels/pool.h",
+     "if (a->include_pad) limit = x.limit;",
+     "if (a->include_pad) return x.window;",
+     "libcpu_pool_f32.a.p/entries.c", "kernel/avg_pool/f32/*"),
+    ("adaptive windows end one too early", "sdk/kernels/pool.h",
+     "r.end = ((o + 1) * in + out - 1) / out;",
+     "r.end = ((o + 1) * in) / out;",
+     "libcpu_pool_f32.a.p/entries.c", "kernel/avg_pool/f32/*"),
+    ("max_pool_grad forgets the dilation", "sdk/kernels/pool.h",
+     "j >= first && j < end && (j - first) % x.dilation == 0",
+     "j >= first && j < end",
+     "libcpu_pool_f32.a.p/entries.c", "kernel/max_pool_grad/f32-i64/*"),
+    ("avg_pool_grad leaves out a window", "sdk/kernels/pool.h",
+     "r.end = r.end / x.stride + 1;",
+     "r.end = (r.end + x.stride - 1) / x.stride;",
+     "libcpu_pool_f32.a.p/entries.c", "kernel/avg_pool_grad/f32/*"),
+]
