@@ -13,7 +13,8 @@
  *   BARRIER()              all lanes of the team have come here, and see what the others wrote
  *   SIMD, SIMD_SUM(s), SIMD_MAX(s), SIMD_MIN(s)
  *                          before a FOR loop: a host may take its rounds in any order, side by
- *                          side; s is what all rounds add to, or the largest, the smallest
+ *                          side; s is what all rounds add to (one or several), or the
+ *                          largest, the smallest
  *   ENTRY_SPANS_n, ENTRY_TEAMS_n     make an entry for GPUs and one for hosts: entry.h
  *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
  *
@@ -141,13 +142,13 @@ KFN f64 f64_from_bits(u64 bits)
 
 #ifdef ON_HOST
 #define SIMD _Pragma("omp simd")
-#define SIMD_SUM(s) PRAGMA_OF(omp simd reduction(+ : s))
+#define SIMD_SUM(...) PRAGMA_OF(omp simd reduction(+ : __VA_ARGS__))
 #define SIMD_MAX(s) PRAGMA_OF(omp simd reduction(max : s))
 #define SIMD_MIN(s) PRAGMA_OF(omp simd reduction(min : s))
-#define PRAGMA_OF(text) _Pragma(#text)
+#define PRAGMA_OF(...) _Pragma(#__VA_ARGS__)
 #else
 #define SIMD
-#define SIMD_SUM(s)
+#define SIMD_SUM(...)
 #define SIMD_MAX(s)
 #define SIMD_MIN(s)
 #endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalise.h: groups of terms less their mean, by their standard deviation, and the like with
+ * statistics that are given; gradients: normalise_grad.h. */
+#ifndef BP_KERNELS_NORMALISE_H
+#define BP_KERNELS_NORMALISE_H
+
+#include "normalise_group.h"
+
+/* What normalise reads and writes besides x and y; what is absent is NULL. */
+struct norm_more {
+    GLOBAL const void *scale, *bias;
+    GLOBAL acc *mean, *r;
+    GLOBAL const acc *old_mean, *old_variance;
+    GLOBAL acc *new_mean, *new_variance;
+};
+
+/* The results of group number j of a team that are one number each. */
+KFN void norm_put_stats(const struct norm_plan *p, const struct norm_base *b, i64 j,
+                        struct norm_stats s, const struct norm_more *m)
+{
+    i64 at[NORM_SLOTS];
+    acc stays = number(p->momentum), n = (acc)p->terms;
+
+    for (i64 slot = 0; slot < NORM_SLOTS; slot++) at[slot] = b->at[slot] + j * norm_next(p, slot);
+    if (!p->terms) s.mean = s.variance;
+    if (m->mean) m->mean[at[NORM_MEAN]] = s.mean;
+    if (m->r) m->r[at[NORM_R]] = s.r;
+    if (m->new_mean)
+        m->new_mean[at[NORM_NEW_MEAN]] = stays * m->old_mean[at[NORM_OLD_MEAN]] +
+                                         (1 - stays) * s.mean;
+    if (p->unbiased) s.variance *= n / (n - 1);
+    if (m->new_variance)
+        m->new_variance[at[NORM_NEW_VARIANCE]] = stays * m->old_variance[at[NORM_OLD_VARIANCE]] +
+                                                 (1 - stays) * s.variance;
+}
+
+#ifdef ON_HOST
+/* n terms at steps that are known where it is called; one of 0 has the same scale, or bias, for
+ * all. */
+KFN void norm_put_run(const struct norm_plan *p, elem *y, i64 sy, const elem *x, i64 sx,
+                      const void *scale, i64 at_scale, i64 ss, const void *bias, i64 at_bias,
+                      i64 sb, i64 n, struct norm_stats s)
+{
+    acc factor = ss ? 0 : norm_param(p, scale, at_scale, 1);
+    acc shift = sb ? 0 : norm_param(p, bias, at_bias, 0);
+
+    SIMD for (i64 i = 0; i < n; i++) {
+        acc h = (elem_get(x[i * sx]) - s.mean) * s.r;
+        h *= ss ? norm_param(p, scale, at_scale + i * ss, 1) : factor;
+        h += sb ? norm_param(p, bias, at_bias + i * sb, 0) : shift;
+        y[i * sy] = elem_put(h);
+    }
+}
+
+/* Scale and bias of elements side by side. */
+KFN void norm_put_run_elem(elem *y, const elem *x, const elem *scale, const elem *bias, i64 n,
+                           struct norm_stats s)
+{
+    if (bias) {
+        SIMD for (i64 i = 0; i < n; i++)
+            y[i] = elem_put((elem_get(x[i]) - s.mean) * s.r * elem_get(scale[i]) +
+                            elem_get(bias[i]));
+    } else {
+        SIMD for (i64 i = 0; i < n; i++)
+            y[i] = elem_put((elem_get(x[i]) - s.mean) * s.r * elem_get(scale[i]));
+    }
+}
+
+KFN void norm_put_row(const struct norm_plan *p, const struct norm_base *b, elem *y, const elem *x,
+                      const struct norm_more *m, struct norm_stats s)
+{
+    i64 run = norm_run(p), ss = norm_step(p, NORM_SCALE), sb = norm_step(p, NORM_BIAS);
+
+    for (i64 line = 0; line * run < p->terms; line++) {
+        i64 scale = b->at[NORM_SCALE] + norm_line(p, NORM_SCALE, line);
+        i64 bias = b->at[NORM_BIAS] + norm_line(p, NORM_BIAS, line);
+        elem *to = y + norm_line(p, NORM_Y, line);
+        const elem *from = x + norm_line(p, NORM_X, line);
+        if (ss == 1 && (sb == 1 || !m->bias) && !p->wide_params)
+            norm_put_run_elem(to, from, (const elem *)m->scale + scale,
+                              m->bias ? (const elem *)m->bias + bias : (const elem *)0, run, s);
+        else if (!ss && !sb)
+            norm_put_run(p, to, 1, from, 1, m->scale, scale, 0, m->bias, bias, 0, run, s);
+        else norm_put_run(p, to, 1, from, 1, m->scale, scale, ss, m->bias, bias, sb, run, s);
+    }
+}
+
+/* Groups side by side, each of which has one scale and one bias. */
+KFN void norm_put_columns(const struct norm_plan *p, const struct norm_base *b, elem *y,
+                          const elem *x, const struct norm_more *m, const struct norm_stats *s)
+{
+    i64 run = norm_run(p), sy = norm_step(p, NORM_Y), sx = norm_step(p, NORM_X), n = b->n;
+    acc mean[NORM_COLUMNS], factor[NORM_COLUMNS], shift[NORM_COLUMNS];
+
+    for (i64 j = 0; j < n; j++) {
+        mean[j] = s[j].mean;
+        factor[j] = s[j].r * norm_param(p, m->scale, b->at[NORM_SCALE] +
+                                        j * norm_next(p, NORM_SCALE), 1);
+        shift[j] = norm_param(p, m->bias, b->at[NORM_BIAS] + j * norm_next(p, NORM_BIAS), 0);
+    }
+    for (i64 line = 0; line * run < p->terms; line++) {
+        elem *to = y + norm_line(p, NORM_Y, line);
+        const elem *from = x + norm_line(p, NORM_X, line);
+        for (i64 i = 0; i < run; i++, to += sy, from += sx) {
+            SIMD for (i64 j = 0; j < n; j++)
+                to[j] = elem_put((elem_get(from[j]) - mean[j]) * factor[j] + shift[j]);
+        }
+    }
+}
+
+/* Where terms or groups lie side by side. Result: whether it has been done. */
+KFN int norm_host(const struct norm_plan *p, const struct norm_base *b, elem *y, const elem *x,
+                  const struct norm_more *m)
+{
+    struct norm_stats s[NORM_COLUMNS];
+
+    if (norm_is_row(p, NORM_X) && norm_is_row(p, NORM_Y)) {
+        s[0] = norm_measure_row(p, x);
+        norm_put_stats(p, b, 0, s[0], m);
+        norm_put_row(p, b, y, x, m, s[0]);
+        return 1;
+    }
+    if (!norm_is_column(p, NORM_X) || !norm_is_column(p, NORM_Y)) return 0;
+    for (i64 axis = p->outer; axis < p->outer + p->inner; axis++)
+        if (p->stride[NORM_SCALE][axis] || p->stride[NORM_BIAS][axis]) return 0;
+    norm_measure_columns(p, x, b->n, s);
+    for (i64 j = 0; j < b->n; j++) norm_put_stats(p, b, j, s[j], m);
+    norm_put_columns(p, b, y, x, m, s);
+    return 1;
+}
+#endif
+
+KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scratch,
+                        GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const void *scale,
+                        GLOBAL const void *bias, GLOBAL acc *mean, GLOBAL acc *r,
+                        GLOBAL const acc *old_mean, GLOBAL const acc *old_variance,
+                        GLOBAL acc *new_mean, GLOBAL acc *new_variance)
+{
+    const struct norm_plan *p = &a->p;
+    struct norm_base b = norm_base(p, team);
+    struct norm_more m;
+
+    m.scale = scale;
+    m.bias = bias;
+    m.mean = mean;
+    m.r = r;
+    m.old_mean = old_mean;
+    m.old_variance = old_variance;
+    m.new_mean = new_mean;
+    m.new_variance = new_variance;
+#ifdef ON_HOST
+    if (norm_host(p, &b, y + b.at[NORM_Y], x + b.at[NORM_X], &m)) return;
+#endif
+    NORM_GROUPS(p, j, b.n)
+    {
+        GLOBAL const elem *from = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
+        GLOBAL elem *to = y + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
+        i64 at_scale = b.at[NORM_SCALE] + j * norm_next(p, NORM_SCALE);
+        i64 at_bias = b.at[NORM_BIAS] + j * norm_next(p, NORM_BIAS);
+        struct norm_stats s = norm_measure(p, from, scratch);
+        if (norm_writes(p)) norm_put_stats(p, &b, j, s, &m);
+        NORM_TERMS(p, i)
+        {
+            acc h = (elem_get(from[norm_term(p, NORM_X, i)]) - s.mean) * s.r;
+            h *= norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, i), 1);
+            h += norm_param(p, bias, at_bias + norm_term(p, NORM_BIAS, i), 0);
+            to[norm_term(p, NORM_Y, i)] = elem_put(h);
+        }
+    }
+}
+ENTRY_TEAMS_10(normalise, elem, const elem, const void, const void, acc, acc, const acc, const acc,
+               acc, acc)
+
+/* With a mean and a variance that are given. Terms are lines along the last axis, of which there
+ * is no other kind: outer axes number them. */
+KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i64 n,
+                              GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const acc *scale,
+                              GLOBAL const acc *bias, GLOBAL const acc *mean,
+                              GLOBAL const acc *variance)
+{
+    const struct norm_plan *p = &a->p;
+    i64 run = norm_run(p), same = !norm_step(p, NORM_MEAN) && !norm_step(p, NORM_R) &&
+                                  !norm_step(p, NORM_SCALE) && !norm_step(p, NORM_BIAS);
+
+    for (i64 end = begin + n; begin < end;) {
+        struct norm_base b = norm_base(p, begin / run);
+        i64 first = begin % run, rest = run - first < end - begin ? run - first : end - begin;
+        i64 sx = norm_step(p, NORM_X), sy = norm_step(p, NORM_Y), sm = norm_step(p, NORM_MEAN),
+            sv = norm_step(p, NORM_R), ss = norm_step(p, NORM_SCALE), sb = norm_step(p, NORM_BIAS);
+        GLOBAL const elem *from = x + b.at[NORM_X] + first * sx;
+        GLOBAL elem *to = y + b.at[NORM_Y] + first * sy;
+        GLOBAL const acc *mu = mean + b.at[NORM_MEAN] + first * sm;
+        GLOBAL const acc *var = variance + b.at[NORM_R] + first * sv;
+        GLOBAL const acc *fac = scale ? scale + b.at[NORM_SCALE] + first * ss : scale;
+        GLOBAL const acc *add = bias ? bias + b.at[NORM_BIAS] + first * sb : bias;
+        if (same) {
+            acc m = mu[0], c = add ? add[0] : 0, eps = number(p->epsilon);
+            acc f = (fac ? fac[0] : 1) / MATH(sqrt)(var[0] + eps);
+            if (sx == 1 && sy == 1) {
+                SIMD for (i64 i = 0; i < rest; i++)
+                    to[i] = elem_put((elem_get(from[i]) - m) * f + c);
+            } else {
+                for (i64 i = 0; i < rest; i++)
+                    to[i * sy] = elem_put((elem_get(from[i * sx]) - m) * f + c);
+            }
+        } else {
+            acc eps = number(p->epsilon);
+            SIMD for (i64 i = 0; i < rest; i++) {
+                acc f = (fac ? fac[i * ss] : 1) / MATH(sqrt)(var[i * sv] + eps);
+                to[i * sy] = elem_put((elem_get(from[i * sx]) - mu[i * sm]) * f +
+                                      (add ? add[i * sb] : 0));
+            }
+        }
+        begin += rest;
+    }
+}
+ENTRY_SPANS_6(normalise_given, elem, const elem, const acc, const acc, const acc, const acc)
+
+#include "normalise_grad.h"
+ENTRY_TEAMS_6(normalise_grad, elem, const elem, const void, const elem, acc, acc)
+ENTRY_TEAMS_6(normalise_params, void, void, const elem, const elem, const acc, const acc)
+
+#endif

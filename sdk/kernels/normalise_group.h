@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalise_group.h: where the terms of groups lie, and sums over them.
+ *
+ * A team has one group, whose terms its lanes share, or several neighbouring ones, of which each
+ * lane makes some alone. A host, whose team is one lane, has ways of its own where terms, or
+ * groups, lie side by side: its sums are made in double there. */
+#ifndef BP_KERNELS_NORMALISE_GROUP_H
+#define BP_KERNELS_NORMALISE_GROUP_H
+
+#include "maths.h"
+#include "entry.h"
+#include "normalise_args.h"
+
+/* Where a team's groups begin in each operand, and how many there are. */
+struct norm_base {
+    i64 at[NORM_SLOTS], n;
+};
+
+KFN struct norm_base norm_base(const struct norm_plan *p, i64 team)
+{
+    struct norm_base base;
+    i64 last = p->outer - 1, first = team % p->blocks * p->wide, rest = team / p->blocks;
+
+    base.n = p->shape[last] - first < p->wide ? p->shape[last] - first : p->wide;
+    for (i64 slot = 0; slot < NORM_SLOTS; slot++) base.at[slot] = first * p->stride[slot][last];
+    for (i64 axis = last - 1; axis >= 0; axis--) {
+        i64 at = rest % p->shape[axis];
+        rest /= p->shape[axis];
+        for (i64 slot = 0; slot < NORM_SLOTS; slot++)
+            base.at[slot] += at * p->stride[slot][axis];
+    }
+    return base;
+}
+
+/* Terms come in lines along the last inner axis. */
+KFN i64 norm_run(const struct norm_plan *p)
+{
+    return p->shape[p->outer + p->inner - 1];
+}
+KFN i64 norm_step(const struct norm_plan *p, i64 slot)
+{
+    return p->stride[slot][p->outer + p->inner - 1];
+}
+KFN i64 norm_next(const struct norm_plan *p, i64 slot)
+{
+    return p->stride[slot][p->outer - 1];
+}
+
+/* Where line number i begins. */
+KFN i64 norm_line(const struct norm_plan *p, i64 slot, i64 line)
+{
+    i64 at = 0;
+
+    for (i64 axis = p->outer + p->inner - 2; axis >= p->outer; axis--) {
+        at += line % p->shape[axis] * p->stride[slot][axis];
+        line /= p->shape[axis];
+    }
+    return at;
+}
+
+/* Where term number i is. */
+KFN i64 norm_term(const struct norm_plan *p, i64 slot, i64 i)
+{
+    i64 run = norm_run(p);
+
+    return norm_line(p, slot, i / run) + i % run * norm_step(p, slot);
+}
+
+/* An element of scale or bias, or what stands for one that is absent. */
+KFN acc norm_param(const struct norm_plan *p, GLOBAL const void *param, i64 at, acc none)
+{
+    if (!param) return none;
+    return p->wide_params ? ((GLOBAL const acc *)param)[at]
+                          : elem_get(((GLOBAL const elem *)param)[at]);
+}
+
+/* A lane's share of groups, and of the terms of one. */
+#define NORM_GROUPS(p, j, n) \
+    for (i64 j = (p)->wide > 1 ? LANE : 0; j < (n); j += (p)->wide > 1 ? LANES : 1)
+#define NORM_TERMS(p, i) \
+    for (i64 i = (p)->wide > 1 ? 0 : LANE; i < (p)->terms; i += (p)->wide > 1 ? 1 : LANES)
+
+/* The sum of the lanes' shares, where they have some of one group. */
+KFN acc norm_join(const struct norm_plan *p, acc s, LOCAL acc *scratch)
+{
+    return p->wide > 1 ? s : team_sum(s, scratch);
+}
+
+/* Whether this lane writes what there is once a group. */
+KFN i64 norm_writes(const struct norm_plan *p)
+{
+    return p->wide > 1 || LANE == 0;
+}
+
+struct norm_stats {
+    acc mean, variance, r;
+};
+
+KFN struct norm_stats norm_stats(const struct norm_plan *p, acc mean, acc squares)
+{
+    struct norm_stats s;
+
+    s.mean = mean;
+    s.variance = squares / (acc)p->terms;
+    s.r = 1 / MATH(sqrt)(s.variance + number(p->epsilon));
+    return s;
+}
+
+/* Of the group that begins at x. */
+KFN struct norm_stats norm_measure(const struct norm_plan *p, GLOBAL const elem *x,
+                                   LOCAL acc *scratch)
+{
+    acc mean = 0, squares = 0;
+
+    if (p->centre) {
+        NORM_TERMS(p, i) mean += elem_get(x[norm_term(p, NORM_X, i)]);
+        mean = norm_join(p, mean, scratch) / (acc)p->terms;
+    }
+    NORM_TERMS(p, i)
+    {
+        acc d = elem_get(x[norm_term(p, NORM_X, i)]) - mean;
+        squares += d * d;
+    }
+    return norm_stats(p, mean, norm_join(p, squares, scratch));
+}
+
+#ifdef ON_HOST
+enum {
+    NORM_SIDE = 64,  /* partial sums of a row */
+    NORM_BLOCK = 1024, /* terms before they go to a double */
+    NORM_LINES = 32,   /* the same, of a column */
+};
+
+/* The sum of (x - mean)^power, of n terms side by side. */
+KFN acc norm_sum_power(const elem *x, i64 n, acc mean, int power)
+{
+    acc s = 0;
+    i64 i = 0;
+
+    if (n >= NORM_SIDE) {
+        acc side[NORM_SIDE] = {0};
+        for (; i + NORM_SIDE <= n; i += NORM_SIDE) {
+            SIMD for (int j = 0; j < NORM_SIDE; j++) {
+                acc d = elem_get(x[i + j]) - mean;
+                side[j] += power == 2 ? d * d : d;
+            }
+        }
+        SIMD_SUM(s) for (int j = 0; j < NORM_SIDE; j++) s += side[j];
+    }
+    SIMD_SUM(s) for (i64 j = i; j < n; j++) {
+        acc d = elem_get(x[j]) - mean;
+        s += power == 2 ? d * d : d;
+    }
+    return s;
+}
+
+KFN double norm_sum_lines(const struct norm_plan *p, const elem *x, acc mean, int power)
+{
+    i64 run = norm_run(p);
+    double total = 0;
+
+    for (i64 line = 0; line * run < p->terms; line++) {
+        const elem *from = x + norm_line(p, NORM_X, line);
+        for (i64 i = 0; i < run; i += NORM_BLOCK)
+            total += (double)norm_sum_power(from + i, run - i < NORM_BLOCK ? run - i : NORM_BLOCK,
+                                            mean, power);
+    }
+    return total;
+}
+
+/* Terms side by side. */
+KFN struct norm_stats norm_measure_row(const struct norm_plan *p, const elem *x)
+{
+    acc mean = 0;
+
+    if (p->centre) mean = (acc)(norm_sum_lines(p, x, 0, 1) / (double)p->terms);
+    return norm_stats(p, mean, (acc)norm_sum_lines(p, x, mean, 2));
+}
+
+/* Sums to doubles. */
+KFN void norm_flush(acc *part, double *total, i64 n)
+{
+    for (i64 j = 0; j < n; j++) {
+        total[j] += (double)part[j];
+        part[j] = 0;
+    }
+}
+
+KFN void norm_sum_columns(const struct norm_plan *p, const elem *x, i64 n, const acc *mean,
+                          int power, double *total)
+{
+    i64 run = norm_run(p), step = norm_step(p, NORM_X), lines = 0;
+    acc part[NORM_COLUMNS] = {0};
+
+    for (i64 j = 0; j < n; j++) total[j] = 0;
+    for (i64 line = 0; line * run < p->terms; line++) {
+        const elem *from = x + norm_line(p, NORM_X, line);
+        for (i64 i = 0; i < run; i++, from += step) {
+            SIMD for (i64 j = 0; j < n; j++) {
+                acc d = elem_get(from[j]) - mean[j];
+                part[j] += power == 2 ? d * d : d;
+            }
+            if (++lines % NORM_LINES == 0) norm_flush(part, total, n);
+        }
+    }
+    norm_flush(part, total, n);
+}
+
+/* n groups side by side. */
+KFN void norm_measure_columns(const struct norm_plan *p, const elem *x, i64 n,
+                              struct norm_stats *s)
+{
+    acc mean[NORM_COLUMNS] = {0};
+    double total[NORM_COLUMNS];
+
+    if (p->centre) {
+        norm_sum_columns(p, x, n, mean, 1, total);
+        for (i64 j = 0; j < n; j++) mean[j] = (acc)(total[j] / (double)p->terms);
+    }
+    norm_sum_columns(p, x, n, mean, 2, total);
+    for (i64 j = 0; j < n; j++) s[j] = norm_stats(p, mean[j], (acc)total[j]);
+}
+
+/* Whether operand number slot has terms side by side; or groups. */
+KFN i64 norm_is_row(const struct norm_plan *p, i64 slot)
+{
+    return p->wide == 1 && norm_step(p, slot) == 1;
+}
+KFN i64 norm_is_column(const struct norm_plan *p, i64 slot)
+{
+    return p->wide > 1 && norm_next(p, slot) == 1;
+}
+#endif
+
+#endif
