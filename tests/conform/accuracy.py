@@ -24,7 +24,8 @@ GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input"
            "digamma", "trigamma", "sigmoid", "log_sigmoid", "silu", "mish", "softsign", "tanh_shrink",
            "hard_swish", "gelu", "swish", "logit", "softplus", "elu", "celu", "selu", "hard_sigmoid",
            "stanh", "soft_shrink", "leaky_relu", "elu_grad", "softplus_grad", "hard_swish_grad", "gelu_grad",
-           "gelu_tanh_grad"]
+           "gelu_tanh_grad",
+           "label_loss", "label_loss_grad", "cross_entropy", "nll_loss", "soft_cross_entropy"]
 
 
 @test
