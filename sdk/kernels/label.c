@@ -10,7 +10,7 @@ static struct label_row_args label_args(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0];
     struct portable_split s = portable_split(x, portable_axis(a->axis, x->rank));
 
-    return (struct label_row_args){s.extent, s.inner, launch->in[1]->dtype == BP_I64,
+    return (struct label_row_args){s.extent,        s.inner,   launch->in[1]->dtype == BP_I64,
                                    a->ignore_index, a->logits, (real)a->label_smoothing};
 }
 

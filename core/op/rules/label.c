@@ -103,10 +103,9 @@ enum bp_status bp_infer_label_loss_grad(struct bp_site *site)
 
     TRY(check_lines(site, a->axis, 3));
     if (dloss->dtype != wide(x->dtype))
-        return bp_error(BP_ERR_INVALID,
-                        "label_loss_grad: input dloss is %s, expected %s where x is %s",
-                        bp_dtype_name(dloss->dtype), bp_dtype_name(wide(x->dtype)),
-                        bp_dtype_name(x->dtype));
+        return bp_error(
+            BP_ERR_INVALID, "label_loss_grad: input dloss is %s, expected %s where x is %s",
+            bp_dtype_name(dloss->dtype), bp_dtype_name(wide(x->dtype)), bp_dtype_name(x->dtype));
     bp_rule_shape(&loss, bp_site_in(site, 1));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 2, &loss);
@@ -173,9 +172,11 @@ enum bp_status bp_expand_cross_entropy(struct bp_expansion *e)
 {
     const struct bp_cross_entropy_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
-    struct bp_label_loss_attrs lines = {.size = sizeof lines, .axis = a->axis,
+    struct bp_label_loss_attrs lines = {.size = sizeof lines,
+                                        .axis = a->axis,
                                         .ignore_index = a->ignore_index,
-                                        .label_smoothing = a->label_smoothing, .logits = 1};
+                                        .label_smoothing = a->label_smoothing,
+                                        .logits = 1};
     struct bp_softmax_attrs softmax = {.size = sizeof softmax, .axis = a->axis};
 
     if (e->want & 1) reduce(e, &c, &lines, a->reduction);
@@ -187,8 +188,8 @@ enum bp_status bp_expand_nll_loss(struct bp_expansion *e)
 {
     const struct bp_nll_loss_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
-    struct bp_label_loss_attrs lines = {.size = sizeof lines, .axis = a->axis,
-                                        .ignore_index = a->ignore_index, .logits = 0};
+    struct bp_label_loss_attrs lines = {
+        .size = sizeof lines, .axis = a->axis, .ignore_index = a->ignore_index, .logits = 0};
 
     reduce(e, &c, &lines, a->reduction);
     return bp_compose_end(&c);
@@ -228,8 +229,8 @@ static void mark_classes(struct lines *l, struct bp_tensor *label)
 {
     double ignore = (double)l->a->ignore_index;
     struct bp_clip_attrs all = {.size = sizeof all, .min = ignore, .max = ignore};
-    struct bp_one_hot_attrs hot = {.size = sizeof hot, .depth = l->n, .axis = l->axis,
-                                   .dtype = BP_BOOL, .on = 1};
+    struct bp_one_hot_attrs hot = {
+        .size = sizeof hot, .depth = l->n, .axis = l->axis, .dtype = BP_BOOL, .on = 1};
     int64_t cut[BP_RANK_MAX];
 
     for (uint32_t i = 0; i + 1 < l->rank; i++) cut[i] = l->kept[i + (i >= l->axis)];
@@ -305,8 +306,8 @@ static struct bp_tensor *share_of(const struct lines *l, struct bp_tensor *own)
 enum bp_status bp_expand_label_loss_grad(struct bp_expansion *e)
 {
     const struct bp_label_loss_attrs *a = e->attrs; /* one layout */
-    double each = a->label_smoothing / (double)e->in[0]->shape[a->axis < 0
-                                                     ? a->axis + e->in[0]->view.rank : a->axis];
+    double each = a->label_smoothing /
+                  (double)e->in[0]->shape[a->axis < 0 ? a->axis + e->in[0]->view.rank : a->axis];
     struct bp_softmax_attrs softmax = {.size = sizeof softmax, .axis = a->axis};
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *own, *target, *d;
@@ -319,8 +320,8 @@ enum bp_status bp_expand_label_loss_grad(struct bp_expansion *e)
         target = MAKE(&c, add, NULL, target, bp_compose_scale(&c, l.weight, each, 0));
     else if (each != 0) target = bp_compose_scale(&c, target, 1, each);
     if (a->logits)
-        d = MAKE(&c, sub, NULL, MAKE(&c, mul, NULL, MAKE(&c, softmax, &softmax, l.x),
-                                     share_of(&l, own)), target);
+        d = MAKE(&c, sub, NULL,
+                 MAKE(&c, mul, NULL, MAKE(&c, softmax, &softmax, l.x), share_of(&l, own)), target);
     else d = MAKE(&c, neg, NULL, target);
     d = masked(&l, MAKE(&c, mul, NULL, d, as_kept(&l, e->in[2])), l.counts);
     bp_compose_keep(&c, bp_compose_cast(&c, d, e->in[0]->view.dtype), &e->out[0]);
@@ -331,7 +332,8 @@ enum bp_status bp_expand_label_loss_grad(struct bp_expansion *e)
 enum bp_status bp_grad_label_loss(struct bp_grad *g)
 {
     const struct bp_label_loss_attrs *f = g->attrs;
-    struct bp_label_loss_grad_attrs a = {.size = sizeof a, .axis = f->axis,
+    struct bp_label_loss_grad_attrs a = {.size = sizeof a,
+                                         .axis = f->axis,
                                          .ignore_index = f->ignore_index,
                                          .label_smoothing = f->label_smoothing,
                                          .logits = f->logits};

@@ -33,7 +33,12 @@ static const struct {
     {"pairs", "1031x2", "1031", "1031", 1, 2, false},
     {"pair-columns", "2x1031", "1031", "1031", 0, 2, false},
 };
-enum { N_LINES = COUNT(lines), SMOOTH_ROWS = 4, SMOOTH_COLUMNS = 10, WITH_LAYOUTS = 9 };
+enum {
+    N_LINES = COUNT(lines),
+    SMOOTH_ROWS = 4,
+    SMOOTH_COLUMNS = 10,
+    WITH_LAYOUTS = 9
+};
 
 /* How a line counts. */
 static const struct {
@@ -46,7 +51,9 @@ static const struct {
     {".smooth", false, true, 0.1},
     {".weight-smooth", true, false, 0.3},
 };
-enum { N_WAYS = COUNT(ways) };
+enum {
+    N_WAYS = COUNT(ways)
+};
 
 static bool is(const struct case_maker *maker, const char *op)
 {

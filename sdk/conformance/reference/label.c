@@ -28,14 +28,19 @@ static struct around around(const struct ref_array *x, int64_t axis)
     return a;
 }
 
-static void begin(struct line *l, const struct ref_array *in, int weight, int64_t axis,
-                  bool logits, double smoothing)
+static void begin(struct line *l, const struct ref_array *in, int weight, int64_t axis, bool logits,
+                  double smoothing)
 {
     struct around a = around(&in[0], axis);
 
-    *l = (struct line){.x = &in[0], .label = &in[1], .weight = &in[weight], .n = a.n,
-                       .step = a.inner, .logits = logits, .smoothing = run_rounded(smoothing)};
-    if (smoothing == 0 || smoothing == 1) l->smoothing.e = 0;
+    *l = (struct line){.x = &in[0],
+                       .label = &in[1],
+                       .weight = &in[weight],
+                       .n = a.n,
+                       .step = a.inner,
+                       .logits = logits,
+                       .smoothing = run_rounded(smoothing)};
+
     l->room = calloc((size_t)a.n + 1, sizeof *l->room);
     if (!l->room) abort();
 }
@@ -236,8 +241,7 @@ static struct running soft_line(struct line *l, const struct ref_array *target)
 
     for (int64_t i = 0; i < l->n; i++) {
         struct running t = run_of(target->v[l->first + i * l->step]);
-        if (l->smoothing.v != 0)
-            t = run_add(run_mul(rest_of_smoothing(l), t), per_class(l));
+        if (l->smoothing.v != 0) t = run_add(run_mul(rest_of_smoothing(l), t), per_class(l));
         /* log(sum(exp(x))) is rounded before x is taken from it. */
         struct running far = run_add(run_of(l->most), l->size);
         far = run_sub(far, run_of(l->x->v[l->first + i * l->step]));
@@ -267,8 +271,7 @@ void ref_soft_cross_entropy(const struct ref_array *in, const void *attrs, struc
         if (!a->reduction) run_put(out, i, loss[i]);
     }
     total = run_sum(loss, n);
-    if (a->reduction == 1)
-        total = run_mul(total, run_rounded(1 / (long double)n));
+    if (a->reduction == 1) total = run_mul(total, run_rounded(1 / (long double)n));
     if (a->reduction) run_put(out, 0, total);
     free(loss);
     free(l.room);

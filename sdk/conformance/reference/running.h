@@ -28,10 +28,11 @@ static inline struct running run_of(long double v)
     return (struct running){v, 0};
 }
 
-/* A number that is rounded first, such as an attribute or a factor that is worked out. */
+/* A number that is rounded first, such as an attribute or a factor that is worked out. f32 may
+ * hold it. */
 static inline struct running run_rounded(long double v)
 {
-    return (struct running){v, fabsl(v)};
+    return (struct running){v, (float)v == v ? 0 : fabsl(v)};
 }
 /* An error times a factor: one of them 0 is nothing, such as of exp(-inf). */
 static inline long double run_part(long double e, long double factor)
@@ -40,7 +41,10 @@ static inline long double run_part(long double e, long double factor)
 }
 static inline struct running run_add(struct running a, struct running b)
 {
-    return (struct running){a.v + b.v, a.e + b.e + fabsl(a.v + b.v)};
+    long double v = a.v + b.v;
+    bool exact = a.e == 0 && b.e == 0 && (float)v == v;
+
+    return (struct running){v, a.e + b.e + (exact ? 0 : fabsl(v))};
 }
 static inline struct running run_neg(struct running a)
 {
@@ -50,11 +54,18 @@ static inline struct running run_sub(struct running a, struct running b)
 {
     return run_add(a, run_neg(b));
 }
+static inline bool run_is_power(long double v) /* of two, or 0 */
+{
+    int exponent;
+
+    return v == 0 || fabsl(frexpl(v, &exponent)) == 0.5L;
+}
 static inline struct running run_mul(struct running a, struct running b)
 {
     long double v = a.v * b.v;
+    bool exact = (a.e == 0 && run_is_power(a.v)) || (b.e == 0 && run_is_power(b.v));
 
-    return (struct running){v, run_part(b.e, a.v) + run_part(a.e, b.v) + fabsl(v)};
+    return (struct running){v, run_part(b.e, a.v) + run_part(a.e, b.v) + (exact ? 0 : fabsl(v))};
 }
 static inline struct running run_div(struct running a, struct running b)
 {
