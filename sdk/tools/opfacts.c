@@ -9,6 +9,7 @@
 static const struct row {
     const char *name, *title; /* an operator, or the title of a family */
     const char *gradient, *expansion, *why;
+    const char *gradient, *expansion, *why; /* what is defined in others has their gradient */
 } rows[] = {
 #define FAMILY(text) {.title = text},
 #define OP(op, inputs, outputs, facts) {.name = #op, facts},
@@ -16,6 +17,7 @@ static const struct row {
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
 #define EXPAND(rule) .expansion = #rule, /* whose gradient it has, if it has no rule */
+#define EXPAND(rule) .expansion = #rule,
 #include <backplane/ops/ops.def>
 };
 
@@ -29,6 +31,7 @@ struct bp_opfacts bp_opfacts_find(const char *name)
         if (!rows[i].name || strcmp(rows[i].name, name)) continue;
         facts.family = family;
         if (rows[i].gradient || rows[i].expansion) facts.no_gradient = NULL;
+        if (rows[i].gradient || (rows[i].expansion && !rows[i].why)) facts.no_gradient = NULL;
         else if (rows[i].why) facts.no_gradient = rows[i].why;
     }
     return facts;

@@ -24,7 +24,11 @@ GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input"
            "digamma", "trigamma", "sigmoid", "log_sigmoid", "silu", "mish", "softsign", "tanh_shrink",
            "hard_swish", "gelu", "swish", "logit", "softplus", "elu", "celu", "selu", "hard_sigmoid",
            "stanh", "soft_shrink", "leaky_relu", "elu_grad", "softplus_grad", "hard_swish_grad", "gelu_grad",
-           "gelu_tanh_grad"]
+           "gelu_tanh_grad",
+           "label_loss", "label_loss_grad", "cross_entropy", "nll_loss", "soft_cross_entropy",
+           "l1_loss", "square_error_cost", "huber_loss", "smooth_l1_loss", "log_loss",
+           "hinge_loss", "soft_margin_loss", "kl_div", "poisson_nll_loss",
+           "bce_loss", "bce_with_logits", "sigmoid_focal_loss", "gaussian_nll_loss", "margin_ranking_loss"]
 
 
 @test

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* label.c: launches of the kernels of label.h. */
+#include "label_args.h"
+#include "portable.h"
+
+/* The attributes of both operators are one layout. */
+static struct label_row_args label_args(const struct bp_launch *launch)
+{
+    const struct bp_label_loss_attrs *a = launch->attrs;
+    const struct bp_view *x = launch->in[0];
+    struct portable_split s = portable_split(x, portable_axis(a->axis, x->rank));
+
+    return (struct label_row_args){s.extent,        s.inner,   launch->in[1]->dtype == BP_I64,
+                                   a->ignore_index, a->logits, (real)a->label_smoothing};
+}
+
+enum bp_status portable_label_loss(const struct bp_launch *launch)
+{
+    struct label_row_args args = label_args(launch);
+    enum portable_type type = portable_type(launch->in[0]->dtype);
+    int64_t lines = launch->in[1]->count;
+    double work = (args.logits ? 12 : 1) * (double)args.n + 16;
+    struct portable row = PORTABLE(label, label_row, type, args, lines, work);
+    struct portable columns = PORTABLE(label, label_columns, type, args, lines, work);
+    struct portable *p = args.inner == 1 ? &row : &columns;
+
+    portable_view(p, launch->out[0]);
+    portable_view(p, launch->out[1]);
+    portable_view(p, launch->in[0]);
+    portable_view(p, launch->in[1]);
+    portable_view(p, launch->in[2]);
+    portable_fault(p, launch);
+    return portable_run(launch, p);
+}
+
+enum bp_status portable_label_loss_grad(const struct bp_launch *launch)
+{
+    struct label_row_args args = label_args(launch);
+    enum portable_type type = portable_type(launch->in[0]->dtype);
+    int64_t lines = launch->in[1]->count;
+    double work = (args.logits ? 24 : 1) * (double)args.n + 16;
+    struct portable row = PORTABLE(label, label_row_grad, type, args, lines, work);
+    struct portable columns = PORTABLE(label, label_columns_grad, type, args, lines, work);
+    struct portable *p = args.inner == 1 ? &row : &columns;
+
+    portable_view(p, launch->out[0]);
+    portable_view(p, launch->in[0]);
+    portable_view(p, launch->in[1]);
+    portable_view(p, launch->in[2]);
+    portable_view(p, launch->in[3]);
+    portable_fault(p, launch);
+    return portable_run(launch, p);
+}

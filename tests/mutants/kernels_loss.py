@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of losses, broken: see kernels.py."""
+
+KERNELS = [
+    ("label_loss without the largest", "sdk/kernels/label.h",
+     "y = w * (size + (most - elem_get(x[k])));",
+     "y = w * (size - elem_get(x[k]));",
+     "libcpu_label_f32.a.p/entries.c", "kernel/label_loss/f32*"),
+    ("label_loss of columns counts ignored lines", "sdk/kernels/label.h",
+     "if (k >= 0 && e != 0) y =",
+     "if (e != 0) y =",
+     "libcpu_label_f32.a.p/entries.c", "kernel/label_loss/f32*"),
+    ("label_loss_grad forgets the other classes' part of smoothing", "sdk/kernels/label.h",
+     "if (e != 0) d -= each * label_weight(weight, i);",
+     "if (e != 0) d -= each;",
+     "libcpu_label_f32.a.p/entries.c", "kernel/label_loss_grad/f32*"),
+    ("label_loss_grad of columns writes ignored lines", "sdk/kernels/label.h",
+     "elem_put(label_at[j] < 0 ? 0 : g[j] * d)",
+     "elem_put(g[j] * d)",
+     "libcpu_label_f32.a.p/entries.c", "kernel/label_loss_grad/f32*"),
+]
