@@ -8,14 +8,14 @@
 
 static const struct row {
     const char *name, *title; /* an operator, or the title of a family */
-    const char *gradient, *why;
+    const char *gradient, *expand, *why;
 } rows[] = {
 #define FAMILY(text) {.title = text},
 #define OP(op, inputs, outputs, facts) {.name = #op, facts},
 #define OPA(op, inputs, outputs, attributes, facts) {.name = #op, facts},
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
-#define EXPAND(rule) .gradient = #rule, /* of what it is defined in */
+#define EXPAND(rule) .expand = #rule,
 #include <backplane/ops/ops.def>
 };
 
@@ -30,6 +30,7 @@ struct bp_opfacts bp_opfacts_find(const char *name)
         facts.family = family;
         if (rows[i].gradient) facts.no_gradient = NULL;
         else if (rows[i].why) facts.no_gradient = rows[i].why;
+        else if (rows[i].expand) facts.no_gradient = NULL; /* of what it is defined in */
     }
     return facts;
 }
