@@ -4,8 +4,8 @@
 #include "cpu.h"
 #include "dtype.h"
 #include <kernels/half.h>
+#include <kernels/philox.h>
 #include "kernels.h"
-#include "philox.h"
 #include "walk.h"
 #include <backplane/attrs.h>
 #include <math.h>

@@ -48,6 +48,10 @@ enum { FOLD_prod, FOLD_nansum, FOLD_exp, FOLD_count, FOLD_abs, FOLD_square, FOLD
 enum { EXTREME_max, EXTREME_min };
 enum { COUNT_any, COUNT_all, COUNT_nonzero };
 enum { SCAN_sum, SCAN_prod, SCAN_exp };
+
+/* Random numbers: random.h. */
+enum { DRAW_normal, DRAW_truncated_normal, DRAW_exponential };
+
 enum {
 #define PREDICATE_ANY(op, formula) PREDICATE_##op,
 #define PREDICATE_FLOAT(op, formula) PREDICATE_##op,

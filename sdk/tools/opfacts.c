@@ -10,6 +10,7 @@ static const struct row {
     const char *name, *title; /* an operator, or the title of a family */
     const char *gradient, *expansion, *why;
     const char *gradient, *expansion, *why; /* what is defined in others has their gradient */
+    const char *gradient, *expand, *why;
 } rows[] = {
 #define FAMILY(text) {.title = text},
 #define OP(op, inputs, outputs, facts) {.name = #op, facts},
@@ -18,6 +19,7 @@ static const struct row {
 #define NODIFF(text) .why = text,
 #define EXPAND(rule) .expansion = #rule, /* whose gradient it has, if it has no rule */
 #define EXPAND(rule) .expansion = #rule,
+#define EXPAND(rule) .expand = #rule,
 #include <backplane/ops/ops.def>
 };
 
@@ -33,6 +35,7 @@ struct bp_opfacts bp_opfacts_find(const char *name)
         if (rows[i].gradient || rows[i].expansion) facts.no_gradient = NULL;
         if (rows[i].gradient || (rows[i].expansion && !rows[i].why)) facts.no_gradient = NULL;
         else if (rows[i].why) facts.no_gradient = rows[i].why;
+        else if (rows[i].expand) facts.no_gradient = NULL; /* of what it is defined in */
     }
     return facts;
 }

@@ -71,7 +71,7 @@ long double ref_growth(int64_t n);
 /* out: made by the reference, one for each output of the operator, and for each tensor of an output
  * of any number. in: absent ones have type NULL, those of a variadic port end with one that is;
  * inputs that give an attribute have no place. Where an operator draws random numbers, in[0] is two
- * u64: seed and offset. */
+ * u64: seed and offset, and its inputs come after that. */
 typedef void ref_fn(const struct ref_array *in, const void *attrs, struct ref_array *out);
 
 /* The same for operators that differ by a formula, by name. */
