@@ -49,13 +49,6 @@ static bool is_complex(const struct bp_tensor *t)
     return complex >> t->view.dtype & 1;
 }
 
-static struct bp_tensor *negative(struct bp_compose *c, struct bp_tensor *t)
-{
-    if (c->status || !is_complex(t)) return bp_compose_scale(c, t, -1, 0);
-    return MAKE(c, complex, NULL, bp_compose_scale(c, MAKE(c, real, NULL, t), -1, 0),
-                bp_compose_scale(c, MAKE(c, imag, NULL, t), -1, 0));
-}
-
 /* The gradient of a complex number is that of its real part plus i times that of its imaginary
  * part: a factor comes back conjugate. */
 static struct bp_tensor *conjugate(struct bp_compose *c, struct bp_tensor *t)
@@ -77,7 +70,7 @@ enum bp_status bp_grad_sub(struct bp_grad *g)
     if (g->want[0]) bp_compose_keep(&c, bp_compose_sum_to(&c, g->dy[0], g->in[0]), &g->dx[0]);
     if (g->want[1])
         bp_compose_keep(
-            &c, bp_compose_sum_to(&c, negative(&c, g->dy[0]), g->in[1]), &g->dx[1]);
+            &c, bp_compose_sum_to(&c, MAKE(&c, neg, NULL, g->dy[0]), g->in[1]), &g->dx[1]);
     return bp_compose_end(&c);
 }
 
@@ -103,7 +96,7 @@ enum bp_status bp_grad_div(struct bp_grad *g)
     if (g->want[0]) bp_compose_keep(&c, bp_compose_sum_to(&c, d, x), &g->dx[0]);
     if (g->want[1]) {
         d = MAKE(&c, div, NULL, MAKE(&c, mul, NULL, d, conjugate(&c, x)), y);
-        bp_compose_keep(&c, bp_compose_sum_to(&c, negative(&c, d), g->in[1]), &g->dx[1]);
+        bp_compose_keep(&c, bp_compose_sum_to(&c, MAKE(&c, neg, NULL, d), g->in[1]), &g->dx[1]);
     }
     return bp_compose_end(&c);
 }

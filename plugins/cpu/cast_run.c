@@ -7,8 +7,7 @@
  * Wide types: int64_t, uint64_t (uint64 only), float (between the small floats), double (all
  * floats). */
 #include "cast.h"
-#include "past.h"
-#include <backplane/types.h>
+#include "dtype.h"
 #include <kernels/half.h>
 #include <stdbool.h>
 
@@ -223,35 +222,18 @@ static void narrow(enum wide_kind wide, uint8_t to, const union wide *x, int64_t
     }
 }
 
-/* Elements of size bytes, steps apart; to or from lie side by side. */
-static void gather(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
-                   size_t size)
-{
-    for (int64_t i = 0; i < n; i++)
-        memcpy(to + i * to_step * (int64_t)size, from + i * from_step * (int64_t)size, size);
-}
-
 #define JOINED(a, b) a##b
 #define LEVELED(name, level) JOINED(name, level)
 cpu_cast_fn LEVELED(cpu_cast_run, ISA);
-void LEVELED(cpu_cast_run, ISA)(const struct cpu_cast *c, char *y, int64_t sy, const char *x,
-                                int64_t sx, int64_t n)
+void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, const char *x)
 {
-    enum wide_kind kind = wide_for(c->from, c->to);
-    int64_t head = c->past && sy == 1 ? past_head(y, n, c->y_size) : n;
+    enum wide_kind kind = wide_for(from, to);
+    int x_size = dtype_size(from), y_size = dtype_size(to);
     union wide wide;
-    _Alignas(PAST_LINE) char part[RUN * 8];
 
-    for (int64_t done = 0, run; done < n; done += run) {
-        const char *source = x + done * sx * (int64_t)c->x_size;
-        char *place = y + done * sy * (int64_t)c->y_size;
-
-        run = n - done < RUN ? n - done : RUN;
-        if (done < head && head - done < run) run = head - done;
-        if (sx != 1) gather(part, 1, source, sx, run, c->x_size);
-        widen(c->from, kind == WIDE_F, sx == 1 ? source : part, run, &wide);
-        narrow(kind, c->to, &wide, run, sy == 1 && done < head ? place : part);
-        if (sy != 1) gather(place, sy, part, 1, run, c->y_size);
-        else if (done >= head) past_put(place, part, (size_t)run * c->y_size);
+    for (int64_t i = 0, some; i < n; i += some) {
+        some = n - i < RUN ? n - i : RUN;
+        widen(from, kind == WIDE_F, x + i * x_size, some, &wide);
+        narrow(kind, to, &wide, some, y + i * y_size);
     }
 }

@@ -18,11 +18,23 @@ struct move {
 };
 
 /* size is a constant wherever this is inlined: the copy becomes a load and a store. */
-static inline void move_elements(char *to, const char *from, int64_t n, int64_t to_step,
-                                 int64_t from_step, size_t size)
+static inline void copy_steps(char *to, int64_t to_step, const char *from, int64_t from_step,
+                              int64_t n, size_t size)
 {
     for (int64_t i = 0; i < n; i++)
         memcpy(to + i * to_step * (int64_t)size, from + i * from_step * (int64_t)size, size);
+}
+
+void cpu_copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
+                       int64_t size)
+{
+    switch (size) {
+    case 1: copy_steps(to, to_step, from, from_step, n, 1); break;
+    case 2: copy_steps(to, to_step, from, from_step, n, 2); break;
+    case 4: copy_steps(to, to_step, from, from_step, n, 4); break;
+    case 8: copy_steps(to, to_step, from, from_step, n, 8); break;
+    default: copy_steps(to, to_step, from, from_step, n, 16); break;
+    }
 }
 
 static void move_span(void *ctx, int64_t n, const int64_t *at)
@@ -38,13 +50,7 @@ static void move_span(void *ctx, int64_t n, const int64_t *at)
         else memcpy(to, from, (size_t)(n * m->size));
         return;
     }
-    switch (m->size) {
-    case 1: move_elements(to, from, n, to_step, from_step, 1); break;
-    case 2: move_elements(to, from, n, to_step, from_step, 2); break;
-    case 4: move_elements(to, from, n, to_step, from_step, 4); break;
-    case 8: move_elements(to, from, n, to_step, from_step, 8); break;
-    default: move_elements(to, from, n, to_step, from_step, 16); break;
-    }
+    cpu_copy_elements(to, to_step, from, from_step, n, m->size);
 }
 
 void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const void *from,

@@ -11,4 +11,8 @@
 void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const void *from,
               int size);
 
+/* Copies n elements of size bytes (1, 2, 4, 8, 16), steps apart. */
+void cpu_copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
+                       int64_t size);
+
 #endif

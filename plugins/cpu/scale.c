@@ -1,94 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scale.c: scale and sgd, which multiply by one number, for one float dtype (elem.h). */
 #include "cpu.h"
-#include <kernels/elem.h>
 #include "kernels.h"
-#include "walk.h"
+#include "loop.h"
 #include <backplane/attrs.h>
+#include <kernels/elem.h>
 
 struct scale {
-    struct walk walk; /* y, x, and for sgd z */
-    elem *y;
-    const elem *x, *z;
+    struct loop loop;
     acc factor, bias;
 };
 
-static inline elem scale_one(elem x, acc factor, acc bias)
+static void scale_run(const struct loop *loop, int64_t n, void *to, const void *const *in)
 {
-    return elem_put(elem_get(x) * factor + bias);
-}
-
-/* y may be x: each element is read before it is written. */
-static void scale_span(void *ctx, int64_t n, const int64_t *at)
-{
-    const struct scale *s = ctx;
-    int last = s->walk.rank - 1;
-    int64_t sy = s->walk.stride[0][last], sx = s->walk.stride[1][last];
-    elem *y = s->y + at[0];
-    const elem *x = s->x + at[1];
+    const struct scale *s = (const struct scale *)loop;
     acc factor = s->factor, bias = s->bias;
+    const elem *x = in[0];
+    elem *y = to;
 
-    if (sy == 1 && sx == 1) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i] = scale_one(x[i], factor, bias);
-    } else {
-        for (int64_t i = 0; i < n; i++) y[i * sy] = scale_one(x[i * sx], factor, bias);
-    }
+    for (int64_t i = 0; i < n; i++) y[i] = elem_put(elem_get(x[i]) * factor + bias);
 }
 
-static inline elem sgd_one(elem param, elem grad, acc rate)
+static void sgd_run(const struct loop *loop, int64_t n, void *to, const void *const *in)
 {
-    return elem_put(elem_get(param) - rate * elem_get(grad));
-}
+    acc rate = ((const struct scale *)loop)->factor;
+    const elem *param = in[0], *grad = in[1];
+    elem *y = to;
 
-static void sgd_span(void *ctx, int64_t n, const int64_t *at)
-{
-    const struct scale *s = ctx;
-    int last = s->walk.rank - 1;
-    int64_t sy = s->walk.stride[0][last], sx = s->walk.stride[1][last],
-            sz = s->walk.stride[2][last];
-    elem *y = s->y + at[0];
-    const elem *x = s->x + at[1], *z = s->z + at[2];
-    acc rate = s->factor;
-
-    if (sy == 1 && sx == 1 && sz == 1) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i] = sgd_one(x[i], z[i], rate);
-    } else {
-        for (int64_t i = 0; i < n; i++) y[i * sy] = sgd_one(x[i * sx], z[i * sz], rate);
-    }
-}
-
-static void run(const struct bp_launch *launch, struct scale *s,
-                void (*span)(void *ctx, int64_t n, const int64_t *at))
-{
-    const struct bp_view *y = launch->out[0], *x = launch->in[0],
-                         *z = launch->n_in > 1 ? launch->in[1] : x;
-
-    s->y = y->data;
-    s->x = x->data;
-    s->z = z->data;
-    if (!((x->flags | y->flags | z->flags) & BP_VIEW_STRIDED)) {
-        walk_flat(&s->walk, y->count);
-    } else {
-        walk_init(&s->walk, y->rank, y->shape);
-        walk_broadcast(&s->walk, 0, y->rank, y->shape, y->stride);
-        walk_broadcast(&s->walk, 1, x->rank, x->shape, x->stride);
-        walk_broadcast(&s->walk, 2, z->rank, z->shape, z->stride);
-        walk_sort(&s->walk, 0);
-        walk_collapse(&s->walk);
-    }
-    walk_run(&s->walk, launch, span, s);
+    for (int64_t i = 0; i < n; i++) y[i] = elem_put(elem_get(param[i]) - rate * elem_get(grad[i]));
 }
 
 enum bp_status NAME(scale)(const struct bp_launch *launch)
 {
     const struct bp_scale_attrs *attrs = launch->attrs;
-    struct scale s;
+    struct scale s = {.loop.run = scale_run, .factor = (acc)attrs->factor, .bias = (acc)attrs->bias};
 
-    s.factor = (acc)attrs->factor;
-    s.bias = (acc)attrs->bias;
-    run(launch, &s, scale_span);
+    cpu_loop_run(&s.loop, launch, launch->out[0], launch->in, 1);
     return BP_OK;
 }
 
@@ -106,10 +55,8 @@ static acc number_of(const struct bp_view *v)
 /* The parameters are input and output; whether that is one memory makes no difference. */
 enum bp_status NAME(sgd)(const struct bp_launch *launch)
 {
-    struct scale s;
+    struct scale s = {.loop.run = sgd_run, .factor = number_of(launch->in[2])};
 
-    s.factor = number_of(launch->in[2]);
-    s.bias = 0;
-    run(launch, &s, sgd_span);
+    cpu_loop_run(&s.loop, launch, launch->out[0], launch->in, 2);
     return BP_OK;
 }

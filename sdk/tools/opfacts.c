@@ -8,18 +8,14 @@
 
 static const struct row {
     const char *name, *title; /* an operator, or the title of a family */
-    const char *gradient, *expansion, *why;
-    const char *gradient, *expansion, *why; /* what is defined in others has their gradient */
-    const char *gradient, *expand, *why;
+    const char *gradient, *expansion, *why; /* without the first, it has that of the second */
 } rows[] = {
 #define FAMILY(text) {.title = text},
 #define OP(op, inputs, outputs, facts) {.name = #op, facts},
 #define OPA(op, inputs, outputs, attributes, facts) {.name = #op, facts},
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
-#define EXPAND(rule) .expansion = #rule, /* whose gradient it has, if it has no rule */
 #define EXPAND(rule) .expansion = #rule,
-#define EXPAND(rule) .expand = #rule,
 #include <backplane/ops/ops.def>
 };
 
@@ -32,10 +28,8 @@ struct bp_opfacts bp_opfacts_find(const char *name)
         if (rows[i].title) family = rows[i].title;
         if (!rows[i].name || strcmp(rows[i].name, name)) continue;
         facts.family = family;
-        if (rows[i].gradient || rows[i].expansion) facts.no_gradient = NULL;
         if (rows[i].gradient || (rows[i].expansion && !rows[i].why)) facts.no_gradient = NULL;
         else if (rows[i].why) facts.no_gradient = rows[i].why;
-        else if (rows[i].expand) facts.no_gradient = NULL; /* of what it is defined in */
     }
     return facts;
 }

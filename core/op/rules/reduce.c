@@ -140,19 +140,12 @@ static struct bp_tensor *sum_of(struct bp_compose *c, const struct axes *a, stru
     return MAKE(c, sum, &sum, x);
 }
 
-/* 1 where t is 0, 0 elsewhere: NaN is not 0. */
-static struct bp_tensor *is_zero(struct bp_compose *c, struct bp_tensor *t)
+/* 1 where t is no NaN, 0 elsewhere. */
+static struct bp_tensor *is_number(struct bp_compose *c, struct bp_tensor *t)
 {
     uint32_t dtype = c->status ? 0 : t->view.dtype;
 
-    return bp_compose_scale(c, bp_compose_cast(c, bp_compose_cast(c, t, BP_BOOL), dtype), -1, 1);
-}
-
-/* 1 where t is no NaN, 0 elsewhere: tanh is finite, and so its difference to itself 0. */
-static struct bp_tensor *is_number(struct bp_compose *c, struct bp_tensor *t)
-{
-    t = MAKE(c, tanh, NULL, t);
-    return is_zero(c, MAKE(c, sub, NULL, t, t));
+    return bp_compose_cast(c, MAKE(c, logical_not, NULL, MAKE(c, isnan, NULL, t)), dtype);
 }
 
 /* The result of an expansion, as the dtype of its input. */
@@ -245,7 +238,7 @@ static struct bp_tensor *holders(struct bp_compose *c, struct bp_grad *g)
 {
     struct bp_tensor *y = as_kept(c, g->attrs, g->out[0], g->in[0]);
 
-    return is_zero(c, MAKE(c, sub, NULL, g->in[0], y));
+    return bp_compose_cast(c, MAKE(c, equal, NULL, g->in[0], y), g->in[0]->view.dtype);
 }
 
 enum bp_status bp_grad_reduce_extreme(struct bp_grad *g)

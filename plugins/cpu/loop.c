@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop.c: brings elements side by side for loops; see loop.h. */
+#include "loop.h"
+#include "cpu.h"
+#include "dtype.h"
+#include "move.h"
+#include "past.h"
+
+enum { PART = 2 * PAST_PART }; /* bytes of a buffer: all of them stay in the nearest cache */
+
+/* An input for a run: where it begins, its step, and a buffer for it, or for one number repeated. */
+struct source {
+    const char *from;
+    int64_t step, size;
+    char *buffer;
+};
+
+static struct source source_begin(const struct loop *l, int view, int64_t at, char *buffer,
+                                  int64_t n)
+{
+    struct source s = {.step = l->walk.stride[view][l->walk.rank - 1], .size = l->size[view],
+                       .buffer = buffer};
+
+    s.from = l->first[view] + at * s.size;
+    if (s.step == 0) cpu_copy_elements(buffer, 1, s.from, 0, n, s.size);
+    return s;
+}
+
+static const void *source_part(const struct source *s, int64_t begin, int64_t n)
+{
+    if (s->step == 1) return s->from + begin * s->size;
+    if (s->step != 0)
+        cpu_copy_elements(s->buffer, 1, s->from + begin * s->step * s->size, s->step, n, s->size);
+    return s->buffer;
+}
+
+/* A run of n elements, part by part. */
+static void parts_run(const struct loop *l, int64_t n, const int64_t *at, int64_t part)
+{
+    int64_t step = l->walk.stride[0][l->walk.rank - 1], size = l->size[0];
+    char *y = l->first[0] + at[0] * size;
+    int64_t direct = step != 1 ? 0 : l->past ? past_head(y, n, (size_t)size) : n;
+    _Alignas(PAST_LINE) char buffer[WALK_VIEWS][PART];
+    struct source source[WALK_VIEWS - 1];
+
+    for (int k = 0; k < l->n_in; k++)
+        source[k] = source_begin(l, k + 1, at[k + 1], buffer[k + 1], n < part ? n : part);
+    for (int64_t i = 0, some; i < n; i += some) {
+        const void *x[WALK_VIEWS - 1];
+        char *place = y + i * step * size, *to = i < direct ? place : buffer[0];
+
+        some = n - i < part ? n - i : part;
+        if (i < direct && direct - i < some) some = direct - i;
+        for (int k = 0; k < l->n_in; k++) x[k] = source_part(&source[k], i, some);
+        l->run(l, some, to, x);
+        if (to == place) continue;
+        if (step == 1) past_put(place, to, (size_t)(some * size));
+        else cpu_copy_elements(place, step, to, 1, some, size);
+    }
+}
+
+static void loop_span(void *ctx, int64_t n, const int64_t *at)
+{
+    const struct loop *l = ctx;
+    int last = l->walk.rank - 1;
+    bool dense = !l->past && l->walk.stride[0][last] == 1;
+    int64_t widest = l->size[0];
+    const void *x[WALK_VIEWS - 1];
+
+    for (int k = 0; k < l->n_in; k++) {
+        dense &= l->walk.stride[k + 1][last] == 1;
+        if (l->size[k + 1] > widest) widest = l->size[k + 1];
+        x[k] = l->first[k + 1] + at[k + 1] * l->size[k + 1];
+    }
+    if (dense) l->run(l, n, l->first[0] + at[0] * l->size[0], x);
+    else parts_run(l, n, at, PART / widest);
+}
+
+void cpu_loop_run(struct loop *loop, const struct bp_launch *launch, const struct bp_view *y,
+                  const struct bp_view *const *x, int n_in)
+{
+    bool flat = !(y->flags & BP_VIEW_STRIDED), shared = false;
+
+    loop->n_in = n_in;
+    loop->first[0] = y->data;
+    loop->size[0] = dtype_size(y->dtype);
+    for (int k = 0; k < n_in; k++) {
+        flat &= !(x[k]->flags & BP_VIEW_STRIDED) && x[k]->count == y->count;
+        shared |= x[k]->data == y->data;
+        loop->first[k + 1] = x[k]->data;
+        loop->size[k + 1] = dtype_size(x[k]->dtype);
+    }
+    loop->past = !shared && past_pays(y->count * loop->size[0]);
+    if (flat) {
+        walk_flat(&loop->walk, y->count);
+    } else {
+        walk_init(&loop->walk, y->rank, y->shape);
+        walk_broadcast(&loop->walk, 0, y->rank, y->shape, y->stride);
+        for (int k = 0; k < n_in; k++)
+            walk_broadcast(&loop->walk, k + 1, x[k]->rank, x[k]->shape, x[k]->stride);
+        walk_sort(&loop->walk, 0);
+        walk_collapse(&loop->walk);
+    }
+    walk_run(&loop->walk, launch, loop_span, loop);
+}
