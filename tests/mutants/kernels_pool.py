@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of pools broken in one way each, in the form of kernels.py."""
+"""Kernels of pools and of images broken in one way each, in the form of kernels.py."""
 KERNELS = [
     ("max_pool loses NaN", "sdk/kernels/pool.h",
      "(v > best[j]) | pool_nan(v) ? v : best[j]",
@@ -25,4 +25,16 @@ KERNELS = [
      "r.end = r.end / x.stride + 1;",
      "r.end = (r.end + x.stride - 1) / x.stride;",
      "libcpu_pool_f32.a.p/entries.c", "kernel/avg_pool_grad/f32/*"),
+    ("nearest breaks ties the other way", "sdk/kernels/resize.h",
+     "a->nearest == 0   ?",
+     "a->nearest == 1   ?",
+     "libcpu_resize_f32.a.p/entries.c", "kernel/resize_axis/f32/*"),
+    ("resize leaves out the border's share", "sdk/kernels/resize.h",
+     "a->exclude && (at < 0 || at >= a->in)",
+     "(at < 0 || at >= a->in)",
+     "libcpu_resize_f32.a.p/entries.c", "kernel/resize_axis/f32/*"),
+    ("resize_axis_grad stops early", "sdk/kernels/resize.h",
+     "*last = (i64)high + 1;",
+     "*last = (i64)high - 3;",
+     "libcpu_resize_f32.a.p/entries.c", "kernel/resize_axis_grad/f32/*"),
 ]

@@ -231,7 +231,7 @@ void cases_avg_pool(struct case_maker *maker)
 
     for (int i = 0; i < n_pool_case; i++)
         for (int how = 0; how < 3; how++)
-            if (!how || is_small(&pool_case[i]) || i % 6 == how)
+            if (!how || is_small(&pool_case[i]) || i % 6 == how || (how == 1 && pool_case[i].ceil))
                 divided(maker, &pool_case[i], how);
     for (size_t i = 0; i < COUNT(laid_out); i++)
         in_layouts(maker, pool_case_find(laid_out[i]), i % 2);
@@ -317,7 +317,7 @@ void cases_avg_pool_grad(struct case_maker *maker)
             const struct pool_case *p = &pool_case[i];
             struct kernel_case *made;
             char variant[64];
-            if (how && !is_small(p) && i % 6 != how) continue;
+            if (how && !is_small(p) && i % 6 != how && !(how == 1 && p->ceil)) continue;
             made = gradient_of(maker, p, false);
             made->attrs.avg_pool_grad.include_pad = how == 1;
             made->attrs.avg_pool_grad.divisor = how == 2 ? 0.75 : 0;
