@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* What rows are numbered by. */
-enum norm_kind { KIND_layer, KIND_rms, KIND_group, KIND_batch };
+enum norm_kind { KIND_layer, KIND_rms, KIND_group, KIND_batch, KIND_line };
 
 /* An axis of x (that of channels may be two), and the strides of operands along it. */
 struct axis {
@@ -23,7 +23,7 @@ struct axes {
 /* What a call normalises, and how it is cut. */
 struct cut {
     enum norm_kind kind;
-    int begin;  /* the first axis of rows */
+    int begin;  /* the first axis of rows; that of a line */
     i64 groups; /* of channels */
 };
 
@@ -49,6 +49,7 @@ static struct axes axes_of(const struct bp_view *x, const struct cut *cut)
         struct axis *a = &axes.at[axes.n++];
         *a = (struct axis){.extent = x->shape[i], .stride = {x->stride[i]}};
         a->inner = rows ? i >= cut->begin : batch ? i != 1 : i > 1;
+        if (cut->kind == KIND_line) a->inner = i == cut->begin;
         a->param = rows ? i >= cut->begin : i == 1;
         if (i != 1 || cut->kind != KIND_group) continue;
         axes.at[axes.n] = *a; /* channels of a group */
@@ -348,4 +349,41 @@ enum bp_status portable_normalise_grad(const struct bp_launch *launch)
     workspace(&p, launch, any, 8 * groups_of(&axes));
     status = portable_run(launch, &p);
     return status || !any ? status : params_grad(launch, &axes, cut.kind == KIND_batch);
+}
+
+/* A line along the axis is a group. */
+static struct norm_plan lines(const struct bp_launch *launch, const struct bp_view *dy)
+{
+    const struct bp_log_softmax_attrs *a = launch->attrs; /* that of the gradient is one layout */
+    const struct bp_view *x = launch->in[0];
+    struct cut cut = {.kind = KIND_line, .begin = portable_axis(a->axis, x->rank), .groups = 1};
+    struct axes axes = axes_of(x, &cut);
+
+    like_x(&axes, NORM_Y, launch->out[0], &cut);
+    like_x(&axes, NORM_DY, dy, &cut);
+    return plan_of(&axes, 0);
+}
+
+enum bp_status portable_log_softmax(const struct bp_launch *launch)
+{
+    struct log_softmax_args args = {lines(launch, NULL)};
+    struct portable p = PORTABLE(normalise, log_softmax, portable_type(launch->in[0]->dtype), args,
+                                 args.p.teams, 2 * team_work(&args.p));
+
+    portable_view(&p, launch->out[0]);
+    portable_view(&p, launch->in[0]);
+    return portable_run(launch, &p);
+}
+
+enum bp_status portable_log_softmax_grad(const struct bp_launch *launch)
+{
+    struct log_softmax_grad_args args = {lines(launch, launch->in[1])};
+    struct portable p = PORTABLE(normalise, log_softmax_grad,
+                                 portable_type(launch->in[0]->dtype), args, args.p.teams,
+                                 2 * team_work(&args.p));
+
+    portable_view(&p, launch->out[0]);
+    portable_view(&p, launch->in[0]);
+    portable_view(&p, launch->in[1]);
+    return portable_run(launch, &p);
 }

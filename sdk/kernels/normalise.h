@@ -216,8 +216,11 @@ KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i
 }
 ENTRY_SPANS_6(normalise_given, elem, const elem, const acc, const acc, const acc, const acc)
 
+#include "log_softmax.h"
 #include "normalise_grad.h"
 ENTRY_TEAMS_6(normalise_grad, elem, const elem, const void, const elem, acc, acc)
 ENTRY_TEAMS_6(normalise_params, void, void, const elem, const elem, const acc, const acc)
+ENTRY_TEAMS_2(log_softmax, elem, const elem)
+ENTRY_TEAMS_3(log_softmax_grad, elem, const elem, const elem)
 
 #endif

@@ -52,5 +52,11 @@ struct normalise_params_args {
 struct normalise_given_args {
     struct norm_plan p;
 };
+struct log_softmax_args {
+    struct norm_plan p;
+};
+struct log_softmax_grad_args {
+    struct norm_plan p;
+};
 
 #endif
