@@ -28,7 +28,9 @@ GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input"
            "label_loss", "label_loss_grad", "cross_entropy", "nll_loss", "soft_cross_entropy",
            "l1_loss", "square_error_cost", "huber_loss", "smooth_l1_loss", "log_loss",
            "hinge_loss", "soft_margin_loss", "kl_div", "poisson_nll_loss",
-           "bce_loss", "bce_with_logits", "sigmoid_focal_loss", "gaussian_nll_loss", "margin_ranking_loss"]
+           "bce_loss", "bce_with_logits", "sigmoid_focal_loss", "gaussian_nll_loss", "margin_ranking_loss",
+           "rnn_cell", "rnn_layer", "lstm", "gru", "rnn",
+           "multi_label_soft_margin_loss", "multi_margin_loss", "multi_label_margin_loss", "dice_loss"]
 
 
 @test

@@ -18,4 +18,12 @@ KERNELS = [
      "elem_put(label_at[j] < 0 ? 0 : g[j] * d)",
      "elem_put(g[j] * d)",
      "libcpu_label_f32.a.p/entries.c", "kernel/label_loss_grad/f32*"),
+    ("ctc skips from any state two before", "sdk/kernels/ctc.h",
+     "return k != a->blank && k != ctc_class(a, l, label, state - 2);",
+     "return k != a->blank;",
+     "libcpu_ctc_f32.a.p/entries.c", "kernel/ctc_lines/f32*"),
+    ("ctc_lines_grad leaves the class of the step behind", "sdk/kernels/ctc.h",
+     "beta[s] += elem_get(x[k]);",
+     "beta[s] += 0;",
+     "libcpu_ctc_f32.a.p/entries.c", "kernel/ctc_lines_grad/f32*"),
 ]
