@@ -24,7 +24,9 @@ GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input"
            "digamma", "trigamma", "sigmoid", "log_sigmoid", "silu", "mish", "softsign", "tanh_shrink",
            "hard_swish", "gelu", "swish", "logit", "softplus", "elu", "celu", "selu", "hard_sigmoid",
            "stanh", "soft_shrink", "leaky_relu", "elu_grad", "softplus_grad", "hard_swish_grad", "gelu_grad",
-           "gelu_tanh_grad"]
+           "gelu_tanh_grad", "normal", "truncated_normal", "exponential", "dropout", "dropout_grad",
+           "gumbel_softmax", "momentum", "adam", "adamw", "adamax", "adagrad", "adadelta", "rmsprop", "lamb",
+           "lars_momentum", "unscale", "update_loss_scaling", "dequantize_linear", "quantile", "clip_by_norm"]
 
 
 @test
