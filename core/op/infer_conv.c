@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer_conv.c: shapes of convolution and its two gradients, and the checks that all three share.
  */
-#include "op.h"
+#include "rules.h"
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
@@ -106,6 +106,12 @@ static enum bp_status forward(const char *op, const struct bp_view *x, const str
     for (uint32_t i = 0; i < x->rank - 2u; i++)
         TRY(output_extent(op, x, w, a, i, &out->shape[i + 2]));
     return BP_OK;
+}
+
+enum bp_status bp_rule_conv(const char *op, const struct bp_view *x, const struct bp_view *w,
+                            const void *attrs, struct bp_type *out)
+{
+    return forward(op, x, w, attrs, out);
 }
 
 enum bp_status bp_infer_conv(struct bp_site *site)

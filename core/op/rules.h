@@ -33,6 +33,10 @@ enum bp_status bp_rule_broadcast(const struct bp_site *site, const uint32_t *por
 enum bp_status bp_rule_reduce(const struct bp_site *site, const struct bp_view *x,
                               struct bp_dims axes, bool keep, struct bp_type *out);
 
+/* The shape of conv(x, w); attrs begins as those of conv. */
+enum bp_status bp_rule_conv(const char *op, const struct bp_view *x, const struct bp_view *w,
+                            const void *attrs, struct bp_type *out);
+
 /* The input of port has the rank and shape of expected. */
 enum bp_status bp_rule_expect(const struct bp_site *site, uint32_t port,
                               const struct bp_type *expected);

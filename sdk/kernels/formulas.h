@@ -49,6 +49,10 @@ enum { EXTREME_max, EXTREME_min };
 enum { COUNT_any, COUNT_all, COUNT_nonzero };
 enum { SCAN_sum, SCAN_prod, SCAN_exp };
 
+/* Steps of optimizers: step.h. The last is the first part of lamb. */
+enum { STEP_momentum, STEP_adam, STEP_adamw, STEP_adamax, STEP_adagrad, STEP_adadelta, STEP_rmsprop,
+       STEP_lamb, STEP_lars, STEP_moments };
+
 /* Random numbers: random.h. */
 enum { DRAW_normal, DRAW_truncated_normal, DRAW_exponential };
 
