@@ -412,3 +412,41 @@ enum bp_status portable_eye(const struct bp_launch *launch)
     if (status || !y->count) return status;
     return fill_rows(launch, y, 0, y->shape[0], 1, a->diagonal, 1);
 }
+
+/* Each tensor, repeated along the axes that it lacks. */
+enum bp_status portable_broadcast_tensors(const struct bp_launch *launch)
+{
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < launch->n_out && status == BP_OK; i++) {
+        const struct bp_view *x = launch->in[i], *y = launch->out[i];
+        struct move_strided_args args = {.rank = y->rank};
+        for (int k = 0; k < y->rank; k++) {
+            int axis = k - (y->rank - x->rank);
+            args.shape[k] = y->shape[k];
+            args.y_stride[k] = y->stride[k];
+            args.x_stride[k] = axis < 0 || x->shape[axis] == 1 ? 0 : x->stride[axis];
+        }
+        status = move(launch, &args, y, x);
+    }
+    return status;
+}
+
+enum bp_status portable_meshgrid(const struct bp_launch *launch)
+{
+    const struct bp_meshgrid_attrs *a = launch->attrs;
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < launch->n_out && status == BP_OK; i++) {
+        const struct bp_view *x = launch->in[i], *y = launch->out[i];
+        struct move_strided_args args = {.rank = y->rank};
+        uint32_t axis = a->xy && launch->n_out > 1 && i < 2 ? 1 - i : i;
+        for (int k = 0; k < y->rank; k++) {
+            args.shape[k] = y->shape[k];
+            args.y_stride[k] = y->stride[k];
+        }
+        if (x->rank) args.x_stride[axis] = x->stride[0];
+        status = move(launch, &args, y, x);
+    }
+    return status;
+}

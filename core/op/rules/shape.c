@@ -81,6 +81,28 @@ enum bp_status bp_infer_unsqueeze(struct bp_site *site)
     return bp_rule_view(site, &to);
 }
 
+enum bp_status bp_infer_atleast(struct bp_site *site)
+{
+    const struct bp_atleast_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_extents to = bp_rule_extents(x);
+    uint32_t rank = (uint32_t)a->rank, added, front;
+
+    if (a->rank < 1 || a->rank > 3)
+        return bp_error(BP_ERR_INVALID, "atleast: attribute rank is %" PRId64 ", expected 1 to 3",
+                        a->rank);
+    if (x->rank >= rank) return bp_rule_view(site, &to);
+    added = rank - x->rank;
+    front = rank < 3 ? added : x->rank == 2 ? 0 : 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        bool own = i >= front && i < front + x->rank;
+        to.shape[i] = own ? x->shape[i - front] : 1;
+        to.stride[i] = own ? x->stride[i - front] : 1;
+    }
+    to.rank = rank;
+    return bp_rule_view(site, &to);
+}
+
 enum bp_status bp_infer_flatten(struct bp_site *site)
 {
     const struct bp_flatten_attrs *a = site->attrs;

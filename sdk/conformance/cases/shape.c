@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-cases_fn cases_shape_view, cases_unstack, cases_stack, cases_shape_more, cases_shape_facts;
+cases_fn cases_shape_view, cases_unstack, cases_stack, cases_shape_more, cases_shape_facts,
+    cases_grids;
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -45,6 +46,15 @@ static const struct listed_case views[] = {
     {"flatten", "rank8", "1x2x1x2x1x2x1x3", .number = {2, 6}},
     {"flatten", "joined", "5x6x7", .number = {0, 1}, .layouts = true},
     {"flatten", "joined-last", "5x6x7", .number = {1, 2}, .layouts = true},
+    {"atleast", "scalar", "scalar", .number = {1}, .quick = true},
+    {"atleast", "scalar", "scalar", .number = {3}},
+    {"atleast", "line", "7", .number = {1}},
+    {"atleast", "line", "7", .number = {2}, .quick = true},
+    {"atleast", "line", "7", .number = {3}, .quick = true},
+    {"atleast", "matrix", "2x3", .number = {3}, .quick = true},
+    {"atleast", "more", "2x3x2x2", .number = {3}},
+    {"atleast", "empty", "0", .number = {2}},
+    {"atleast", "matrix", "5x6", .number = {3}, .layouts = true},
     {"expand_as", "rows", "1x3+4x3", .quick = true},
     {"expand_as", "front", "3+2x3", .quick = true},
     {"expand_as", "scalar", "scalar+2x2", .quick = true},
@@ -300,6 +310,47 @@ void cases_shape_more(struct case_maker *maker)
         if (more[i].layouts) case_layouts(maker, made, more[i].variant, false);
         else case_end(maker, made, "%s", more[i].variant);
     }
+}
+
+/* broadcast_tensors and meshgrid: each output is a case. */
+static const struct listed_case grids[] = {
+    {"broadcast_tensors", "alone", "2x3"},
+    {"broadcast_tensors", "sides", "1x3+4x1", .quick = true},
+    {"broadcast_tensors", "front", "3+2x3+scalar", .quick = true},
+    {"broadcast_tensors", "same", "5+5"},
+    {"broadcast_tensors", "empty", "0x1+3", .quick = true},
+    {"broadcast_tensors", "rank8", "2x1+1x2x1x2x1x2x1x3"},
+    {"broadcast_tensors", "width", "17x1+1x33"},
+    {"broadcast_tensors", "planes", "5x1x7+6x1", .layouts = true},
+    {"meshgrid", "alone", "5", .number = {0}},
+    {"meshgrid", "two", "3+4", .number = {0}, .quick = true},
+    {"meshgrid", "two-xy", "3+4", .number = {1}, .quick = true},
+    {"meshgrid", "three", "2+3+4", .number = {0}, .quick = true},
+    {"meshgrid", "three-xy", "2+3+4", .number = {1}},
+    {"meshgrid", "scalar", "scalar+3", .number = {0}, .quick = true},
+    {"meshgrid", "alone-xy", "5", .number = {1}},
+    {"meshgrid", "empty", "0+3", .number = {1}, .quick = true},
+    {"meshgrid", "rank8", "1+2+1+2+1+2+1+3", .number = {1}},
+    {"meshgrid", "width", "17+33", .number = {0}},
+    {"meshgrid", "lines", "5+7", .number = {1}, .layouts = true},
+};
+
+void cases_grids(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(grids); i++)
+        for (int part = 0, n = 1; part < n; part++) {
+            struct kernel_case *made;
+            char variant[48];
+            if (!is(maker, grids[i].op) || listed_repeats(maker, &grids[i])) continue;
+            made = listed_begin(maker, &grids[i]);
+            n = made->n_out = made->n_in;
+            made->part = part;
+            case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
+            if (!part && !listed_is_wide(&grids[i])) case_smooth(made, 2); /* all are one call */
+            snprintf(variant, sizeof variant, "%s.part%d", grids[i].variant, part);
+            if (grids[i].layouts) case_layouts(maker, made, variant, false);
+            else case_end(maker, made, "%s", variant);
+        }
 }
 
 /* shape, numel, is_empty: nothing of x is read. */

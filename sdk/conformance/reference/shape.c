@@ -177,3 +177,54 @@ void ref_stack(const struct ref_array *in, const void *attrs, struct ref_array *
         ref_array_copy(out, i, &in[at[axis]], ref_index(in, in->rank, from));
     }
 }
+
+void ref_atleast(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int least = (int)((const struct bp_atleast_attrs *)attrs)->rank, rank = in->rank;
+    int64_t shape[REF_RANK] = {1, 1, 1};
+
+    for (int i = 0; i < rank; i++) {
+        if (rank >= least || (least == 3 && rank == 2)) shape[i] = in->shape[i];
+        else if (least == 3) shape[1] = in->shape[0];
+        else shape[i + least - rank] = in->shape[i];
+    }
+    reshaped(in, rank > least ? rank : least, shape, out);
+}
+
+void ref_broadcast_tensors(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int64_t shape[REF_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    int rank = 0;
+
+    (void)attrs;
+    for (int n = 0; in[n].type; n++) rank = in[n].rank > rank ? in[n].rank : rank;
+    for (int n = 0; in[n].type; n++)
+        for (int i = 0; i < in[n].rank; i++)
+            if (in[n].shape[i] != 1) shape[rank - in[n].rank + i] = in[n].shape[i];
+    for (int n = 0; in[n].type; n++) {
+        int64_t at[REF_RANK] = {0};
+        make(&in[n], rank, shape, &out[n]);
+        for (int64_t i = 0; i < out[n].count; i++, ref_next(rank, shape, at))
+            ref_array_copy(&out[n], i, &in[n], ref_index(&in[n], rank, at));
+    }
+}
+
+void ref_meshgrid(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    bool xy = ((const struct bp_meshgrid_attrs *)attrs)->xy;
+    int64_t shape[REF_RANK];
+    int axis[REF_RANK], rank = 0;
+
+    for (; in[rank].type; rank++) axis[rank] = rank;
+    if (xy && rank > 1) {
+        axis[0] = 1;
+        axis[1] = 0;
+    }
+    for (int n = 0; n < rank; n++) shape[axis[n]] = in[n].count;
+    for (int n = 0; n < rank; n++) {
+        int64_t at[REF_RANK] = {0};
+        make(&in[n], rank, shape, &out[n]);
+        for (int64_t i = 0; i < out[n].count; i++, ref_next(rank, shape, at))
+            ref_array_copy(&out[n], i, &in[n], at[axis[n]]);
+    }
+}
