@@ -6,14 +6,30 @@
 #include "entry.h"
 #include "patches_args.h"
 
-/* Elements from q on of a row of windows, n of them; x: the row of the image, or NULL outside. */
+/* How many of n columns from first on, sw apart, lie before end. */
+KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i64 n)
+{
+    i64 before = first < end ? (end - first - 1) / a->sw + 1 : 0;
+
+    return before < n ? before : n;
+}
+
+/* Elements from q on of a row of windows, n of them; x: the row of the image, or NULL outside. What
+ * lies before the image, in it and behind it are runs. */
 KFN void patches_row(const struct patches_take_args *a, i64 j, i64 q, i64 n, GLOBAL elem *y,
                      GLOBAL const elem *x)
 {
     i64 column = q * a->sw + j * a->dw - a->left;
+    i64 low = x ? patches_before(a, column, 0, n) : n;
+    i64 high = x ? patches_before(a, column, a->width, n) : n;
 
-    for (i64 i = 0; i < n; i++, column += a->sw)
-        y[i] = x && column >= 0 && column < a->width ? x[column] : elem_put(acc_zero());
+    for (i64 i = 0; i < low; i++) y[i] = elem_put(acc_zero());
+    if (a->sw == 1) {
+        SIMD for (i64 i = low; i < high; i++) y[i] = x[column + i];
+    } else {
+        for (i64 i = low; i < high; i++) y[i] = x[column + i * a->sw];
+    }
+    for (i64 i = high; i < n; i++) y[i] = elem_put(acc_zero());
 }
 
 /* Elements of y: image and channel c, window element (i, j), window (p, q), in row-major order. */
