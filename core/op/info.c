@@ -36,7 +36,9 @@
 #include <backplane/ops/ops.def>
 
 #define EACH_1(v) v
+#define EACH_2(v) v, v
 #define EACH_3(v) v, v, v
+#define EACH_4(v) v, v, v, v
 #define EACH_6(v) v, v, v, v, v, v
 #define OP(op, ins, outs, facts)
 #define OPA(op, ins, outs, attrs, facts) \
@@ -49,7 +51,9 @@
 #define DIMS(n, w, d) .n = {NULL, 0},
 #include <backplane/ops/ops.def>
 #undef EACH_1
+#undef EACH_2
 #undef EACH_3
+#undef EACH_4
 #undef EACH_6
 
 #define COUNT(list) (sizeof(list) / sizeof *(list) - 1)

@@ -157,11 +157,13 @@ static void origins(struct run *r, struct ref_array *out)
 {
     struct ref_array values[CASE_PORTS + 1] = {{0}};
     const struct ref_array *x = &run_shared_input(r)->values;
+    int at = (int)(run_shared_input(r) - r->in);
 
-    ref_array_init(&values[0], BP_I64, x->rank, x->shape);
-    for (int64_t i = 0; i < x->count; i++) values[0].u[i] = (uint64_t)i;
+    for (int i = 0; i < r->made->n_in; i++) values[i] = r->in[i].values;
+    ref_array_init(&values[at], BP_I64, x->rank, x->shape);
+    for (int64_t i = 0; i < x->count; i++) values[at].u[i] = (uint64_t)i;
     run_reference(r, values, &r->made->attrs, out);
-    ref_array_finish(&values[0]);
+    ref_array_finish(&values[at]);
 }
 
 /* Where an element of the input lies, in elements from its first. */
