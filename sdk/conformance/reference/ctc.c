@@ -79,10 +79,12 @@ static void backward(struct line *l)
 
 static struct running all_ways(const struct line *l)
 {
-    const struct running *last = l->to + (l->steps - 1) * l->states + l->states - 1;
-    struct running ends[2] = {last[0], l->states > 1 ? last[-1] : run_of(-INFINITY)};
+    struct running ends[2] = {{0, 0}, {-INFINITY, 0}};
+    int64_t last = l->steps * l->states - 1;
 
     if (!l->steps) return run_of(l->states > 1 ? -INFINITY : 0);
+    ends[0] = l->to[last];
+    if (l->states > 1) ends[1] = l->to[last - 1];
     return join(ends, 2);
 }
 
