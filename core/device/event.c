@@ -100,7 +100,7 @@ static enum bp_status over(struct bp_timeline *timeline, uint64_t number)
 enum bp_status bp_event_query(struct bp_event *event)
 {
     struct bp_timeline *timeline;
-    uint64_t number;
+    uint64_t number = 0;
 
     TRY(recorded(__func__, event, &timeline, &number));
     if (bp_timeline_poll(timeline, number)) return over(timeline, number);
@@ -114,7 +114,7 @@ enum bp_status bp_event_query(struct bp_event *event)
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
 {
     struct bp_timeline *timeline;
-    uint64_t number;
+    uint64_t number = 0;
 
     TRY(recorded(__func__, event, &timeline, &number));
     TRY(bp_timeline_wait(timeline, number, timeout_ns));

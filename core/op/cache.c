@@ -93,7 +93,9 @@ static inline bool same_call(const struct bp_prepared *p, const struct bp_eager 
     if (p->row != e->row || p->n_in != e->n_in || p->want != e->want || p->given != e->given ||
         p->in_place != e->in_place || !same_tensors(p->type, e->in, e->n_in))
         return false;
-    if (e->row->has_groups && memcmp(p->in_at, e->in_at, sizeof p->in_at)) return false;
+    if (e->row->has_groups &&
+        memcmp(p->in_at, e->in_at, (e->row->info.n_in + 1) * sizeof *p->in_at))
+        return false;
     if (e->attrs && !same_attrs(p, e)) return false;
     for (uint32_t i = 0; e->given >> i; i++)
         if (e->given >> i & 1 && !bp_same_type(&p->type[p->n_in + i].view, &e->out[i]->view))

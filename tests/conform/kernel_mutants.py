@@ -59,6 +59,8 @@ def compiled(folder, path, part):
         at = command.index(flag)
         del command[at:at + n]
     command = [a if not a.startswith("-O") else "-O1" for a in command]
+    if os.path.basename(command[0]) == "ccache":
+        del command[0]
     subprocess.run([command[0], "-w", f"-I{folder}", *command[1:]], cwd=BUILD, check=True)
     return {output: result}
 

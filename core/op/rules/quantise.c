@@ -254,7 +254,8 @@ static struct bp_tensor *along(struct bp_compose *c, struct bp_tensor *v, uint32
 
     if (c->status || !v) return NULL;
     if (v->view.count == 1) return bp_compose_reshape(c, v, 0, NULL);
-    for (uint32_t i = 0; i < rank; i++) shape[i] = i == at ? v->view.count : 1;
+    for (uint32_t i = 0; i < BP_RANK_MAX; i++) shape[i] = 1;
+    shape[at] = v->view.count;
     return bp_compose_reshape(c, v, rank, shape);
 }
 
