@@ -89,9 +89,10 @@ KFN void log_softmax_team(const struct log_softmax_args *a, i64 team, LOCAL acc 
                           GLOBAL elem *y, GLOBAL const elem *x)
 {
     const struct norm_plan *p = &a->p;
-    struct norm_base b = norm_base(p, team);
+    struct norm_base b;
     i64 sx = norm_step(p, NORM_X), sy = norm_step(p, NORM_Y);
 
+    norm_find(p, team, &b);
 #ifdef ON_HOST
     if (log_softmax_host(p, b.n, y + b.at[NORM_Y], x + b.at[NORM_X])) return;
 #endif
@@ -153,9 +154,10 @@ KFN void log_softmax_grad_team(const struct log_softmax_grad_args *a, i64 team,
                                GLOBAL const elem *dy)
 {
     const struct norm_plan *p = &a->p;
-    struct norm_base b = norm_base(p, team);
+    struct norm_base b;
     i64 sx = norm_step(p, NORM_X), sy = norm_step(p, NORM_Y), sd = norm_step(p, NORM_DY);
 
+    norm_find(p, team, &b);
 #ifdef ON_HOST
     if (log_softmax_grad_host(p, b.n, dx + b.at[NORM_Y], y + b.at[NORM_X], dy + b.at[NORM_DY]))
         return;

@@ -138,6 +138,13 @@ static struct norm_plan plan_of(const struct axes *axes, double epsilon)
     struct norm_plan p = {.groups = 1, .terms = 1, .wide = 1, .centre = 1, .epsilon = epsilon};
     i64 length;
 
+    while (p.slots < NORM_SLOTS) { /* up to the last that is somewhere not 0 */
+        bool any = false;
+        for (int s = (int)p.slots; s < NORM_SLOTS; s++)
+            for (int i = 0; i < axes->n; i++) any |= axes->at[i].stride[s] != 0;
+        if (!any) break;
+        p.slots++;
+    }
     p.outer = append(&p, 0, axes, false, NORM_X);
     p.inner = append(&p, p.outer, axes, true, NORM_X);
     for (i64 i = 0; i < p.outer; i++) p.groups *= p.shape[i];
@@ -161,6 +168,16 @@ static double epsilon_of(enum norm_kind kind, const void *attrs)
     if (kind == KIND_rms) return ((const struct bp_rms_norm_attrs *)attrs)->epsilon;
     if (kind == KIND_group) return ((const struct bp_group_norm_attrs *)attrs)->epsilon;
     return ((const struct bp_batch_norm_train_attrs *)attrs)->epsilon;
+}
+
+/* Whether a plan is plain, but for operands that are numbers of groups. */
+static bool is_plain(const struct norm_plan *p, const struct bp_view *scale,
+                     const struct bp_view *bias)
+{
+    return p->outer == 1 && p->inner == 1 && p->wide == 1 && !p->wide_params &&
+           p->stride[NORM_X][1] == 1 && p->stride[NORM_Y][1] == 1 && (scale || !bias) &&
+           (!scale || (p->stride[NORM_SCALE][1] == 1 && !p->stride[NORM_SCALE][0])) &&
+           (!bias || (p->stride[NORM_BIAS][1] == 1 && !p->stride[NORM_BIAS][0]));
 }
 
 /* Inputs and outputs of a forward by what they are; NULL where there is none. */
@@ -208,6 +225,7 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
     args.p = plan_of(&axes, epsilon_of(cut.kind, launch->attrs));
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
+    args.p.plain = is_plain(&args.p, v.scale, v.bias) && !v.mean && !v.r;
     if (cut.kind == KIND_batch) {
         const struct bp_batch_norm_train_attrs *a = launch->attrs;
         args.p.momentum = a->momentum;
@@ -235,7 +253,8 @@ enum bp_status portable_normalise_given(const struct bp_launch *launch)
     const struct bp_view *const *in = launch->in, *y = launch->out[0];
     struct cut cut = {.kind = KIND_batch, .groups = 1};
     struct axes axes = axes_of(in[0], &cut);
-    struct normalise_given_args args = {.p = {.wide = 1, .epsilon = attrs->epsilon}};
+    struct normalise_given_args args = {
+        .p = {.wide = 1, .slots = NORM_SLOTS, .epsilon = attrs->epsilon}};
     struct norm_plan *p = &args.p;
 
     for (int i = 0; i < axes.n; i++) axes.at[i].inner = true;

@@ -21,7 +21,8 @@ KFN void norm_put_stats(const struct norm_plan *p, const struct norm_base *b, i6
     i64 at[NORM_SLOTS];
     acc stays = number(p->momentum), n = (acc)p->terms;
 
-    for (i64 slot = 0; slot < NORM_SLOTS; slot++) at[slot] = b->at[slot] + j * norm_next(p, slot);
+    if (!m->mean && !m->r && !m->new_mean) return;
+    for (i64 slot = 0; slot < p->slots; slot++) at[slot] = b->at[slot] + j * norm_next(p, slot);
     if (!p->terms) s.mean = s.variance;
     if (m->mean) m->mean[at[NORM_MEAN]] = s.mean;
     if (m->r) m->r[at[NORM_R]] = s.r;
@@ -108,6 +109,31 @@ KFN void norm_put_columns(const struct norm_plan *p, const struct norm_base *b, 
     }
 }
 
+/* A row, with all else that is there beside it (norm_plan.plain): short ones are many. */
+KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, const elem *scale,
+                    const elem *bias)
+{
+    i64 n = p->terms;
+    struct norm_stats s;
+    acc mean = 0, squares;
+
+    x += row * p->stride[NORM_X][0];
+    y += row * p->stride[NORM_Y][0];
+    if (n <= NORM_BLOCK) {
+        if (p->centre) mean = norm_sum_power(x, n, 0, 1) / (acc)n;
+        squares = norm_sum_power(x, n, mean, 2);
+    } else {
+        if (p->centre) mean = (acc)(norm_sum_lines(p, x, 0, 1) / (double)n);
+        squares = (acc)norm_sum_lines(p, x, mean, 2);
+    }
+    s = norm_stats(p, mean, squares);
+    if (scale) {
+        norm_put_run_elem(y, x, scale, bias, n, s);
+    } else {
+        SIMD for (i64 i = 0; i < n; i++) y[i] = elem_put((elem_get(x[i]) - s.mean) * s.r);
+    }
+}
+
 /* Where terms or groups lie side by side. Result: whether it has been done. */
 KFN int norm_host(const struct norm_plan *p, const struct norm_base *b, elem *y, const elem *x,
                   const struct norm_more *m)
@@ -137,9 +163,16 @@ KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scr
                         GLOBAL acc *new_mean, GLOBAL acc *new_variance)
 {
     const struct norm_plan *p = &a->p;
-    struct norm_base b = norm_base(p, team);
+    struct norm_base b;
     struct norm_more m;
 
+#ifdef ON_HOST
+    if (p->plain) {
+        norm_plain(p, team, y, x, (const elem *)scale, (const elem *)bias);
+        return;
+    }
+#endif
+    norm_find(p, team, &b);
     m.scale = scale;
     m.bias = bias;
     m.mean = mean;
@@ -183,7 +216,8 @@ KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i
                                   !norm_step(p, NORM_SCALE) && !norm_step(p, NORM_BIAS);
 
     for (i64 end = begin + n; begin < end;) {
-        struct norm_base b = norm_base(p, begin / run);
+        struct norm_base b;
+        norm_find(p, begin / run, &b);
         i64 first = begin % run, rest = run - first < end - begin ? run - first : end - begin;
         i64 sx = norm_step(p, NORM_X), sy = norm_step(p, NORM_Y), sm = norm_step(p, NORM_MEAN),
             sv = norm_step(p, NORM_R), ss = norm_step(p, NORM_SCALE), sb = norm_step(p, NORM_BIAS);

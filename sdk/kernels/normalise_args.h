@@ -37,6 +37,9 @@ struct norm_plan {
     i64 centre;              /* the mean is subtracted */
     i64 wide_params;         /* scale and bias are of type acc, not elem */
     i64 unbiased;
+    i64 plain; /* one axis of each, terms side by side in all operands, scale wherever there is
+                  bias, and no others */
+    i64 slots; /* operands: those from here on are not there */
     real epsilon, momentum;
 };
 

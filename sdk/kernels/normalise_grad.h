@@ -190,8 +190,9 @@ KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCA
                              GLOBAL const elem *dy, GLOBAL acc *mean, GLOBAL acc *r)
 {
     const struct norm_plan *p = &a->p;
-    struct norm_base b = norm_base(p, team);
+    struct norm_base b;
 
+    norm_find(p, team, &b);
 #ifdef ON_HOST
     if (norm_grad_host(p, &b, dx + b.at[NORM_Y], x + b.at[NORM_X], dy + b.at[NORM_DY], scale, mean,
                        r))
@@ -319,8 +320,9 @@ KFN void normalise_params_team(const struct normalise_params_args *a, i64 team, 
                                GLOBAL const elem *dy, GLOBAL const acc *mean, GLOBAL const acc *r)
 {
     const struct norm_plan *p = &a->p;
-    struct norm_base b = norm_base(p, team);
+    struct norm_base b;
 
+    norm_find(p, team, &b);
 #ifdef ON_HOST
     if (norm_params_columns(p, &b, dscale, dbias, x + b.at[NORM_X], dy + b.at[NORM_DY], mean, r) ||
         norm_params_row(p, &b, dscale, dbias, x + b.at[NORM_X], dy + b.at[NORM_DY], mean, r))

@@ -16,20 +16,19 @@ struct norm_base {
     i64 at[NORM_SLOTS], n;
 };
 
-KFN struct norm_base norm_base(const struct norm_plan *p, i64 team)
+KFN void norm_find(const struct norm_plan *p, i64 team, struct norm_base *base)
 {
-    struct norm_base base;
-    i64 last = p->outer - 1, first = team % p->blocks * p->wide, rest = team / p->blocks;
+    i64 last = p->outer - 1, rest = last ? team / p->blocks : 0; /* a division takes long */
+    i64 first = (team - rest * p->blocks) * p->wide;
 
-    base.n = p->shape[last] - first < p->wide ? p->shape[last] - first : p->wide;
-    for (i64 slot = 0; slot < NORM_SLOTS; slot++) base.at[slot] = first * p->stride[slot][last];
+    base->n = p->shape[last] - first < p->wide ? p->shape[last] - first : p->wide;
+    for (i64 slot = 0; slot < p->slots; slot++) base->at[slot] = first * p->stride[slot][last];
     for (i64 axis = last - 1; axis >= 0; axis--) {
         i64 at = rest % p->shape[axis];
         rest /= p->shape[axis];
-        for (i64 slot = 0; slot < NORM_SLOTS; slot++)
-            base.at[slot] += at * p->stride[slot][axis];
+        for (i64 slot = 0; slot < p->slots; slot++)
+            base->at[slot] += at * p->stride[slot][axis];
     }
-    return base;
 }
 
 /* Terms come in lines along the last inner axis. */
@@ -126,32 +125,67 @@ KFN struct norm_stats norm_measure(const struct norm_plan *p, GLOBAL const elem 
 
 #ifdef ON_HOST
 enum {
-    NORM_SIDE = 64,  /* partial sums of a row */
+    NORM_LANES = VECTOR / (int)sizeof(acc),
+    NORM_SIDE = 64,    /* places at which the largest of a row is looked for */
     NORM_BLOCK = 1024, /* terms before they go to a double */
     NORM_LINES = 32,   /* the same, of a column */
 };
+typedef acc norm_vec __attribute__((vector_size(VECTOR), aligned(sizeof(acc)), may_alias));
 
-/* The sum of (x - mean)^power, of n terms side by side. */
+KFN norm_vec norm_load(const elem *x)
+{
+#ifdef ELEM_HALF
+    norm_vec v;
+    acc lane[NORM_LANES];
+
+    SIMD for (int j = 0; j < NORM_LANES; j++) lane[j] = elem_get(x[j]);
+    __builtin_memcpy(&v, lane, sizeof v);
+    return v;
+#else
+    return *(const norm_vec *)x;
+#endif
+}
+
+/* By halves: a reduction that a compiler makes adds one lane after the other. */
+KFN acc norm_across(norm_vec v)
+{
+    acc lane[NORM_LANES];
+
+    __builtin_memcpy(lane, &v, sizeof v);
+    for (int half = NORM_LANES / 2; half; half /= 2) {
+        SIMD for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    }
+    return lane[0];
+}
+
+KFN norm_vec norm_power(const elem *x, acc mean, int power)
+{
+    norm_vec d = norm_load(x) - mean;
+
+    if (power == 2) d *= d;
+    return d;
+}
+
+/* The sum of (x - mean)^power, of n terms side by side: four sums at a time, so that additions
+ * need not wait for each other. */
 KFN acc norm_sum_power(const elem *x, i64 n, acc mean, int power)
 {
-    acc s = 0;
+    norm_vec a = {0}, b = {0}, c = {0}, d = {0};
+    acc rest = 0;
     i64 i = 0;
 
-    if (n >= NORM_SIDE) {
-        acc side[NORM_SIDE] = {0};
-        for (; i + NORM_SIDE <= n; i += NORM_SIDE) {
-            SIMD for (int j = 0; j < NORM_SIDE; j++) {
-                acc d = elem_get(x[i + j]) - mean;
-                side[j] += power == 2 ? d * d : d;
-            }
-        }
-        SIMD_SUM(s) for (int j = 0; j < NORM_SIDE; j++) s += side[j];
+    for (; i + 4 * NORM_LANES <= n; i += 4 * NORM_LANES) {
+        a += norm_power(x + i, mean, power);
+        b += norm_power(x + i + NORM_LANES, mean, power);
+        c += norm_power(x + i + 2 * NORM_LANES, mean, power);
+        d += norm_power(x + i + 3 * NORM_LANES, mean, power);
     }
-    SIMD_SUM(s) for (i64 j = i; j < n; j++) {
-        acc d = elem_get(x[j]) - mean;
-        s += power == 2 ? d * d : d;
+    for (; i + NORM_LANES <= n; i += NORM_LANES) a += norm_power(x + i, mean, power);
+    for (; i < n; i++) {
+        acc one = elem_get(x[i]) - mean;
+        rest += power == 2 ? one * one : one;
     }
-    return s;
+    return norm_across((a + b) + (c + d)) + rest;
 }
 
 KFN double norm_sum_lines(const struct norm_plan *p, const elem *x, acc mean, int power)

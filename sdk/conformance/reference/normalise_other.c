@@ -18,7 +18,7 @@ static int64_t behind(const struct ref_array *x, int axis)
     return n;
 }
 
-/* The norm's errors are those of norm, relative; its last operations and the quotient are in ulp. */
+/* The norm is off as that of norm, relative; its last operations and the quotient are in ulp. */
 void ref_lp_normalize(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_lp_normalize_attrs *a = attrs;

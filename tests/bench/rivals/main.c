@@ -216,6 +216,7 @@ int main(int argc, char **argv)
     rival_memory(&ring);
     rival_rows(&ring);
     rival_mixed(&ring);
+    rival_attention(&ring);
     dnnl_stream_destroy(ring.dnnl);
     dnnl_engine_destroy(ring.engine);
     bp_stream_destroy(ring.stream);

@@ -73,5 +73,6 @@ void rival_conv(const struct ring *ring);
 void rival_memory(const struct ring *ring);
 void rival_rows(const struct ring *ring);
 void rival_mixed(const struct ring *ring);
+void rival_attention(const struct ring *ring);
 
 #endif
