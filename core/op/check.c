@@ -198,6 +198,9 @@ static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size
         if (!wanted && kind != BP_PORT_OPTOUT && kind != BP_PORT_UPDATE)
             return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
                             op->out[port].name);
+        if (wanted && kind == BP_PORT_UPDATE && !bp_site_in(site, (uint32_t)op->out[port].share))
+            return bp_error(BP_ERR_INVALID, "%s: output %s updates input %s, which is absent",
+                            op->name, op->out[port].name, op->in[op->out[port].share].name);
         if (wanted) site->want |= 1u << port;
     }
     return BP_OK;

@@ -3,6 +3,7 @@
 #include "../kernel_case.h"
 #include <backplane/call.h>
 #include <backplane/kernel.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -169,6 +170,15 @@ void cases_unscale(struct case_maker *maker)
                 if (made->part > 1) case_end(maker, made, "%s.last", name);
                 else case_end(maker, made, "%s.again", name);
             }
+    for (size_t i = 0; i < 3; i++) { /* one number that is not finite, of each kind */
+        static const double odd[][3] = {{1, NAN, 2}, {INFINITY, 1, 0}, {2, 1, -INFINITY}};
+        made = case_begin(maker, "1+17+3");
+        made->in[0].dtype = maker->dtype[1];
+        case_list(made, 0, 1, &scales[1]);
+        case_list(made, 2, 3, odd[i]);
+        made->n_out = 3;
+        case_end(maker, made, "kind%zu", i);
+    }
     made = case_begin(maker, "1+3x5+5x3x2");
     made->in[0].dtype = maker->dtype[1];
     case_list(made, 0, 1, &scales[2]);

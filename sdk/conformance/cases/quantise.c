@@ -81,6 +81,17 @@ void cases_quantize_linear(struct case_maker *maker)
             made->quick = lines[i].quick;
             case_end(maker, made, "%s.form%d", lines[i].variant, form);
         }
+    for (int s = 0; s < 3; s++) { /* quotients at ties, or a rounding beside them */
+        static double halves[3][101];
+        static const double odd[] = {0.03, 0.017, 0.7};
+        for (int i = 0; i < 101; i++) halves[s][i] = (i - 50.5) * odd[s];
+        made = case_begin(maker, "101+1");
+        made->attrs.quantize_linear.dtype = maker->dtype[1];
+        case_list(made, 0, 101, halves[s]);
+        case_list(made, 1, 1, &odd[s]);
+        made->quick = s == 0;
+        case_end(maker, made, "halves%d", s);
+    }
     for (int zero = 0; zero < 2; zero++) {
         made = case_begin(maker, zero ? "7x11+1+1" : "7x11+1");
         made->attrs.quantize_linear.dtype = maker->dtype[1];
