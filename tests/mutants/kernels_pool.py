@@ -49,4 +49,8 @@ KERNELS = [
      "work[to + j * a->x[1]] +=",
      "work[to + j * a->x[1]] =",
      "libcpu_sample_f32.a.p/entries.c", "kernel/grid_sample_grad_input/f32/*"),
+    ("roi_align without its half place", "sdk/kernels/boxes.h",
+     "a->whole ? 0 : (real)0.5",
+     "a->whole ? 0 : (real)0",
+     "libcpu_boxes_f32.a.p/entries.c", "kernel/roi_align/f32*"),
 ]

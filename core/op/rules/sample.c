@@ -56,7 +56,7 @@ enum bp_status bp_infer_grid_sample(struct bp_site *site)
     return forward(site, bp_site_in(site, 0), bp_site_in(site, 1), &site->out[0]);
 }
 
-enum bp_status bp_infer_grid_sample_grad_input(struct bp_site *site)
+enum bp_status bp_infer_sample_grad_input(struct bp_site *site)
 {
     struct bp_type y = {0};
 
@@ -65,7 +65,7 @@ enum bp_status bp_infer_grid_sample_grad_input(struct bp_site *site)
     return bp_rule_expect(site, 0, &y);
 }
 
-enum bp_status bp_infer_grid_sample_grad_grid(struct bp_site *site)
+enum bp_status bp_infer_sample_grad_grid(struct bp_site *site)
 {
     struct bp_type y = {0};
 
@@ -87,7 +87,7 @@ enum bp_status bp_grad_grid_sample(struct bp_grad *g)
 }
 
 /* It is linear in dy, the adjoint of the forward: in grid it changes as the forward does of d. */
-enum bp_status bp_grad_grid_sample_grad_input(struct bp_grad *g)
+enum bp_status bp_grad_sample_grad_input(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *dy = g->in[0], *grid = g->in[1], *d = g->dy[0];
