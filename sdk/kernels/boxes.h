@@ -111,7 +111,7 @@ KFN void roi_finish_span(const struct roi_finish_args *a, i64 begin, i64 n, GLOB
 }
 ENTRY_SPANS_2(roi_finish, elem, const acc)
 
-/* Number k of the 4 corners of all places of bin o: where in the plane, its weight (outside: -1). */
+/* Corner number k of all places of bin o: where in the plane (-1: outside), its weight. */
 struct roi_corner {
     i64 at;
     acc weight;
