@@ -76,8 +76,8 @@ KFN real resize_weight(const struct resize_args *a, real d)
 
     d = d < 0 ? -d : d;
     if (a->mode == RESIZE_LINEAR) return d < 1 ? 1 - d : 0;
-    if (d < 1) return ((c + 2) * d - (c + 3)) * d * d + 1;
-    return d < 2 ? ((c * d - 5 * c) * d + 8 * c) * d - 4 * c : 0;
+    if (d < 1) return (1 - d) * (1 + d - (c + 2) * d * d);
+    return d < 2 ? c * (d - 1) * (d - 2) * (d - 2) : 0;
 }
 
 /* Numbers of places that weigh on p, border included: first to first + n - 1. scale: of their

@@ -12,8 +12,8 @@ enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
  * multiplied with before they are weighed; a place weighs on those less than reach away. crop:
  * outside of x the result is `outside`. sum: weights are divided by their sum.
  *
- * Axes of what is made lie in the order of memory, the innermost last; number `axis` is the one that
- * changes, with strides 0 in what is read, where neighbours are `step` apart. */
+ * Axes of what is made lie in the order of memory, the innermost last; number `axis` is the one
+ * that changes, with strides 0 in what is read, where neighbours are `step` apart. */
 struct resize_args {
     i64 mode, nearest, in, out, crop, exclude, sum;
     real ahead, num, den, shift, shrink, reach, cubic, outside;

@@ -12,8 +12,8 @@ static enum bp_status check_shapes(const struct bp_view *x, const struct bp_view
 {
     if (x->rank < 3 || x->rank > 5 || w->rank != x->rank)
         return bp_error(BP_ERR_INVALID,
-                        "conv_transpose: x has %u axes and w %u, expected 3 to 5, as many for both: "
-                        "N C and 1 to 3 spatial ones",
+                        "conv_transpose: x has %u axes and w %u, expected 3 to 5, as many for "
+                        "both: N C and 1 to 3 spatial ones",
                         x->rank, w->rank);
     if (groups < 1 || x->shape[1] % groups || w->shape[0] != x->shape[1])
         return bp_error(BP_ERR_INVALID,

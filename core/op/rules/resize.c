@@ -132,7 +132,8 @@ enum bp_status bp_infer_resize(struct bp_site *site)
 /* Whether each place of the result is that of x. */
 static bool changes_nothing(const struct bp_resize_axis_attrs *s, const struct bp_tensor *x)
 {
-    return s->coordinates != 5 && (s->scale == 0 || s->scale == 1) && s->extent == x->shape[s->axis];
+    return s->coordinates != 5 && (s->scale == 0 || s->scale == 1) &&
+           s->extent == x->shape[s->axis];
 }
 
 /* Axes that shrink come first, so that the others have less to do. */

@@ -65,7 +65,8 @@ static struct taps taps_of(const struct bp_resize_axis_attrs *a, int64_t in, int
 {
     double p = place_of(a, in, out, j), scale = a->scale != 0 ? a->scale : (double)out / (double)in;
     double shrink = a->antialias && scale < 1 ? scale : 1;
-    int64_t reach = (int64_t)((a->mode == 2 ? 2 : 1) / shrink) + 2, first = (int64_t)floor(p) - reach;
+    int64_t reach = (int64_t)((a->mode == 2 ? 2 : 1) / shrink) + 2;
+    int64_t first = (int64_t)floor(p) - reach;
     struct taps t = {0};
     long double sum = 0;
 
@@ -102,7 +103,7 @@ static long double weight_error(const struct bp_resize_axis_attrs *a, const stru
                                 long double w, int64_t n)
 {
     bool scaled = a->antialias || a->exclude_outside;
-    long double making = (a->mode == 2 ? 10 : 1) + (scaled ? ((long double)n + 2) * fabsl(w) : 0);
+    long double making = (a->mode == 2 ? 4 : 1) + (scaled ? ((long double)n + 2) * fabsl(w) : 0);
 
     if (a->mode == 0) return 0;
     return fabsl(w) + (x->type->dtype == BP_F64 ? making : 0);
