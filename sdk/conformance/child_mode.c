@@ -3,8 +3,9 @@
  * line by line on the descriptor BP_CHILD_REPORT. Nothing here is trusted to come back: a case
  * may end the process, so each is announced before it begins.
  *
- * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP CASES; "" for
- * absent ones. CASES are numbers in the list of all cases: "0-4,7-7". */
+ * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP UNIT FIRST CASES; ""
+ * for absent ones. CASES are numbers in the list of all cases, "0-4,7-7", all of the list's unit
+ * UNIT, whose first one has number FIRST. */
 #include "conform.h"
 #include "list.h"
 #include "place.h"
@@ -46,7 +47,7 @@ static void report_list(const struct place *place)
     cJSON_AddStringToObject(head, "library", place->library);
     cJSON_AddStringToObject(head, "manifest", place->manifest);
     report(head);
-    list_init(&list, place->device);
+    list_init(&list, place->device, LIST_ALL);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
@@ -58,6 +59,7 @@ static void report_list(const struct place *place)
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "case", l->id);
         cJSON_AddNumberToObject(line, "suite", l->suite);
+        cJSON_AddNumberToObject(line, "unit", l->unit);
         cJSON_AddNumberToObject(line, "of", l->row);
         cJSON_AddBoolToObject(line, "quick", l->quick);
         if (!l->run && !l->kernel) {
@@ -122,7 +124,8 @@ static void report_result(long number, const struct result *result)
     report(line);
 }
 
-static void run_case(struct place *place, const struct list *list, long number, double timeout_s)
+static void run_case(struct place *place, const struct listed *listed, long number,
+                     double timeout_s)
 {
     struct result result = {.worst = -1};
     cJSON *start = cJSON_CreateObject();
@@ -131,23 +134,25 @@ static void run_case(struct place *place, const struct list *list, long number, 
     report(start);
     deadline_case = (sig_atomic_t)number;
     set_deadline(timeout_s);
-    listed_run(place, &list->at[number], &result);
+    listed_run(place, listed, &result);
     set_deadline(0);
     report_result(number, &result);
 }
 
-static void run_cases(struct place *place, char *cases, double timeout_s)
+static void run_cases(struct place *place, char **which, double timeout_s)
 {
+    long base = strtol(which[1], NULL, 10);
+    char *cases = which[2];
     struct sigaction action = {.sa_handler = on_deadline, .sa_flags = SA_RESTART};
     struct list list;
 
     sigaction(SIGALRM, &action, NULL);
-    list_init(&list, place->device);
+    list_init(&list, place->device, (int)strtol(which[0], NULL, 10));
     while (*cases) {
         long first = strtol(cases, &cases, 10),
              last = *cases == '-' ? strtol(cases + 1, &cases, 10) : first;
-        for (long i = first; i >= 0 && i <= last && i < (long)list.n; i++)
-            run_case(place, &list, i, timeout_s);
+        for (long i = first; i >= base && i <= last && i - base < (long)list.n; i++)
+            run_case(place, &list.at[i - base], i, timeout_s);
         if (*cases++ != ',') break;
     }
     list_finish(&list);
@@ -158,7 +163,7 @@ int conform_child(int argc, char **argv)
     struct place place = {0};
     int status;
 
-    if (argc != 8) {
+    if (argc != 10) {
         fprintf(stderr, "bp conform %s is for bp itself\n", CONFORM_CHILD);
         return 2;
     }
@@ -166,7 +171,7 @@ int conform_child(int argc, char **argv)
     place.seed = strtoull(argv[4], NULL, 10);
     place.dump = *argv[6] ? argv[6] : NULL;
     status = place_init(&place, argv[1], argv[2], argv[3],
-                        list || strtol(argv[7], NULL, 10) >= plugin_cases());
+                        list || strtol(argv[9], NULL, 10) >= plugin_cases());
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());
@@ -174,7 +179,7 @@ int conform_child(int argc, char **argv)
     } else if (list) {
         report_list(&place);
     } else {
-        run_cases(&place, argv[7], strtod(argv[5], NULL) / 1000);
+        run_cases(&place, argv + 7, strtod(argv[5], NULL) / 1000);
     }
     place_finish(&place);
     return status;

@@ -25,8 +25,16 @@ static struct listed *add(struct list *list, enum suite suite)
         list->at = realloc(list->at, list->room * sizeof *list->at);
         if (!list->at) abort();
     }
-    list->at[list->n] = (struct listed){.suite = suite, .row = -1, .quick = true};
+    list->at[list->n] =
+        (struct listed){.suite = suite, .unit = list->unit, .row = -1, .quick = true};
     return &list->at[list->n++];
+}
+
+/* Whether the cases that come now are wanted: they are a unit. */
+static bool unit_begin(struct list *list)
+{
+    list->unit++;
+    return list->only == LIST_ALL || list->unit == list->only;
 }
 
 static void add_checks(struct list *list, enum suite suite, const struct check_case *checks)
@@ -198,18 +206,19 @@ static void add_rows(struct list *list, struct bp_device *device)
         if (bp_device_kernel(device, i, &info)) continue;
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
+        list->n_row++;
+        if (!unit_begin(list)) continue;
         if (*info.reason)
             add_note(list, SUITE_KERNEL, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op,
                      info.name);
-        else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row);
-        list->n_row++;
+        else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row - 1);
     }
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
         bool found = false;
         for (size_t r = 0; r < list->n_row; r++)
             found = found || !strcmp(list->row[r].op, op->name);
-        if (found) continue;
+        if (found || !unit_begin(list)) continue;
         if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
         else
             add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
@@ -295,19 +304,17 @@ static void add_gradients(struct list *list, struct bp_device *device)
 
     if (bp_device_properties(device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
+        if (!unit_begin(list)) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
                  "the device does not hold f64, in which gradients are compared", "gradient/f64");
         return;
     }
     for (uint32_t i = 0; i < bp_opinfo_count(); i++)
-        add_gradients_of(list, device, bp_opinfo_at(i));
+        if (unit_begin(list)) add_gradients_of(list, device, bp_opinfo_at(i));
 }
 
-void list_init(struct list *list, struct bp_device *device)
+static void add_rest(struct list *list, struct bp_device *device)
 {
-    *list = (struct list){0};
-    add_checks(list, SUITE_PLUGIN, suite_plugin);
-    if (!device) return;
     add_checks(list, SUITE_RUNTIME, suite_runtime_device);
     add_checks(list, SUITE_RUNTIME, suite_runtime_stream);
     add_checks(list, SUITE_RUNTIME, suite_runtime_event);
@@ -321,6 +328,16 @@ void list_init(struct list *list, struct bp_device *device)
     add_checks(list, SUITE_MEMORY, suite_memory_stats);
     add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
     add_roundtrips(list);
+}
+
+void list_init(struct list *list, struct bp_device *device, int unit)
+{
+    *list = (struct list){.unit = -1, .only = unit};
+    if (unit_begin(list)) {
+        add_checks(list, SUITE_PLUGIN, suite_plugin);
+        if (device) add_rest(list, device);
+    }
+    if (!device) return;
     add_rows(list, device);
     add_gradients(list, device);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h: all cases of a device, in an order that is the same in every process. */
+/* list.h: all cases of a device, in an order that is the same in every process. The list is made of
+ * units, which follow each other: cases that need no kernel, those of a kernel row, those of an
+ * operator without a row, the gradients of an operator. A process that runs cases of one unit makes
+ * that one only. */
 #ifndef BP_CONFORM_LIST_H
 #define BP_CONFORM_LIST_H
 
@@ -21,6 +24,7 @@ const char *suite_name(enum suite suite);
 struct listed {
     char id[CASE_ID];
     enum suite suite;
+    int unit;
     int row; /* of a kernel case: number in rows; else -1 */
     bool quick;
     check_fn *run; /* of all suites but kernel and gradient */
@@ -42,10 +46,14 @@ struct list {
     size_t n, room;
     struct list_row *row;
     size_t n_row;
+    int unit, only; /* the unit that is being made, and the one that is wanted */
 };
 
-/* With device NULL only the suite `plugin`, which comes first in both. */
-void list_init(struct list *list, struct bp_device *device);
+enum { LIST_ALL = -1 };
+
+/* All cases, or those of one unit. With device NULL only the suite `plugin`, which comes first in
+ * both. */
+void list_init(struct list *list, struct bp_device *device, int unit);
 void list_finish(struct list *list);
 
 #endif

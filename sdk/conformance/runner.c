@@ -27,9 +27,10 @@ void report_case_message(struct report_case *c, const char *format, ...)
     c->message = message;
 }
 
-/* Entries first to last - 1 of the order: cases of one suite and row. */
+/* Entries first to last - 1 of the order: cases of one suite and unit, the first case of which has
+ * number base. */
 struct group {
-    size_t first, last;
+    size_t first, last, base;
 };
 
 struct run {
@@ -198,12 +199,13 @@ static void add_sanitizer_option(const char *name, char *text, size_t size)
     snprintf(text, size, "%s=%s:allocator_may_return_null=1", name, before ? before : "");
 }
 
-/* Runs a part of the order in one child. Answers the first entry that it did not come to, or
- * last. */
-static size_t run_child(struct run *run, size_t first, size_t last)
+/* Runs a group, or a part of one, in one child. Answers the first entry that it did not come to, or
+ * its last. */
+static size_t run_child(struct run *run, struct group group)
 {
+    size_t first = group.first, last = group.last;
     const struct conform_options *o = run->report->options;
-    char seed[32], timeout[32], asan[400], tsan[400];
+    char seed[32], timeout[32], unit[32], base[32], asan[400], tsan[400];
     char *cases = cases_text(run, first, last);
     const char *argv[] = {o->self,
                           "conform",
@@ -215,6 +217,8 @@ static size_t run_child(struct run *run, size_t first, size_t last)
                           seed,
                           timeout,
                           o->dump ? o->dump : "",
+                          unit,
+                          base,
                           cases,
                           NULL};
     const char *env[] = {asan, tsan, NULL};
@@ -224,6 +228,8 @@ static size_t run_child(struct run *run, size_t first, size_t last)
     size_t at = first;
 
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
+    snprintf(unit, sizeof unit, "%d", run->report->at[run->order[first]].unit);
+    snprintf(base, sizeof base, "%zu", group.base);
     add_sanitizer_option("ASAN_OPTIONS", asan, sizeof asan);
     add_sanitizer_option("TSAN_OPTIONS", tsan, sizeof tsan);
     snprintf(timeout, sizeof timeout, "%.0f", o->timeout_s * 1000);
@@ -245,10 +251,11 @@ static bool waits(const struct report_case *c)
 
 static void run_group(struct run *run, struct group group)
 {
-    size_t at = run_child(run, group.first, group.last);
+    size_t at = run_child(run, group);
 
     for (; at < group.last; at++)
-        if (waits(&run->report->at[run->order[at]])) run_child(run, at, at + 1);
+        if (waits(&run->report->at[run->order[at]]))
+            run_child(run, (struct group){at, at + 1, group.base});
 }
 
 static void *work(void *ctx)
@@ -267,7 +274,7 @@ static void *work(void *ctx)
 static void make_groups(struct run *run, size_t max)
 {
     struct report *r = run->report;
-    size_t n = 0;
+    size_t n = 0, base = 0;
 
     run->group = calloc(r->n + 1, sizeof *run->group);
     run->order = calloc(r->n + 1, sizeof *run->order);
@@ -275,12 +282,13 @@ static void make_groups(struct run *run, size_t max)
     for (size_t i = 0; i < r->n; i++) {
         struct group *g = run->n_group ? &run->group[run->n_group - 1] : NULL;
         const struct report_case *before = n ? &r->at[run->order[n - 1]] : NULL;
+        if (r->at[i].unit != r->at[base].unit) base = i;
         if (!waits(&r->at[i])) continue;
         /* The plugin's own cases each need a process that has not loaded it. */
         if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
-            before->suite == r->at[i].suite && before->row == r->at[i].row)
+            before->suite == r->at[i].suite && before->unit == r->at[i].unit)
             g->last = n + 1;
-        else run->group[run->n_group++] = (struct group){n, n + 1};
+        else run->group[run->n_group++] = (struct group){n, n + 1, base};
         run->order[n++] = i;
     }
 }
@@ -306,7 +314,7 @@ static int run_here(struct run *run)
     int status = place_init(&place, r->options->device, r->library, r->manifest, true);
 
     if (status) return status;
-    list_init(&list, place.device);
+    list_init(&list, place.device, LIST_ALL);
     for (size_t i = 0; i < list.n && i < r->n; i++) {
         struct report_case *c = &r->at[i];
         struct result result;

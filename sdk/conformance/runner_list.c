@@ -37,7 +37,7 @@ static void take_case(struct listing *l, const cJSON *json)
 {
     struct report *r = l->report;
     double outcome = number_of(json, "outcome"), suite = number_of(json, "suite"),
-           row = number_of(json, "of");
+           row = number_of(json, "of"), unit = number_of(json, "unit");
     struct report_case *c;
 
     if (r->n == l->room) {
@@ -50,6 +50,7 @@ static void take_case(struct listing *l, const cJSON *json)
         .id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
     c->suite = suite >= 0 && suite < SUITE_COUNT ? (enum suite)suite : SUITE_PLUGIN;
     c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
+    c->unit = (int)unit;
     c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
     c->fixed = outcome >= 0;
     c->outcome = c->fixed ? (enum outcome)outcome : OUTCOME_COUNT;
@@ -133,6 +134,8 @@ int runner_list(struct report *r, char *text, size_t size)
                           "",
                           "0",
                           "0",
+                          "",
+                          "",
                           "",
                           "",
                           NULL};

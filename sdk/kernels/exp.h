@@ -122,8 +122,8 @@ KFN f32 tanh_f32(f32 x)
 /* The same for arguments of at most 0, in fewer steps: what is below the normal numbers is 0. */
 KFN f32 exp_f32_below(f32 x)
 {
-    const f32 shift = 0x1.8p23f;
-    f32 t = (x < -87.0f ? -87.0f : x) * 0x1.715476p0f + shift, k = t - shift;
+    const f32 shift = 0x1.8p23f, least = -0x1.5d589ep6f; /* the last with a normal result */
+    f32 t = (x < least ? least : x) * 0x1.715476p0f + shift, k = t - shift;
     f32 r = x - k * 0x1.62e4p-1f - k * 0x1.7f7d1cp-20f;
     f32 p = 1.0f / 5040;
     p = p * r + 1.0f / 720;
@@ -133,7 +133,7 @@ KFN f32 exp_f32_below(f32 x)
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.0f;
     p *= f32_from_bits((f32_bits(t) << 23) + 0x3f800000); /* 2^k: the low bits of t are k */
-    return x < -87.0f ? 0.0f : p;
+    return x < least ? 0.0f : p;
 }
 
 #ifdef HAS_F64

@@ -59,6 +59,18 @@ static void softmax_large(const struct case_maker *maker, const char *shape, int
     case_end(maker, made, "axis%d.large", axis);
 }
 
+/* Results at the end of the normal numbers, beside one that is 1. */
+static void softmax_small(const struct case_maker *maker, const char *shape, int axis)
+{
+    static const double list[] = {-87.25, 0, -87.0625, -87.125, -86, -50, -88};
+    struct kernel_case *made = case_begin(maker, shape);
+
+    made->attrs.softmax.axis = axis;
+    case_list(made, 0, sizeof list / sizeof *list, list);
+    made->quick = true;
+    case_end(maker, made, "axis%d.small", axis);
+}
+
 void cases_softmax(struct case_maker *maker)
 {
     char name[32];
@@ -79,6 +91,8 @@ void cases_softmax(struct case_maker *maker)
     softmax_data(maker, "33x5", DATA_WIDE, 0, "wide");
     softmax_large(maker, "5x33", 1);
     softmax_large(maker, "33x5", 0);
+    softmax_small(maker, "1x7", 1);
+    softmax_small(maker, "7x1", 0);
     softmax_data(maker, "5x67", DATA_EXACT, 1, "ties");
     softmax_data(maker, "9x67", DATA_NONFINITE, 1, "nonfinite");
     softmax_data(maker, "67x9", DATA_NONFINITE, 0, "nonfinite");

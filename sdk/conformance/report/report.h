@@ -12,6 +12,7 @@
 struct report_case {
     char *id;
     enum suite suite;
+    int unit; /* of list.h */
     int row; /* number in rows, or -1 */
     bool quick, selected;
     bool fixed;    /* nothing to run: outcome and message came with the list */
