@@ -297,7 +297,7 @@ def normal_steps(run, quick):
         meson_step(run, "normal", NORMAL)
         for device in DEVICES:
             conform_step(run, "normal", device, *(["--quick"] if quick else []))
-        conform_step(run, "normal", "cpu", "--quick", streams="async")
+        conform_step(run, "normal", "cpu", *(["--quick"] if quick else []), streams="async")
 
 
 def asan_steps(run, full):

@@ -81,7 +81,8 @@ void cases_adaptive_pool(struct case_maker *maker)
                    sizeof parts[i].extents); /* it comes first in both */
             if (max) made->attrs.adaptive_max_pool.dtype = maker->dtype[2];
             needs(maker, made, max ? "max_pool" : "avg_pool",
-                  max ? "max_pool_with_index" : "mean");
+                  max ? "max_pool_with_index" : "sum");
+            if (!max) case_needs(made, "scale", wide(maker));
             case_data(made, again            ? DATA_EXACT
                             : parts[i].smooth ? DATA_APART
                             : i % 2           ? DATA_POSITIVE
