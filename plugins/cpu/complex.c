@@ -34,7 +34,8 @@ static inline __attribute__((always_inline)) void part(int64_t n, elem *restrict
 static void complex_run(const struct loop *loop, int64_t n, void *y, const void *const *x)
 {
     switch (loop->op) {
-#define COMPLEX_MAKE(op, first, second) case COMPLEX_##op: make(n, y, x[0], x[1], COMPLEX_##op); break;
+#define COMPLEX_MAKE(op, first, second) \
+    case COMPLEX_##op: make(n, y, x[0], x[1], COMPLEX_##op); break;
 #define COMPLEX_PAIR(op, first, second) case COMPLEX_##op: pair(n, y, x[0], COMPLEX_##op); break;
 #define COMPLEX_PART(op, formula) case COMPLEX_##op: part(n, y, x[0], COMPLEX_##op); break;
 #include <kernels/complex.def>

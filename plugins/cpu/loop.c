@@ -6,9 +6,10 @@
 #include "move.h"
 #include "past.h"
 
-enum { PART = 2 * PAST_PART }; /* bytes of a buffer: all of them stay in the nearest cache */
+/* Bytes of a buffer: all of them stay in the nearest cache. */
+enum { PART = 2 * PAST_PART };
 
-/* An input for a run: where it begins, its step, and a buffer for it, or for one number repeated. */
+/* An input of a run: where it begins, its step, a buffer for it or for one number, repeated. */
 struct source {
     const char *from;
     int64_t step, size;

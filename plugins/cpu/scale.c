@@ -29,13 +29,15 @@ static void sgd_run(const struct loop *loop, int64_t n, void *to, const void *co
     elem *y = to;
 
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = elem_put(elem_get(param[i]) - rate * elem_get(grad[i]));
+    for (int64_t i = 0; i < n; i++)
+        y[i] = elem_put(elem_get(param[i]) - rate * elem_get(grad[i]));
 }
 
 enum bp_status NAME(scale)(const struct bp_launch *launch)
 {
     const struct bp_scale_attrs *attrs = launch->attrs;
-    struct scale s = {.loop.run = scale_run, .factor = (acc)attrs->factor, .bias = (acc)attrs->bias};
+    struct scale s = {.loop.run = scale_run, .factor = (acc)attrs->factor,
+                      .bias = (acc)attrs->bias};
 
     cpu_loop_run(&s.loop, launch, launch->out[0], launch->in, 1);
     return BP_OK;

@@ -8,7 +8,8 @@
 
 cpu_turn_tile cpu_turn_tile_i8, cpu_turn_tile_i16, cpu_turn_tile_i32, cpu_turn_tile_i64;
 
-/* Elements on a side: lines are read and written whole, and the buffer stays in the nearest cache. */
+/* Elements on a side: lines are read and written whole, and the buffer stays in the nearest
+ * cache. */
 enum { SIDE = 64, SIDE_WIDE = 32, BUFFER = SIDE * SIDE * 4, LEAST = 8 };
 
 struct turn {

@@ -6,9 +6,9 @@
 #include "walk.h"
 #include <stdbool.h>
 
-/* Copies elements of size bytes from the places of view 1 to those of view 0, which share no memory,
- * in tiles. walk: sorted by view 0 and collapsed. False, and nothing is done, where they lie in
- * another way, or where tiles would be small. */
+/* Copies elements of size bytes from the places of view 1 to those of view 0, which share no
+ * memory, in tiles. walk: sorted by view 0 and collapsed. False, and nothing is done, where they
+ * lie in another way, or where tiles would be small. */
 bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to, const void *from,
               int size);
 
