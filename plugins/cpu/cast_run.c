@@ -22,14 +22,19 @@ union wide {
 };
 
 enum wide_kind { WIDE_I, WIDE_U, WIDE_F, WIDE_D };
+static const uint8_t wide_dtype[] = {BP_I64, BP_U64, BP_F32, BP_F64};
 
 static bool is_small_float(uint8_t dtype)
 {
     return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
 }
 
-static void widen(uint8_t from, bool small, const void *x, int64_t n, union wide *to)
+static void widen(uint8_t from, bool small, const void *x, int64_t n, void *to)
 {
+    int64_t *wide_i = to;
+    uint64_t *wide_u = to;
+    float *wide_f = to;
+    double *wide_d = to;
     const uint8_t *x8 = x;
     const uint16_t *x16 = x;
     const uint32_t *x32 = x;
@@ -38,28 +43,28 @@ static void widen(uint8_t from, bool small, const void *x, int64_t n, union wide
     const double *float64 = x;
 
     switch (from) {
-    case BP_BOOL: for (int64_t i = 0; i < n; i++) to->i[i] = x8[i] != 0; break;
-    case BP_I8: for (int64_t i = 0; i < n; i++) to->i[i] = (int8_t)x8[i]; break;
-    case BP_I16: for (int64_t i = 0; i < n; i++) to->i[i] = (int16_t)x16[i]; break;
-    case BP_I32: for (int64_t i = 0; i < n; i++) to->i[i] = (int32_t)x32[i]; break;
-    case BP_I64: for (int64_t i = 0; i < n; i++) to->i[i] = (int64_t)x64[i]; break;
-    case BP_U8: for (int64_t i = 0; i < n; i++) to->i[i] = x8[i]; break;
-    case BP_U16: for (int64_t i = 0; i < n; i++) to->i[i] = x16[i]; break;
-    case BP_U32: for (int64_t i = 0; i < n; i++) to->i[i] = x32[i]; break;
-    case BP_U64: for (int64_t i = 0; i < n; i++) to->u[i] = x64[i]; break;
+    case BP_BOOL: for (int64_t i = 0; i < n; i++) wide_i[i] = x8[i] != 0; break;
+    case BP_I8: for (int64_t i = 0; i < n; i++) wide_i[i] = (int8_t)x8[i]; break;
+    case BP_I16: for (int64_t i = 0; i < n; i++) wide_i[i] = (int16_t)x16[i]; break;
+    case BP_I32: for (int64_t i = 0; i < n; i++) wide_i[i] = (int32_t)x32[i]; break;
+    case BP_I64: for (int64_t i = 0; i < n; i++) wide_i[i] = (int64_t)x64[i]; break;
+    case BP_U8: for (int64_t i = 0; i < n; i++) wide_i[i] = x8[i]; break;
+    case BP_U16: for (int64_t i = 0; i < n; i++) wide_i[i] = x16[i]; break;
+    case BP_U32: for (int64_t i = 0; i < n; i++) wide_i[i] = x32[i]; break;
+    case BP_U64: for (int64_t i = 0; i < n; i++) wide_u[i] = x64[i]; break;
     case BP_F16:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = f16_to_f32(x16[i]);
-        else for (int64_t i = 0; i < n; i++) to->d[i] = f16_to_f32(x16[i]);
+        if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = f16_to_f32(x16[i]);
+        else for (int64_t i = 0; i < n; i++) wide_d[i] = f16_to_f32(x16[i]);
         break;
     case BP_BF16:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = bf16_to_f32(x16[i]);
-        else for (int64_t i = 0; i < n; i++) to->d[i] = bf16_to_f32(x16[i]);
+        if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = bf16_to_f32(x16[i]);
+        else for (int64_t i = 0; i < n; i++) wide_d[i] = bf16_to_f32(x16[i]);
         break;
     case BP_F32:
-        if (small) for (int64_t i = 0; i < n; i++) to->f[i] = float32[i];
-        else for (int64_t i = 0; i < n; i++) to->d[i] = float32[i];
+        if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = float32[i];
+        else for (int64_t i = 0; i < n; i++) wide_d[i] = float32[i];
         break;
-    default: for (int64_t i = 0; i < n; i++) to->d[i] = float64[i]; break;
+    default: for (int64_t i = 0; i < n; i++) wide_d[i] = float64[i]; break;
     }
 }
 
@@ -105,7 +110,7 @@ static void narrow_u64(uint8_t dtype, const uint64_t *x, int64_t n, void *y)
     }
 }
 
-static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y)
+static void narrow_i64(uint8_t dtype, const int64_t *x, int64_t n, void *y)
 {
     uint16_t *y16 = y;
     float *float32 = y;
@@ -114,15 +119,15 @@ static void narrow_i64(uint8_t dtype, const union wide *x, int64_t n, void *y)
     switch (dtype) {
     case BP_F16:
         for (int64_t i = 0; i < n; i++)
-            y16[i] = f16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
+            y16[i] = f16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x[i])));
         break;
     case BP_BF16:
         for (int64_t i = 0; i < n; i++)
-            y16[i] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x->i[i])));
+            y16[i] = bf16_from_f32(f32_from_f64_odd(f64_from_i64_odd(x[i])));
         break;
-    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i] = (float)x->i[i]; break;
-    case BP_F64: for (int64_t i = 0; i < n; i++) float64[i] = (double)x->i[i]; break;
-    default: narrow_u64(dtype, x->u, n, y); break; /* the same bits */
+    case BP_F32: for (int64_t i = 0; i < n; i++) float32[i] = (float)x[i]; break;
+    case BP_F64: for (int64_t i = 0; i < n; i++) float64[i] = (double)x[i]; break;
+    default: narrow_u64(dtype, (const uint64_t *)x, n, y); break; /* the same bits */
     }
 }
 
@@ -212,13 +217,13 @@ static enum wide_kind wide_for(uint8_t from, uint8_t to)
     return from == BP_U64 ? WIDE_U : WIDE_I;
 }
 
-static void narrow(enum wide_kind wide, uint8_t to, const union wide *x, int64_t n, void *y)
+static void narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y)
 {
     switch (wide) {
     case WIDE_I: narrow_i64(to, x, n, y); break;
-    case WIDE_U: narrow_u64(to, x->u, n, y); break;
-    case WIDE_F: narrow_f32(to, x->f, n, y); break;
-    case WIDE_D: narrow_f64(to, x->d, n, y); break;
+    case WIDE_U: narrow_u64(to, x, n, y); break;
+    case WIDE_F: narrow_f32(to, x, n, y); break;
+    case WIDE_D: narrow_f64(to, x, n, y); break;
     }
 }
 
@@ -229,8 +234,17 @@ void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, co
 {
     enum wide_kind kind = wide_for(from, to);
     int x_size = dtype_size(from), y_size = dtype_size(to);
+    bool wide_already = from == wide_dtype[kind], wide_still = to == wide_dtype[kind];
     union wide wide;
 
+    if (wide_already) {
+        narrow(kind, to, x, n, y);
+        return;
+    }
+    if (wide_still) {
+        widen(from, kind == WIDE_F, x, n, y);
+        return;
+    }
     for (int64_t i = 0, some; i < n; i += some) {
         some = n - i < RUN ? n - i : RUN;
         widen(from, kind == WIDE_F, x + i * x_size, some, &wide);

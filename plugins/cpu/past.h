@@ -26,8 +26,8 @@ static inline int64_t past_head(const void *y, int64_t n, size_t size)
     return head < n ? head : n;
 }
 
-/* Copies size bytes to dst; from is aligned to 16 bytes. What shares a line with something else is
- * stored the common way. past_end comes after the last one. */
+/* Copies size bytes to dst. What shares a line with something else is stored the common way.
+ * past_end comes after the last one. */
 static inline void past_put(void *dst, const void *from, size_t size);
 
 /* Before other threads are told that it is done. walk_run does it. */
@@ -47,7 +47,7 @@ static inline void past_put(void *dst, const void *from, size_t size)
     }
     for (; size >= PAST_LINE; size -= PAST_LINE, to += PAST_LINE, source += PAST_LINE)
         for (int i = 0; i < PAST_LINE; i += 16)
-            _mm_stream_si128((void *)(to + i), _mm_load_si128((const void *)(source + i)));
+            _mm_stream_si128((void *)(to + i), _mm_loadu_si128((const void *)(source + i)));
     memcpy(to, source, size);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* turn.c: transposes in tiles: one is read a few lines at a time along the source's innermost axis,
- * turned into a buffer, and written along the destination's. */
+ * turned into a buffer, and written along the destination's. Where both have the same innermost
+ * axis, but a short one, its runs are what moves, by tiles of the next axes. */
 #include "turn.h"
 #include "cpu.h"
 #include "past.h"
@@ -10,72 +11,100 @@ cpu_turn_tile cpu_turn_tile_i8, cpu_turn_tile_i16, cpu_turn_tile_i32, cpu_turn_t
 
 /* Elements on a side: lines are read and written whole, and the buffer stays in the nearest
  * cache. */
-enum { SIDE = 64, SIDE_WIDE = 32, BUFFER = SIDE * SIDE * 4, LEAST = 8 };
+enum { SIDE = 64, SIDE_WIDE = 32, SIDE_RUNS = 16, BUFFER = SIDE * SIDE * 4, LEAST = 8 };
+
+/* Bytes of a run from which the order of runs makes no difference. */
+enum { RUN_MOST = 1024 };
 
 struct turn {
-    struct walk outer; /* all other axes */
-    cpu_turn_tile *tile;
+    struct walk outer;    /* all other axes */
+    cpu_turn_tile *tile;  /* NULL: what moves are runs of elements */
     char *to;
     const char *from;
-    int size;                /* of an element */
+    int64_t size;         /* bytes of an element, or of a run */
     int64_t side;
-    int64_t rows, row_step;  /* along the destination's innermost axis; step in the source */
-    int64_t columns, column_step; /* along the source's; step in the destination */
-    int64_t row_tiles, column_tiles;
+    int64_t rows, columns; /* along the destination's inner axis, along the source's */
+    int64_t row_tiles;
+    int64_t row_from, row_to, column_from, column_to; /* steps in bytes */
     bool past;
 };
 
-static void tile_put(const struct turn *t, char *to, const char *buffer, int64_t rows,
-                     int64_t columns)
+static void put(const struct turn *t, char *to, const char *from, int64_t bytes)
 {
-    size_t bytes = (size_t)(rows * t->size);
-
-    for (int64_t c = 0; c < columns; c++) {
-        char *row = to + c * t->column_step * t->size;
-        if (t->past) past_put(row, buffer + c * t->side * t->size, bytes);
-        else memcpy(row, buffer + c * t->side * t->size, bytes);
-    }
+    if (t->past) past_put(to, from, (size_t)bytes);
+    else memcpy(to, from, (size_t)bytes);
 }
 
-/* The rows of the next tile, on their way while this one is turned: rows are far apart, which no
- * machine foresees. Into the second cache: in the first one rows of a step that is a power of two
- * would drive each other out. */
-static void tile_fetch(const struct turn *t, const char *from, int64_t rows, int64_t columns)
+/* Elements, by way of a buffer. */
+static void elements_turn(const struct turn *t, char *to, const char *from, int64_t rows,
+                          int64_t columns, int64_t next)
 {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t at = 0; at < columns * t->size; at += PAST_LINE)
-            __builtin_prefetch(from + r * t->row_step * t->size + at, 0, 2);
+    _Alignas(PAST_LINE) char buffer[BUFFER];
+    int64_t line = t->side * t->size;
+
+    t->tile(buffer, t->side, from, t->row_from / t->size, rows, columns, next);
+    for (int64_t c = 0; c < columns; c++)
+        put(t, to + c * t->column_to, buffer + c * line, rows * t->size);
 }
 
-/* Tiles of one place follow each other along the source's innermost axis. */
+static void runs_turn(const struct turn *t, char *to, const char *from, int64_t rows,
+                      int64_t columns)
+{
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) {
+            const char *run = from + r * t->row_from + c * t->column_from;
+            for (int64_t at = 0; at < t->size; at += PAST_LINE)
+                __builtin_prefetch(run + t->column_from + at, 0, 2);
+            put(t, to + r * t->row_to + c * t->column_to, run, t->size);
+        }
+}
+
+/* Tiles of one place follow each other along the source's inner axis. */
 static void turn_task(void *arg, int64_t number)
 {
     const struct turn *t = arg;
     int64_t at[WALK_VIEWS], row = number % t->row_tiles * t->side;
     int64_t rows = t->rows - row < t->side ? t->rows - row : t->side;
-    _Alignas(64) char buffer[BUFFER];
-    char *to;
-    const char *from;
 
     walk_offset(&t->outer, number / t->row_tiles, at);
-    to = t->to + (at[0] + row) * t->size;
-    from = t->from + (at[1] + row * t->row_step) * t->size;
     for (int64_t column = 0; column < t->columns; column += t->side) {
+        char *to = t->to + at[0] + row * t->row_to + column * t->column_to;
+        const char *from = t->from + at[1] + row * t->row_from + column * t->column_from;
         int64_t left = t->columns - column, columns = left < t->side ? left : t->side;
         int64_t next = left - columns < t->side ? left - columns : t->side;
-        tile_fetch(t, from + (column + t->side) * t->size, rows, next);
-        t->tile(buffer, t->side, from + column * t->size, t->row_step, rows, columns);
-        tile_put(t, to + column * t->column_step * t->size, buffer, rows, columns);
+        if (t->tile) elements_turn(t, to, from, rows, columns, next);
+        else runs_turn(t, to, from, rows, columns);
     }
     past_end();
 }
 
-/* The axis along which the source's elements lie side by side; -1: none but the last. */
-static int source_axis(const struct walk *walk)
+/* The axis before `end` along which the source's elements lie closest; -1: none is worth it. */
+static int source_axis(const struct walk *walk, int end)
 {
-    for (int a = walk->rank - 2; a >= 0; a--)
-        if (walk->stride[1][a] == 1 && walk->shape[a] >= LEAST) return a;
-    return -1;
+    int axis = -1;
+
+    for (int a = end - 1; a >= 0; a--)
+        if (walk->shape[a] >= LEAST && walk->stride[1][a] > 0 &&
+            (axis < 0 || walk->stride[1][a] < walk->stride[1][axis]))
+            axis = a;
+    return axis;
+}
+
+/* Sets what follows from the two axes; steps of outer are in bytes too. */
+static void axes_set(struct turn *t, const struct walk *walk, int row, int column, int size)
+{
+    t->rows = walk->shape[row];
+    t->columns = walk->shape[column];
+    t->row_tiles = (t->rows + t->side - 1) / t->side;
+    t->row_to = walk->stride[0][row] * size;
+    t->row_from = walk->stride[1][row] * size;
+    t->column_to = walk->stride[0][column] * size;
+    t->column_from = walk->stride[1][column] * size;
+    walk_init(&t->outer, 0, NULL);
+    for (int a = 0; a <= row; a++) {
+        int64_t stride[2] = {walk->stride[0][a] * size, walk->stride[1][a] * size};
+        if (a != row && a != column) walk_append(&t->outer, walk->shape[a], stride, 2);
+    }
 }
 
 bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to, const void *from,
@@ -83,24 +112,20 @@ bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to,
 {
     cpu_turn_tile *const tile[] = {[1] = cpu_turn_tile_i8, [2] = cpu_turn_tile_i16,
                                    [4] = cpu_turn_tile_i32, [8] = cpu_turn_tile_i64};
-    int last = walk->rank - 1, across = source_axis(walk);
-    struct turn t = {.to = to, .from = from, .size = size, .side = size == 8 ? SIDE_WIDE : SIDE};
+    int last = walk->rank - 1;
+    bool runs = walk->stride[1][last] == 1; /* the innermost axes are the same: the next ones */
+    int row = runs ? last - 1 : last, column = row > 0 ? source_axis(walk, row) : -1;
+    struct turn t = {.to = to, .from = from, .past = past_pays(walk->count * size)};
 
-    if (across < 0 || size > 8 || walk->stride[0][last] != 1 || walk->stride[1][last] == 1 ||
-        walk->shape[last] < LEAST)
+    if (column < 0 || walk->stride[0][last] != 1 || walk->shape[row] < LEAST ||
+        walk->stride[1][column] >= walk->stride[1][row])
         return false;
-    t.tile = tile[size];
-    t.rows = walk->shape[last];
-    t.row_step = walk->stride[1][last];
-    t.columns = walk->shape[across];
-    t.column_step = walk->stride[0][across];
-    t.row_tiles = (t.rows + t.side - 1) / t.side;
-    t.past = past_pays(walk->count * size);
-    walk_init(&t.outer, 0, NULL);
-    for (int a = 0; a < last; a++) {
-        int64_t stride[2] = {walk->stride[0][a], walk->stride[1][a]};
-        if (a != across) walk_append(&t.outer, walk->shape[a], stride, 2);
-    }
+    if (runs && walk->shape[last] * size > RUN_MOST) return false;
+    if (!runs && (size > 8 || walk->stride[1][column] != 1)) return false;
+    t.tile = runs ? NULL : tile[size];
+    t.size = runs ? walk->shape[last] * size : size;
+    t.side = runs ? SIDE_RUNS : size == 8 ? SIDE_WIDE : SIDE;
+    axes_set(&t, walk, row, column, size);
     cpu_team_run(turn_task, &t, t.outer.count * t.row_tiles,
                  cpu_team_width(launch, (double)walk->count));
     return true;

@@ -13,8 +13,9 @@ bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to,
               int size);
 
 /* turn_tile.c, for elements of 1, 2, 4 and 8 bytes: element r of row c of to becomes element c of
- * row r of from. Steps are those from row to row, in elements. */
+ * row r of from. Steps are those from row to row, in elements. Of each row, the next elements after
+ * its columns are needed soon. */
 typedef void cpu_turn_tile(void *to, int64_t to_step, const void *from, int64_t from_step,
-                           int64_t rows, int64_t columns);
+                           int64_t rows, int64_t columns, int64_t next);
 
 #endif
