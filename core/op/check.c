@@ -175,12 +175,21 @@ enum bp_status bp_site_count(struct bp_site *site, int64_t n)
 
 const uint8_t bp_want_all[1] = {1};
 
+/* An update of an optional input that is not there. */
+static bool updates_nothing(const struct bp_site *site, uint32_t port)
+{
+    const struct bp_port *out = &site->row->info.out[port];
+
+    return out->kind == BP_PORT_UPDATE && !bp_site_in(site, (uint32_t)out->share);
+}
+
 /* Room for n_want outputs, flat; want: 0 where one is not wanted. */
 static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size_t n_want)
 {
     const struct bp_opinfo *op = &site->row->info;
+    bool all = want == bp_want_all; /* that there are */
 
-    if (want == bp_want_all) {
+    if (all) {
         want = NULL;
         n_want = site->n_out;
     }
@@ -198,11 +207,19 @@ static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size
         if (!wanted && kind != BP_PORT_OPTOUT && kind != BP_PORT_UPDATE)
             return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
                             op->out[port].name);
-        if (wanted && kind == BP_PORT_UPDATE && !bp_site_in(site, (uint32_t)op->out[port].share))
+        if (wanted && !(all && updates_nothing(site, port))) site->want |= 1u << port;
+    }
+    return BP_OK;
+}
+
+static enum bp_status check_updates(const struct bp_site *site)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t port = 0; port < op->n_out; port++)
+        if (site->want >> port & 1 && updates_nothing(site, port))
             return bp_error(BP_ERR_INVALID, "%s: output %s updates input %s, which is absent",
                             op->name, op->out[port].name, op->in[op->out[port].share].name);
-        if (wanted) site->want |= 1u << port;
-    }
     return BP_OK;
 }
 
@@ -276,6 +293,7 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
     status = infer(site);
     if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
+    if (status == BP_OK) status = check_updates(site);
     if (status) bp_site_finish(site);
     return status;
 }

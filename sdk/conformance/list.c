@@ -34,6 +34,7 @@ static struct listed *add(struct list *list, enum suite suite)
 static bool unit_begin(struct list *list)
 {
     list->unit++;
+    list->first = list->n;
     return list->only == LIST_ALL || list->unit == list->only;
 }
 
@@ -127,16 +128,43 @@ static bool is_lacking(struct into *into, const struct kernel_case *made)
     return true;
 }
 
+/* FNV-1a. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+    return hash;
+}
+
+/* Cases that a family calls by one name, of numbers that it chose, get numbers: the second one of
+ * kernel/sort/f32/up/3x4@cpu_sort is kernel/sort/f32/up/3x4#2@cpu_sort. Answers the hash. */
+static uint64_t number_id(const struct list *list, char *id)
+{
+    uint64_t hash = hash_of(id);
+    size_t same = 1, end = strcspn(id, "@");
+    char row[CASE_ID];
+
+    for (size_t i = list->first; i < list->n; i++) same += list->at[i].hash == hash;
+    if (same == 1) return hash;
+    snprintf(row, sizeof row, "%s", id + end);
+    snprintf(id + end, CASE_ID - end, "#%zu%s", same, row);
+    return hash;
+}
+
 static void add_kernel(void *ctx, struct kernel_case *made)
 {
     struct into *into = ctx;
     struct listed *l;
+    uint64_t hash;
 
     if (is_lacking(into, made)) {
         free(made);
         return;
     }
+    hash = number_id(into->list, made->id);
     l = add(into->list, SUITE_KERNEL);
+    l->hash = hash;
     snprintf(l->id, sizeof l->id, "%s", made->id);
     l->kernel = made;
     l->row = into->row;
@@ -230,11 +258,13 @@ static void add_rows(struct list *list, struct bp_device *device)
 static void add_gradient(void *ctx, struct kernel_case *made)
 {
     struct list *list = ((struct into *)ctx)->list;
+    uint64_t hash = number_id(list, made->id);
 
     for (int order = 1; order <= made->gradient; order++) {
         struct listed *l = add(list, SUITE_GRADIENT);
         snprintf(l->id, sizeof l->id, "%.*s%s", CASE_ID - 8, made->id,
                  order == 2 ? "/second" : "");
+        l->hash = order == 1 ? hash : 0;
         l->kernel = case_copy(made);
         l->kernel->gradient = order;
     }

@@ -34,6 +34,7 @@ struct listed {
     struct kernel_case *kernel;
     enum outcome outcome;
     char *message; /* own */
+    uint64_t hash; /* of the id of a kernel's or gradient's case, before it got a number */
 };
 
 struct list_row {
@@ -47,6 +48,7 @@ struct list {
     struct list_row *row;
     size_t n_row;
     int unit, only; /* the unit that is being made, and the one that is wanted */
+    size_t first;   /* case of that unit */
 };
 
 enum { LIST_ALL = -1 };

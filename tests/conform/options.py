@@ -42,7 +42,7 @@ def ids_are_unique_and_select_themselves():
     all_ids = ids()
     twice = sorted({i for i in all_ids if all_ids.count(i) > 1})
     assert len(all_ids) > 450 and not twice, f"{len(all_ids)} ids, not unique: {twice}"
-    for case in all_ids[::97]:
+    for case in all_ids[::971]:
         assert ids("--filter", case) == [case], case
     assert not any(set(case) & set("*?[]'\" ") for case in all_ids), "an id has a letter that globs or shells take"
 
@@ -128,7 +128,7 @@ def level_of_a_part_is_not_judged():
 
 @test
 def a_broken_row_is_shown_by_three_cases_and_a_line():
-    result = run("--suite", "kernel", mutant="unwritten")
+    result = run("--filter", "kernel/add/*", mutant="unwritten")
     bad, cases = len(result.bad()), sum(i.startswith("kernel/add/") for i in result.by_id)
     assert bad > 30 and result.out.count("\nfail  ") == 3, result
     assert f"\nmutant_add_f32: {bad} of {cases} cases fail; {bad - 3} more are in --json/--html\n" in result.out, result
@@ -138,10 +138,10 @@ def a_broken_row_is_shown_by_three_cases_and_a_line():
 @test
 def a_whole_broken_row_is_expected_without_its_empty_cases():
     path = write("expect.txt", "kernel/add/f32/[!e]* xfail the last element is lost; issue 15\n")
-    result = run("--suite", "kernel", "--expect", path, mutant="unwritten")
+    result = run("--filter", "kernel/add/*", "--expect", path, mutant="unwritten")
     assert result.status == 0 and result.json["totals"]["xfail"] > 30, result
     path = write("expect.txt", "kernel/add/f32/* xfail the last element is lost; issue 15\n")
-    result = run("--suite", "kernel", "--expect", path, mutant="unwritten")
+    result = run("--filter", "kernel/add/*", "--expect", path, mutant="unwritten")
     assert result.status == 1 and result.json["totals"]["xpass"] == 3, result
     shapes = ids("--filter", "kernel/softmax/f32/*/[1-9]*[1-9]@*")
     assert len(shapes) > 5 and not any("0x5" in i or "5x0" in i for i in shapes), shapes

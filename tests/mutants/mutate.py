@@ -23,7 +23,8 @@ class Core:
         for entry in json.loads(done.stdout):
             if target in entry["output"] and entry["output"].endswith(".o"):
                 path = os.path.relpath(os.path.normpath(os.path.join(entry["directory"], entry["file"])), self.root)
-                self.command[path] = shlex.split(entry["command"])
+                command = shlex.split(entry["command"])
+                self.command[path] = command[os.path.basename(command[0]) == "ccache":]
                 self.object[path] = os.path.join(self.build, entry["output"])
 
     def compiler(self):

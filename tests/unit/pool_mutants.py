@@ -26,7 +26,7 @@ def attempt(number, path, old, new, *_):
     objects = [os.path.join(BUILD, "tests", "unit", "test_pool_model.p", f"{name}.c.o")
                for name in ("test_pool_model", "pool_check", "pool_capture")]
     subprocess.run([CORE.compiler(), *CORE.sanitizers(), CORE.broken(number, path, old, new), *objects,
-                    os.path.join(BUILD, "core", "libbackplane_parts.a"), "-lltdl", "-lcjson", "-ldl", "-pthread",
+                    os.path.join(BUILD, "core", "libbackplane_parts.a"), "-lltdl", "-lcjson", "-ldl", "-lm", "-pthread",
                     "-o", result], cwd=BUILD, check=True)
     try:
         done = subprocess.run([result, str(TRACES)], capture_output=True, text=True, timeout=120)

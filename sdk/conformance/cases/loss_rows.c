@@ -188,7 +188,7 @@ void cases_loss_rows(struct case_maker *maker)
             case_end(maker, made, "%s.%s.way%d", reduction[r], lines[i].variant, way);
         }
     odd(maker);
-    for (int i = 0; i < 24 && !half && maker->dtype[2] != BP_I32; i++)
+    for (int i = 0; i < 48 && !half && maker->dtype[2] != BP_I32; i++)
         case_end(maker, of_rows(maker, i % 2 ? "3" : "2", 2 + i % 3, i % 3, i % 4 / 2), "few%d",
                  i / 6);
     case_layouts(maker, of_rows(maker, "3", 4, 1, 0), "layouts", false);

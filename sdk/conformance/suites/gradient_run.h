@@ -7,6 +7,7 @@
 #define BP_CONFORM_GRADIENT_RUN_H
 
 #include "kernel_run.h"
+#include <string.h>
 
 /* A tensor of f64, or of c128, and what is in it. The gradient of a complex number is that of its
  * real part plus i times that of its imaginary part, so each part is a number of its own. */
@@ -48,7 +49,10 @@ static inline struct numbers *gradient_variable(struct gradient_run *g, int i)
 static inline bool gradient_ok(struct gradient_run *g, enum bp_status status, const char *call)
 {
     g->r.c->result->refused |= status == BP_ERR_UNSUPPORTED;
-    return check_ok(g->r.c, status, call);
+    if (status != BP_ERR_UNSUPPORTED || !strstr(bp_error_message(), "has no kernel for it"))
+        return check_ok(g->r.c, status, call);
+    check_unsupported(g->r.c, "%s: %s", call, bp_error_message());
+    return false;
 }
 
 /* gradient_graph.c: records the call with its gradient, of the second order that of this too. Fills
