@@ -5,7 +5,7 @@
  *
  * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP UNIT FIRST CASES; ""
  * for absent ones. CASES are numbers in the list of all cases, "0-4,7-7", all of the list's unit
- * UNIT, whose first one has number FIRST. */
+ * UNIT, whose first one has number FIRST; of a list, the names of the suites that are wanted. */
 #include "conform.h"
 #include "list.h"
 #include "place.h"
@@ -36,7 +36,7 @@ static void report(cJSON *object)
     cJSON_Delete(object);
 }
 
-static void report_list(const struct place *place)
+static void report_list(const struct place *place, const char *suites)
 {
     struct list list;
     cJSON *head = cJSON_CreateObject();
@@ -47,7 +47,7 @@ static void report_list(const struct place *place)
     cJSON_AddStringToObject(head, "library", place->library);
     cJSON_AddStringToObject(head, "manifest", place->manifest);
     report(head);
-    list_init(&list, place->device, LIST_ALL);
+    list_init(&list, place->device, LIST_ALL, *suites ? suites : NULL);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
@@ -147,7 +147,7 @@ static void run_cases(struct place *place, char **which, double timeout_s)
     struct list list;
 
     sigaction(SIGALRM, &action, NULL);
-    list_init(&list, place->device, (int)strtol(which[0], NULL, 10));
+    list_init(&list, place->device, (int)strtol(which[0], NULL, 10), NULL);
     while (*cases) {
         long first = strtol(cases, &cases, 10),
              last = *cases == '-' ? strtol(cases + 1, &cases, 10) : first;
@@ -177,7 +177,7 @@ int conform_child(int argc, char **argv)
         cJSON_AddStringToObject(line, "error", bp_error_message());
         report(line);
     } else if (list) {
-        report_list(&place);
+        report_list(&place, argv[9]);
     } else {
         run_cases(&place, argv + 7, strtod(argv[5], NULL) / 1000);
     }

@@ -235,7 +235,7 @@ static void add_rows(struct list *list, struct bp_device *device)
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
         list->n_row++;
-        if (!unit_begin(list)) continue;
+        if (!unit_begin(list) || !list->kernel) continue;
         if (*info.reason)
             add_note(list, SUITE_KERNEL, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op,
                      info.name);
@@ -246,7 +246,7 @@ static void add_rows(struct list *list, struct bp_device *device)
         bool found = false;
         for (size_t r = 0; r < list->n_row; r++)
             found = found || !strcmp(list->row[r].op, op->name);
-        if (found || !unit_begin(list)) continue;
+        if (found || !unit_begin(list) || !list->kernel) continue;
         if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
         else
             add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
@@ -332,7 +332,7 @@ static void add_gradients(struct list *list, struct bp_device *device)
 {
     struct bp_device_properties p = {.size = sizeof p};
 
-    if (bp_device_properties(device, &p)) return;
+    if (!list->gradient || bp_device_properties(device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
         if (!unit_begin(list)) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
@@ -360,9 +360,11 @@ static void add_rest(struct list *list, struct bp_device *device)
     add_roundtrips(list);
 }
 
-void list_init(struct list *list, struct bp_device *device, int unit)
+void list_init(struct list *list, struct bp_device *device, int unit, const char *suites)
 {
     *list = (struct list){.unit = -1, .only = unit};
+    list->kernel = !suites || strstr(suites, suite_name(SUITE_KERNEL));
+    list->gradient = !suites || strstr(suites, suite_name(SUITE_GRADIENT));
     if (unit_begin(list)) {
         add_checks(list, SUITE_PLUGIN, suite_plugin);
         if (device) add_rest(list, device);

@@ -49,13 +49,15 @@ struct list {
     size_t n_row;
     int unit, only; /* the unit that is being made, and the one that is wanted */
     size_t first;   /* case of that unit */
+    bool kernel, gradient; /* whether these suites are wanted */
 };
 
 enum { LIST_ALL = -1 };
 
-/* All cases, or those of one unit. With device NULL only the suite `plugin`, which comes first in
- * both. */
-void list_init(struct list *list, struct bp_device *device, int unit);
+/* All cases, or those of one unit; of the suites kernel and gradient only where `suites`, words with
+ * commas between them, has them (NULL: all). With device NULL only the suite `plugin`, which comes
+ * first in both. */
+void list_init(struct list *list, struct bp_device *device, int unit, const char *suites);
 void list_finish(struct list *list);
 
 #endif

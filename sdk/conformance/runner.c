@@ -314,7 +314,7 @@ static int run_here(struct run *run)
     int status = place_init(&place, r->options->device, r->library, r->manifest, true);
 
     if (status) return status;
-    list_init(&list, place.device, LIST_ALL);
+    list_init(&list, place.device, LIST_ALL, r->options->suites);
     for (size_t i = 0; i < list.n && i < r->n; i++) {
         struct report_case *c = &r->at[i];
         struct result result;

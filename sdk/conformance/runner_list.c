@@ -137,7 +137,7 @@ int runner_list(struct report *r, char *text, size_t size)
                           "",
                           "",
                           "",
-                          "",
+                          r->options->suites ? r->options->suites : "",
                           NULL};
     struct listing listing = {.report = r};
     double most_s = r->options->timeout_s;

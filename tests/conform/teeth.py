@@ -70,9 +70,9 @@ KERNEL = [
     ("run-bias", ["kernel/scale/*"], ["kernel/scale/f32/prime/*"], "attribute bias changed"),
     ("clears-grad", ["kernel/sgd/*"], ["kernel/sgd/f32/prime/*"], "changed an input"),
     ("past-params", ["kernel/sgd/*"], ["kernel/sgd/f32/one/*", "kernel/sgd/f32/prime/*"], "wrote outside"),
-    ("all-rows", ["kernel/nonzero/*"], ["kernel/nonzero/f32/prime/*", "kernel/nonzero/f32/none/5x7@*"], "shape"),
-    ("more-rows", ["kernel/nonzero/*"], ["kernel/nonzero/f32/prime/*"], "BP_ERR_PLUGIN"),
-    ("nan-is-zero", ["kernel/nonzero/*"], ["kernel/nonzero/f32/special/*"], "shape"),
+    ("all-rows", ["kernel/nonzero/*"], ["kernel/nonzero/f32-i64/prime/*", "kernel/nonzero/f32-i64/none/5x7@*"], "shape"),
+    ("more-rows", ["kernel/nonzero/*"], ["kernel/nonzero/f32-i64/prime/*"], "BP_ERR_PLUGIN"),
+    ("nan-is-zero", ["kernel/nonzero/*"], ["kernel/nonzero/f32-i64/special/*"], "shape"),
     ("no-offset", ["kernel/uniform/*"], ["kernel/uniform/f32/3/*", "kernel/uniform/f32/long/*"], ""),
     ("nine-rounds", ["kernel/uniform/*"], ["kernel/uniform/f32/scalar/*"], ""),
     ("reaches-high", ["kernel/uniform/*"], ["kernel/uniform/f32/one-step/*"], ""),
@@ -82,8 +82,8 @@ KERNEL = [
 
 
 def kernel_test(name, only, some, text):
-    def found():
-        expect(run(name, "--suite", "kernel"), "fail", only, some, text)
+    def found():  # what is made of the row may fail too
+        expect(run(name, "--suite", "kernel"), "fail", [*only, "kernel/*@none"], some, text)
     found.__name__ = f"kernel: {name}"
     TESTS.append(found)
 
