@@ -241,11 +241,11 @@ static const struct {
 static struct kernel_case *einsum(const struct case_maker *maker, size_t i)
 {
     struct kernel_case *made = begin(maker, sums[i].shapes, "matmul");
-    int64_t n = 0;
+    int64_t n = 0, *labels = made->dims[0]; /* the memory of all lists together */
 
     while (sums[i].labels[n] != -2) n++;
-    for (int64_t k = 0; k < n; k++) made->dims[0][k] = sums[i].labels[k];
-    made->attrs.einsum.labels = (struct bp_dims){made->dims[0], n}; /* of all lists together */
+    for (int64_t k = 0; k < n; k++) labels[k] = sums[i].labels[k];
+    made->attrs.einsum.labels = (struct bp_dims){labels, n};
     return made;
 }
 

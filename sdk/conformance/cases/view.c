@@ -142,6 +142,10 @@ static const struct listed_view turns[] = {
     {"line", "5", 0, {0}, false, false},
     {"scalar", "scalar", 0, {0}, false, false},
     {"empty", "0x3", 0, {0}, true, false},
+    {"tiles", "19x67", 2, {1, 0}, false, false},
+    {"tiles", "2x70x3x9", 4, {0, 3, 2, 1}, false, false},
+    {"runs", "9x17x3", 3, {1, 0, 2}, true, false},
+    {"runs", "2x9x20x5", 4, {0, 2, 1, 3}, false, false},
     {"rank8", "1x2x1x2x1x2x1x3", 8, {7, 1, 2, 3, 0, 6, 5, 4}, false, false},
 };
 
