@@ -29,7 +29,7 @@ def run_shell(text, root, build, scratch):
         text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
     env = dict(os.environ, BUILD=build, SCRATCH=scratch)
     return subprocess.run(["bash", "-e", "-c", text], cwd=root, env=env, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
 
 
 def compile_c(text, root, build, scratch):
@@ -47,7 +47,7 @@ def check(path, block, root, build, scratch):
         try:
             done = run_shell(block["text"], root, build, scratch)
         except subprocess.TimeoutExpired:
-            return "runs", "it took longer than 240 s"
+            return "runs", "it took longer than 900 s"
         return "runs", done.returncode and f"exit status {done.returncode}\n{block['text']}{done.stdout}"
     if kind == ["c", "complete"]:
         done = compile_c(block["text"], root, build, scratch)
