@@ -85,7 +85,7 @@ static bool vary(struct run *r, uint32_t index, void *attrs, bool again)
         real = again ? (real + 0.5) / 2 : real + (index % 2 ? 1.5 : -0.5);
         memcpy(at, &real, sizeof real);
         return true;
-    case BP_ATTR_I64: number += again ? -1 : 1; break;
+    case BP_ATTR_I64: number = (int64_t)((uint64_t)number + (again ? UINT64_MAX : 1)); break;
     case BP_ATTR_FLAG: number = !number; break;
     default:
         return check_that(r->c, false, "the suite does not know how to vary attribute %s of RUN",
