@@ -54,7 +54,7 @@ struct list {
 
 enum { LIST_ALL = -1 };
 
-/* All cases, or those of one unit; of the suites kernel and gradient only where `suites`, words with
+/* All cases, or those of one unit; of kernel and gradient only where `suites`, names with
  * commas between them, has them (NULL: all). With device NULL only the suite `plugin`, which comes
  * first in both. */
 void list_init(struct list *list, struct bp_device *device, int unit, const char *suites);
