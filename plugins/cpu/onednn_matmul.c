@@ -26,12 +26,15 @@ static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uin
     return onednn_desc_strided(dnnl, desc, dtype, rank, shape, stride);
 }
 
-/* Large products of f32 are faster in OpenBLAS: 3 percent at 1024, 8 at 2048 (docs/results/cpu.md).
- */
+/* Large products of f32 are faster in OpenBLAS on Intel's processors, 3 percent at 1024, 8 at 2048;
+ * on AMD's they take 1.7 times as long there (docs/results/cpu.md). */
 static bool leave_to_openblas(const struct matmul *s, uint8_t dtype)
 {
     const int64_t large = 768;
 
+#if defined(__x86_64__)
+    if (!__builtin_cpu_is("intel")) return false;
+#endif
     return dtype == BP_F32 && s->m >= large && s->n >= large && s->k >= large &&
            cpu_openblas_present();
 }
