@@ -30,7 +30,7 @@ GROWING = ["sum", "matmul", "softmax", "softmax_grad", "conv", "conv_grad_input"
            "hinge_loss", "soft_margin_loss", "kl_div", "poisson_nll_loss",
            "bce_loss", "bce_with_logits", "sigmoid_focal_loss", "gaussian_nll_loss", "margin_ranking_loss",
            "rnn_cell", "rnn_layer", "lstm", "gru", "rnn",
-           "multi_label_soft_margin_loss", "multi_margin_loss", "multi_label_margin_loss", "dice_loss",
+           "multi_margin_loss", "multi_label_margin_loss", "dice_loss",
            "normal", "truncated_normal", "exponential", "dropout", "dropout_grad",
            "gumbel_softmax", "momentum", "adam", "adamw", "adamax", "adagrad", "adadelta", "rmsprop", "lamb",
            "lars_momentum", "unscale", "update_loss_scaling", "dequantize_linear", "quantile", "clip_by_norm"]
