@@ -101,6 +101,12 @@ enum bp_status bp_compose_end(struct bp_compose *c)
     return c->status;
 }
 
+enum bp_status bp_compose_give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
+{
+    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
+    return bp_compose_end(c);
+}
+
 struct bp_tensor *bp_compose_scale(struct bp_compose *c, struct bp_tensor *x, double factor,
                                    double bias)
 {

@@ -51,6 +51,9 @@ void bp_compose_keep(struct bp_compose *c, struct bp_tensor *t, struct bp_tensor
 struct bp_tensor *bp_compose_take(struct bp_compose *c, struct bp_tensor *t);
 enum bp_status bp_compose_end(struct bp_compose *c);
 
+/* The end of an expansion whose only result is y, in the dtype of its first input. */
+enum bp_status bp_compose_give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y);
+
 /* factor x + bias, of floats. */
 struct bp_tensor *bp_compose_scale(struct bp_compose *c, struct bp_tensor *x, double factor,
                                    double bias);

@@ -165,6 +165,12 @@ void case_list(struct kernel_case *made, int in, int n, const double *list);
 void case_parts(const struct case_maker *maker, struct kernel_case *made, int n,
                 const char *variant);
 
+/* Whether the operator is this one of a family. */
+bool case_is(const struct case_maker *maker, const char *op);
+
+/* The dtype in which what is made of several operators computes: f32 for half types. */
+uint32_t case_wide(uint32_t dtype);
+
 /* Whether the dtype of variable T is a float (or complex), an integer. */
 bool case_is_float(const struct case_maker *maker);
 bool case_is_complex(const struct case_maker *maker);

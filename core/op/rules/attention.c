@@ -7,13 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The result of an expansion, as the dtype of its first input. */
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 enum bp_status bp_infer_log_softmax(struct bp_site *site)
 {
     const struct bp_log_softmax_attrs *a = site->attrs;
@@ -47,7 +40,7 @@ enum bp_status bp_expand_log_softmax_grad(struct bp_expansion *e)
     struct bp_tensor *p = MAKE(&c, exp, NULL, bp_compose_widen(&c, e->in[0]));
 
     p = MAKE(&c, mul, NULL, p, bp_compose_sum(&c, dy, &a->axis, 1, true));
-    return give(e, &c, MAKE(&c, sub, NULL, dy, p));
+    return bp_compose_give(e, &c, MAKE(&c, sub, NULL, dy, p));
 }
 
 /* A mask is bool, or of the dtype of input 0. */
@@ -144,7 +137,7 @@ enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
 
-    return give(e, &c, softmax(&c, masked(&c, x, e->in[1], a->causal)));
+    return bp_compose_give(e, &c, softmax(&c, masked(&c, x, e->in[1], a->causal)));
 }
 
 /* k and v have the axes of q before heads; heads divide. */
@@ -225,7 +218,7 @@ enum bp_status bp_expand_attention(struct bp_expansion *e)
     s = bp_compose_scale(&c, bp_compose_widen(&c, q), scale, 0);
     s = MAKE(&c, matmul, &across, s, for_heads(&c, e->in[1], q));
     s = softmax(&c, masked(&c, s, e->in[3], a->causal));
-    return give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
+    return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
 }
 
 enum bp_status bp_infer_linear(struct bp_site *site)
@@ -261,7 +254,7 @@ enum bp_status bp_expand_linear(struct bp_expansion *e)
              w);
     if (e->in[2]) y = MAKE(&c, add, NULL, y, e->in[2]);
     if (rank != 2) y = bp_compose_reshape(&c, y, rank, shape);
-    return give(e, &c, y);
+    return bp_compose_give(e, &c, y);
 }
 
 enum bp_status bp_infer_label_smooth(struct bp_site *site)
@@ -292,7 +285,7 @@ enum bp_status bp_expand_label_smooth(struct bp_expansion *e)
 
     x = bp_compose_scale(&c, x, 1 - a->epsilon, even);
     if (e->in[1]) x = MAKE(&c, add, NULL, x, bp_compose_scale(&c, e->in[1], a->epsilon, 0));
-    return give(e, &c, x);
+    return bp_compose_give(e, &c, x);
 }
 
 enum bp_status bp_infer_glu(struct bp_site *site)
@@ -324,5 +317,5 @@ enum bp_status bp_expand_glu(struct bp_expansion *e)
                                       .ends = {&end, 1}, .axes = {&axis, 1}};
         half[i] = bp_compose_widen(&c, MAKE(&c, slice, &part, x));
     }
-    return give(e, &c, MAKE(&c, mul, NULL, half[0], MAKE(&c, sigmoid, NULL, half[1])));
+    return bp_compose_give(e, &c, MAKE(&c, mul, NULL, half[0], MAKE(&c, sigmoid, NULL, half[1])));
 }

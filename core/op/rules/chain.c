@@ -8,12 +8,6 @@
 
 enum { CHAIN_MAX = 16 };
 
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 static struct bp_tensor *product(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
 {
     return MAKE(c, matmul, NULL, a, b);
@@ -118,7 +112,7 @@ enum bp_status bp_expand_multi_dot(struct bp_expansion *e)
     y = chain_product(&c, &chain, 0, n - 1);
     if (first->view.rank == 2) shape[rank++] = chain.extent[0];
     if (last->view.rank == 2) shape[rank++] = chain.extent[n];
-    return give(e, &c, rank == 2 ? y : bp_compose_reshape(&c, y, rank, shape));
+    return bp_compose_give(e, &c, rank == 2 ? y : bp_compose_reshape(&c, y, rank, shape));
 }
 
 enum bp_status bp_infer_matrix_power(struct bp_site *site)
@@ -165,10 +159,10 @@ enum bp_status bp_expand_matrix_power(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *square = bp_compose_widen(&c, e->in[0]), *y = NULL;
 
-    if (!a->n) return give(e, &c, identity(&c, e->in[0]));
+    if (!a->n) return bp_compose_give(e, &c, identity(&c, e->in[0]));
     for (int64_t n = a->n; n; n >>= 1) {
         if (n & 1) y = y ? product(&c, y, square) : square;
         if (n > 1) square = product(&c, square, square);
     }
-    return give(e, &c, y);
+    return bp_compose_give(e, &c, y);
 }

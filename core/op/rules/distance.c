@@ -7,12 +7,6 @@
 
 static const uint32_t both[] = {0, 1};
 
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 /* The norm along an axis, or of all where axis is NULL. */
 static struct bp_tensor *norm(struct bp_compose *c, struct bp_tensor *x, double p,
                               const int64_t *axis, bool keep)
@@ -39,7 +33,7 @@ enum bp_status bp_expand_dist(struct bp_expansion *e)
     const struct bp_dist_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, norm(&c, difference(&c, e), a->p, NULL, false));
+    return bp_compose_give(e, &c, norm(&c, difference(&c, e), a->p, NULL, false));
 }
 
 enum bp_status bp_infer_pairwise_distance(struct bp_site *site)
@@ -63,7 +57,7 @@ enum bp_status bp_expand_pairwise_distance(struct bp_expansion *e)
     struct bp_tensor *d = bp_compose_scale(&c, difference(&c, e), 1, a->epsilon);
     int64_t last = -1;
 
-    return give(e, &c, norm(&c, d, a->p, &last, a->keep));
+    return bp_compose_give(e, &c, norm(&c, d, a->p, &last, a->keep));
 }
 
 enum bp_status bp_infer_cosine_similarity(struct bp_site *site)
@@ -116,5 +110,6 @@ enum bp_status bp_expand_cosine_similarity(struct bp_expansion *e)
     if (axis < 0 && !c.status) axis += xy->view.rank;
     norms = MAKE(&c, mul, NULL, side_norm(&c, x, xy, axis, a->epsilon),
                  side_norm(&c, y, xy, axis, a->epsilon));
-    return give(e, &c, MAKE(&c, div, NULL, bp_compose_sum(&c, xy, &axis, 1, false), norms));
+    return bp_compose_give(e, &c,
+                           MAKE(&c, div, NULL, bp_compose_sum(&c, xy, &axis, 1, false), norms));
 }

@@ -8,13 +8,6 @@
 
 static const uint32_t both[] = {0, 1};
 
-/* The result of an expansion, as the dtype of its first input. */
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 static struct bp_tensor *product(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b,
                                  bool transpose_b)
 {
@@ -89,7 +82,8 @@ enum bp_status bp_expand_trace(struct bp_expansion *e)
     if (length <= 0) first = length = 0;
     end = length ? first + (length - 1) * step + 1 : 0;
     x = bp_compose_reshape(&c, MAKE(&c, transpose, &order, x), (uint32_t)rank - 1, shape);
-    return give(e, &c, bp_compose_sum(&c, MAKE(&c, slice, &diagonal, x), &axis, 1, false));
+    return bp_compose_give(e, &c,
+                           bp_compose_sum(&c, MAKE(&c, slice, &diagonal, x), &axis, 1, false));
 }
 
 enum bp_status bp_infer_dot(struct bp_site *site)
@@ -110,13 +104,13 @@ enum bp_status bp_expand_dot(struct bp_expansion *e)
     int64_t row[BP_RANK_MAX], column[BP_RANK_MAX];
     uint32_t rank = x->view.rank;
 
-    if (rank == 1) return give(e, &c, product(&c, x, y, false));
+    if (rank == 1) return bp_compose_give(e, &c, product(&c, x, y, false));
     for (uint32_t i = 0; i + 1 < rank; i++) row[i] = column[i] = x->shape[i];
     row[rank - 1] = column[rank] = 1;
     row[rank] = column[rank - 1] = x->shape[rank - 1];
     x = product(&c, bp_compose_reshape(&c, x, rank + 1, row),
                 bp_compose_reshape(&c, y, rank + 1, column), false);
-    return give(e, &c, bp_compose_reshape(&c, x, rank - 1, row));
+    return bp_compose_give(e, &c, bp_compose_reshape(&c, x, rank - 1, row));
 }
 
 enum bp_status bp_infer_outer(struct bp_site *site)
@@ -131,7 +125,7 @@ enum bp_status bp_expand_outer(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     int64_t column[] = {e->in[0]->view.count, 1}, row[] = {1, e->in[1]->view.count};
 
-    return give(e, &c, MAKE(&c, mul, NULL, bp_compose_reshape(&c, e->in[0], 2, column),
+    return bp_compose_give(e, &c, MAKE(&c, mul, NULL, bp_compose_reshape(&c, e->in[0], 2, column),
                             bp_compose_reshape(&c, e->in[1], 2, row)));
 }
 
@@ -160,7 +154,7 @@ enum bp_status bp_expand_inner(struct bp_expansion *e)
     uint32_t rank = 0;
 
     if (!side[0]->view.rank || !side[1]->view.rank)
-        return give(e, &c, MAKE(&c, mul, NULL, side[0], side[1]));
+        return bp_compose_give(e, &c, MAKE(&c, mul, NULL, side[0], side[1]));
     for (int s = 0; s < 2; s++) {
         struct bp_tensor *t = side[s];
         int64_t last = t->shape[t->view.rank - 1u], rows = 1;
@@ -168,7 +162,7 @@ enum bp_status bp_expand_inner(struct bp_expansion *e)
         side[s] = bp_compose_reshape(&c, t, 2, (int64_t[]){rows, last});
     }
     z = product(&c, side[0], side[1], true);
-    return give(e, &c, bp_compose_reshape(&c, z, rank, shape));
+    return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
 enum bp_status bp_infer_mv(struct bp_site *site)
@@ -185,7 +179,7 @@ enum bp_status bp_expand_mv(struct bp_expansion *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, product(&c, e->in[0], e->in[1], false));
+    return bp_compose_give(e, &c, product(&c, e->in[0], e->in[1], false));
 }
 
 enum bp_status bp_infer_addmm(struct bp_site *site)
@@ -225,7 +219,7 @@ enum bp_status bp_expand_addmm(struct bp_expansion *e)
     struct bp_tensor *ab = product(&c, bp_compose_widen(&c, e->in[1]),
                                    bp_compose_widen(&c, e->in[2]), false);
 
-    return give(e, &c, MAKE(&c, add, NULL,
+    return bp_compose_give(e, &c, MAKE(&c, add, NULL,
                             times(&c, bp_compose_widen(&c, e->in[0]), a->beta),
                             times(&c, ab, a->alpha)));
 }
@@ -260,7 +254,7 @@ enum bp_status bp_expand_kron(struct bp_expansion *e)
     }
     z = MAKE(&c, mul, NULL, bp_compose_reshape(&c, x, 2 * rank, of_x),
              bp_compose_reshape(&c, y, 2 * rank, of_y));
-    return give(e, &c, bp_compose_reshape(&c, z, rank, shape));
+    return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
 enum bp_status bp_infer_cross(struct bp_site *site)
@@ -302,7 +296,7 @@ enum bp_status bp_expand_cross(struct bp_expansion *e)
     struct bp_tensor *minus = MAKE(&c, mul, NULL, turned(&c, x, a->axis, 2),
                                    turned(&c, y, a->axis, 1));
 
-    return give(e, &c, MAKE(&c, sub, NULL, plus, minus));
+    return bp_compose_give(e, &c, MAKE(&c, sub, NULL, plus, minus));
 }
 
 enum bp_status bp_infer_bilinear(struct bp_site *site)
@@ -342,5 +336,5 @@ enum bp_status bp_expand_bilinear(struct bp_expansion *e)
     z = product(&c, product(&c, x, w, false), y, false);
     z = bp_compose_reshape(&c, z, 2, (int64_t[]){sx[0], e->in[2]->shape[0]});
     if (e->in[3]) z = MAKE(&c, add, NULL, z, bp_compose_widen(&c, e->in[3]));
-    return give(e, &c, z);
+    return bp_compose_give(e, &c, z);
 }

@@ -8,13 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The result of an expansion, as the dtype of its input. */
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 static enum bp_status check_number(const struct bp_site *site, const char *name, double value,
                                    double least)
 {
@@ -44,7 +37,7 @@ enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
     struct bp_tensor *size = MAKE(&c, clip, &least, MAKE(&c, norm, &norm, x));
 
-    return give(e, &c, MAKE(&c, div, NULL, x, size));
+    return bp_compose_give(e, &c, MAKE(&c, div, NULL, x, size));
 }
 
 enum bp_status bp_infer_mean_variance(struct bp_site *site)
@@ -69,7 +62,7 @@ enum bp_status bp_expand_mean_variance(struct bp_expansion *e)
     struct bp_tensor *d = MAKE(&c, sub, NULL, x, MAKE(&c, mean, &mean, x));
     struct bp_tensor *s = MAKE(&c, std, &deviation, x);
 
-    return give(e, &c, MAKE(&c, div, NULL, d, bp_compose_scale(&c, s, 1, a->epsilon)));
+    return bp_compose_give(e, &c, MAKE(&c, div, NULL, d, bp_compose_scale(&c, s, 1, a->epsilon)));
 }
 
 enum bp_status bp_infer_lrn(struct bp_site *site)
@@ -120,5 +113,5 @@ enum bp_status bp_expand_lrn(struct bp_expansion *e)
     }
     s = MAKE(&c, log, NULL, bp_compose_scale(&c, s, a->alpha / (double)a->window, a->bias));
     s = MAKE(&c, exp, NULL, bp_compose_scale(&c, s, -a->beta, 0));
-    return give(e, &c, MAKE(&c, mul, NULL, x, s));
+    return bp_compose_give(e, &c, MAKE(&c, mul, NULL, x, s));
 }

@@ -6,12 +6,6 @@
 
 #include <inttypes.h>
 
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 /* A tensor of x's dtype that holds 0, of no axes: the sum of nothing. */
 static struct bp_tensor *zero_of(struct bp_compose *c, struct bp_tensor *x)
 {
@@ -55,7 +49,7 @@ enum bp_status bp_expand_lp_pool(struct bp_expansion *e)
     sum.size = sizeof sum;
     if (a->p != 2) x = MAKE(&c, abs, NULL, x);
     x = MAKE(&c, avg_pool, &sum, to_power(&c, x, a->p));
-    return give(e, &c, to_power(&c, x, 1 / a->p));
+    return bp_compose_give(e, &c, to_power(&c, x, 1 / a->p));
 }
 
 /* size: extents of the spatial axes of the result. */
@@ -111,8 +105,8 @@ enum bp_status bp_expand_adaptive_avg_pool(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
 
     if (a->extents[0] * a->extents[1] * a->extents[2] == 1)
-        return give(e, &c, MAKE(&c, mean, &all, e->in[0]));
-    return give(e, &c, MAKE(&c, avg_pool, &pool, e->in[0]));
+        return bp_compose_give(e, &c, MAKE(&c, mean, &all, e->in[0]));
+    return bp_compose_give(e, &c, MAKE(&c, avg_pool, &pool, e->in[0]));
 }
 
 enum bp_status bp_expand_adaptive_max_pool(struct bp_expansion *e)
@@ -123,7 +117,7 @@ enum bp_status bp_expand_adaptive_max_pool(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *out[2] = {NULL};
 
-    if (!(e->want & 2)) return give(e, &c, MAKE(&c, max_pool, &pool, e->in[0]));
+    if (!(e->want & 2)) return bp_compose_give(e, &c, MAKE(&c, max_pool, &pool, e->in[0]));
     bp_compose_outputs(&c, BP_ROW_max_pool_with_index, &both, e->in, 1, 3, out);
     if (e->want & 1) bp_compose_keep(&c, out[0], &e->out[0]);
     bp_compose_keep(&c, out[1], &e->out[1]);
@@ -155,7 +149,7 @@ enum bp_status bp_expand_global_avg_pool(struct bp_expansion *e)
     struct bp_mean_attrs all = {.size = sizeof all, GLOBAL};
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, MAKE(&c, mean, &all, e->in[0]));
+    return bp_compose_give(e, &c, MAKE(&c, mean, &all, e->in[0]));
 }
 
 enum bp_status bp_expand_global_max_pool(struct bp_expansion *e)
@@ -164,7 +158,7 @@ enum bp_status bp_expand_global_max_pool(struct bp_expansion *e)
     struct bp_max_attrs all = {.size = sizeof all, GLOBAL};
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, MAKE(&c, max, &all, e->in[0]));
+    return bp_compose_give(e, &c, MAKE(&c, max, &all, e->in[0]));
 }
 
 enum bp_status bp_expand_global_lp_pool(struct bp_expansion *e)
@@ -173,7 +167,7 @@ enum bp_status bp_expand_global_lp_pool(struct bp_expansion *e)
     struct bp_norm_attrs all = {.size = sizeof all, GLOBAL, .p = a->p};
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, MAKE(&c, norm, &all, e->in[0]));
+    return bp_compose_give(e, &c, MAKE(&c, norm, &all, e->in[0]));
 }
 
 enum bp_status bp_infer_max_unpool(struct bp_site *site)
@@ -226,7 +220,7 @@ enum bp_status bp_expand_max_unpool(struct bp_expansion *e)
     y = MAKE(&c, put_along_axis, &put, y, bp_compose_reshape(&c, index, axes, from),
              bp_compose_reshape(&c, x, axes, from));
     y = a->column_major ? from_columns(&c, y, rank, shape) : bp_compose_reshape(&c, y, rank, shape);
-    return give(e, &c, y);
+    return bp_compose_give(e, &c, y);
 }
 
 enum bp_status bp_infer_maxout(struct bp_site *site)
@@ -259,5 +253,5 @@ enum bp_status bp_expand_maxout(struct bp_expansion *e)
         shape[at++] = i + 1 == axis ? x->shape[i] / a->groups : x->shape[i];
         if (i + 1 == axis) shape[at++] = a->groups;
     }
-    return give(e, &c, MAKE(&c, max, &best, bp_compose_reshape(&c, x, rank + 1, shape)));
+    return bp_compose_give(e, &c, MAKE(&c, max, &best, bp_compose_reshape(&c, x, rank + 1, shape)));
 }

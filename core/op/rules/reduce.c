@@ -148,13 +148,6 @@ static struct bp_tensor *is_number(struct bp_compose *c, struct bp_tensor *t)
     return bp_compose_cast(c, MAKE(c, logical_not, NULL, MAKE(c, isnan, NULL, t)), dtype);
 }
 
-/* The result of an expansion, as the dtype of its input. */
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
-{
-    bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
-    return bp_compose_end(c);
-}
-
 /* Of nothing it is 0 / 0. */
 static struct bp_tensor *mean_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x,
                                  bool keep)
@@ -168,7 +161,7 @@ enum bp_status bp_expand_mean(struct bp_expansion *e)
     const struct axes *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, mean_of(&c, a, bp_compose_widen(&c, e->in[0]), a->keep));
+    return bp_compose_give(e, &c, mean_of(&c, a, bp_compose_widen(&c, e->in[0]), a->keep));
 }
 
 enum bp_status bp_expand_nanmean(struct bp_expansion *e)
@@ -178,7 +171,7 @@ enum bp_status bp_expand_nanmean(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
 
-    return give(e, &c, MAKE(&c, div, NULL, MAKE(&c, nansum, &sum, x),
+    return bp_compose_give(e, &c, MAKE(&c, div, NULL, MAKE(&c, nansum, &sum, x),
                             sum_of(&c, a, is_number(&c, x), a->keep)));
 }
 
@@ -200,7 +193,7 @@ enum bp_status bp_expand_var(struct bp_expansion *e)
     struct bp_tensor *d = deviations(&c, e, &n);
 
     d = sum_of(&c, a, MAKE(&c, mul, NULL, d, d), a->keep);
-    return give(e, &c, bp_compose_scale(&c, d, 1 / (n > 0 ? n : 0), 0));
+    return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / (n > 0 ? n : 0), 0));
 }
 
 static struct bp_tensor *norm_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x)
@@ -216,14 +209,14 @@ enum bp_status bp_expand_std(struct bp_expansion *e)
     double n;
     struct bp_tensor *d = norm_of(&c, e->attrs, deviations(&c, e, &n));
 
-    return give(e, &c, bp_compose_scale(&c, d, 1 / sqrt(n > 0 ? n : 0), 0));
+    return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / sqrt(n > 0 ? n : 0), 0));
 }
 
 enum bp_status bp_expand_frobenius_norm(struct bp_expansion *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return give(e, &c, norm_of(&c, e->attrs, e->in[0]));
+    return bp_compose_give(e, &c, norm_of(&c, e->attrs, e->in[0]));
 }
 
 /* Gradients. Each is of one input; dx is what the composition has made. */

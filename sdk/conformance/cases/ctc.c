@@ -31,7 +31,7 @@ static const struct {
 
 static uint32_t wide(uint32_t dtype)
 {
-    return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+    return case_wide(dtype);
 }
 
 /* grad: a gradient of the losses too. */

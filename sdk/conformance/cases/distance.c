@@ -12,7 +12,7 @@ static struct kernel_case *pair(const struct case_maker *maker, const char *shap
 {
     struct kernel_case *made = case_begin(maker, shapes);
     uint32_t dtype = maker->dtype[0];
-    uint32_t wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+    uint32_t wide = case_wide(dtype);
 
     if (maker->row) return made;
     case_needs(made, "sub", wide);

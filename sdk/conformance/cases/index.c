@@ -14,11 +14,6 @@ cases_fn cases_gather, cases_index_select, cases_index_sample, cases_gather_nd,
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 /* The values of an operator and of its gradient: what sums are made of, and what only gives its
  * shape. */
 static void grad_data(struct kernel_case *made, size_t i)
@@ -59,7 +54,7 @@ enum { SMOOTH_GATHER = 4 };
 /* gather and gather_grad. */
 void cases_gather(struct case_maker *maker)
 {
-    bool grad = is(maker, "gather_grad");
+    bool grad = case_is(maker, "gather_grad");
     char shapes[96];
 
     for (size_t i = 0; i < COUNT(gathers); i++) {
@@ -137,7 +132,7 @@ static const struct {
 /* gather_nd and its gradient. */
 void cases_gather_nd(struct case_maker *maker)
 {
-    bool grad = is(maker, "gather_nd_grad");
+    bool grad = case_is(maker, "gather_nd_grad");
     char shapes[96];
 
     for (size_t i = 0; i < COUNT(named); i++) {
@@ -177,7 +172,7 @@ static const struct {
 /* take_along_axis and its gradient. */
 void cases_take_along_axis(struct case_maker *maker)
 {
-    bool grad = is(maker, "take_along_axis_grad");
+    bool grad = case_is(maker, "take_along_axis_grad");
     char shapes[96];
 
     for (size_t i = 0; i < COUNT(along); i++) {
@@ -208,7 +203,7 @@ static const struct {
 /* embedding and its gradient. */
 void cases_embedding(struct case_maker *maker)
 {
-    bool grad = is(maker, "embedding_grad");
+    bool grad = case_is(maker, "embedding_grad");
     char shapes[96];
 
     for (size_t i = 0; i < COUNT(lookups); i++) {
@@ -353,7 +348,7 @@ static int64_t elements(const char *shape)
 /* masked_select and its gradient. */
 void cases_masked_select(struct case_maker *maker)
 {
-    bool grad = is(maker, "masked_select_grad");
+    bool grad = case_is(maker, "masked_select_grad");
     char shapes[96];
 
     for (size_t i = 0; i < COUNT(masks); i++)

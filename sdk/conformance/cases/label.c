@@ -55,14 +55,9 @@ enum {
     N_WAYS = COUNT(ways)
 };
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 static uint32_t wide(uint32_t dtype)
 {
-    return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+    return case_wide(dtype);
 }
 
 /* x, labels, and a weight or none; grad: a gradient of losses too. */
@@ -122,7 +117,7 @@ static void label_data(struct case_maker *maker, bool grad)
 /* label_loss and its gradient. */
 void cases_label_loss(struct case_maker *maker)
 {
-    bool grad = is(maker, "label_loss_grad");
+    bool grad = case_is(maker, "label_loss_grad");
     char name[48];
 
     if (maker->dtype[1] != wide(maker->dtype[0])) return; /* no such call */
@@ -160,7 +155,7 @@ static void needs(const struct case_maker *maker, struct kernel_case *made)
 
 static struct kernel_case *reduced(const struct case_maker *maker, int i, int way, int reduction)
 {
-    bool logits = is(maker, "cross_entropy");
+    bool logits = case_is(maker, "cross_entropy");
     struct kernel_case *made = of_lines(maker, i, ways[way].weight, false);
 
     if (logits) {
@@ -183,7 +178,7 @@ void cases_cross_entropy(struct case_maker *maker)
 {
     static const char *const reduction[] = {"none", "mean", "sum"};
     static const double ignored = -100;
-    bool logits = is(maker, "cross_entropy");
+    bool logits = case_is(maker, "cross_entropy");
     struct kernel_case *made;
     char name[48];
 

@@ -108,42 +108,37 @@ static const struct kind *kind_of(const struct case_maker *maker)
     return k;
 }
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 /* Other values of attributes than the defaults; reduction is the first one of all. */
 static void set_attrs(const struct case_maker *maker, struct kernel_case *made, int way,
                       int64_t reduction)
 {
     made->attrs.l1_loss.reduction = reduction;
     if (!way) return;
-    if (is(maker, "huber_loss")) made->attrs.huber_loss.delta = 0.5;
-    if (is(maker, "smooth_l1_loss")) made->attrs.smooth_l1_loss.beta = way == 1 ? 1.5 : 0;
-    if (is(maker, "log_loss")) made->attrs.log_loss.epsilon = 0.1;
-    if (is(maker, "hinge_embedding_loss")) made->attrs.hinge_embedding_loss.margin = 0.5;
-    if (is(maker, "kl_div")) made->attrs.kl_div.log_target = 1;
-    if (is(maker, "poisson_nll_loss")) {
+    if (case_is(maker, "huber_loss")) made->attrs.huber_loss.delta = 0.5;
+    if (case_is(maker, "smooth_l1_loss")) made->attrs.smooth_l1_loss.beta = way == 1 ? 1.5 : 0;
+    if (case_is(maker, "log_loss")) made->attrs.log_loss.epsilon = 0.1;
+    if (case_is(maker, "hinge_embedding_loss")) made->attrs.hinge_embedding_loss.margin = 0.5;
+    if (case_is(maker, "kl_div")) made->attrs.kl_div.log_target = 1;
+    if (case_is(maker, "poisson_nll_loss")) {
         made->attrs.poisson_nll_loss.log_input = way == 1;
         made->attrs.poisson_nll_loss.full = 1;
     }
-    if (is(maker, "sigmoid_focal_loss")) {
+    if (case_is(maker, "sigmoid_focal_loss")) {
         made->attrs.sigmoid_focal_loss.alpha = way == 1 ? -1 : 0.75;
         made->attrs.sigmoid_focal_loss.gamma = way == 1 ? 1.5 : 0;
     }
-    if (is(maker, "gaussian_nll_loss")) {
+    if (case_is(maker, "gaussian_nll_loss")) {
         made->attrs.gaussian_nll_loss.full = 1;
         made->attrs.gaussian_nll_loss.epsilon = 0.75;
     }
-    if (is(maker, "margin_ranking_loss")) made->attrs.margin_ranking_loss.margin = 0.5;
+    if (case_is(maker, "margin_ranking_loss")) made->attrs.margin_ranking_loss.margin = 0.5;
 }
 
 static void needs(const struct case_maker *maker, struct kernel_case *made)
 {
     static const char *const parts[] = {"sub", "mul", "sum", "scale"};
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
 
     if (maker->row) return;
     for (int i = 0; i < COUNT(parts); i++) case_needs(made, parts[i], wide);
@@ -159,7 +154,8 @@ static struct kernel_case *of_shape(const struct case_maker *maker, const char *
     char shapes[128];
 
     if (third && !strcmp(third, "x")) third = shape;
-    if (third && !with && !is(maker, "gaussian_nll_loss") && !is(maker, "margin_ranking_loss"))
+    if (third && !with && !case_is(maker, "gaussian_nll_loss") &&
+        !case_is(maker, "margin_ranking_loss"))
         third = "-";
     if (fourth) fourth = !with ? "-" : last ? last + 1 : shape;
     snprintf(shapes, sizeof shapes, "%s+%s%s%s%s%s", shape, shape, third ? "+" : "",
@@ -184,13 +180,14 @@ static void gradients(struct case_maker *maker)
             set_attrs(maker, made, way, reduction);
             if (k->smooth != DATA_LIST) made->in[0].data = k->smooth;
             if (k->smooth == DATA_APART && k->data[1] != DATA_LIST) made->in[1].data = DATA_APART;
-            if (is(maker, "bce_with_logits") || is(maker, "bce_loss")) /* y is no end of a range */
+            if (case_is(maker, "bce_with_logits") ||
+                case_is(maker, "bce_loss")) /* y is no end of a range */
                 case_list(made, 1, COUNT(others), others);
-            if (is(maker, "poisson_nll_loss")) {
+            if (case_is(maker, "poisson_nll_loss")) {
                 static const double apart[] = {0.5, 3, 1.75, 0.7};
                 case_list(made, 1, COUNT(apart), apart);
             }
-            if (is(maker, "gaussian_nll_loss")) {
+            if (case_is(maker, "gaussian_nll_loss")) {
                 static const double apart[] = {0.6, 0.9, 1.2, 1.3, 0.65};
                 case_list(made, 2, COUNT(apart), apart);
             }
@@ -214,8 +211,8 @@ static void odd(struct case_maker *maker)
         set_attrs(maker, made, way, 0);
         if (k->data[0] == DATA_LIST) case_list(made, 0, COUNT(ends), ends);
         else made->in[0].data = DATA_WIDE;
-        if (!k->list[1] && !is(maker, "kl_div")) made->in[1].data = DATA_WIDE;
-        if (is(maker, "kl_div")) case_list(made, 1, COUNT(ends), ends);
+        if (!k->list[1] && !case_is(maker, "kl_div")) made->in[1].data = DATA_WIDE;
+        if (case_is(maker, "kl_div")) case_list(made, 1, COUNT(ends), ends);
         made->quick = true;
         case_end(maker, made, "ends");
         made = of_shape(maker, "7x17", way != 0);
@@ -242,7 +239,7 @@ void cases_loss(struct case_maker *maker)
 {
     static const char *const reduction[] = {"none", "mean", "sum", "batch"};
     bool half = maker->dtype[0] == BP_F16 || maker->dtype[0] == BP_BF16;
-    int n_reductions = is(maker, "kl_div") ? 4 : 3;
+    int n_reductions = case_is(maker, "kl_div") ? 4 : 3;
     struct kernel_case *made;
 
     if (maker->gradients) {

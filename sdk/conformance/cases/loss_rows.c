@@ -27,14 +27,10 @@ static const double whether[] = {0, 1, 1, 0, 1, 0, 0, 0, 1};
 static const double signs[] = {1, -1, -1, 1, 1};
 static const double lists[] = {0, 2, -1, 1, 1, 2, 0, -1, -1, 0, 0};
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 static bool has_classes(const struct case_maker *maker)
 {
-    return is(maker, "multi_margin_loss") || is(maker, "dice_loss") || is(maker, "npair_loss");
+    return case_is(maker, "multi_margin_loss") || case_is(maker, "dice_loss") ||
+           case_is(maker, "npair_loss");
 }
 
 /* Second and third inputs. */
@@ -45,12 +41,13 @@ static void second(const struct case_maker *maker, const char *x, const char *ro
 
     snprintf(column, sizeof column, "%s%s1", strcmp(rows, "scalar") ? rows : "",
              strcmp(rows, "scalar") ? "x" : "");
-    if (is(maker, "dice_loss")) snprintf(text, size, "%s", column);
-    else if (is(maker, "npair_loss")) snprintf(text, size, "%s+%s", x, rows);
-    else if (is(maker, "cosine_embedding_loss")) snprintf(text, size, "%s+%s", x, rows);
-    else if (is(maker, "triplet_margin_loss")) snprintf(text, size, "%s+%s", x, x);
-    else if (is(maker, "multi_label_margin_loss")) snprintf(text, size, "%s", x);
-    else if (is(maker, "multi_margin_loss")) snprintf(text, size, with ? "%s+%d" : "%s+-", rows, n);
+    if (case_is(maker, "dice_loss")) snprintf(text, size, "%s", column);
+    else if (case_is(maker, "npair_loss")) snprintf(text, size, "%s+%s", x, rows);
+    else if (case_is(maker, "cosine_embedding_loss")) snprintf(text, size, "%s+%s", x, rows);
+    else if (case_is(maker, "triplet_margin_loss")) snprintf(text, size, "%s+%s", x, x);
+    else if (case_is(maker, "multi_label_margin_loss")) snprintf(text, size, "%s", x);
+    else if (case_is(maker, "multi_margin_loss"))
+        snprintf(text, size, with ? "%s+%d" : "%s+-", rows, n);
     else snprintf(text, size, with ? "%s+%d" : "%s+-", x, n);
 }
 
@@ -59,38 +56,39 @@ static void set_attrs(const struct case_maker *maker, struct kernel_case *made, 
 {
     static const double orders[] = {2, 1, 3};
 
-    if (is(maker, "npair_loss")) {
+    if (case_is(maker, "npair_loss")) {
         if (way) made->attrs.npair_loss.l2_reg = 0.25;
         return;
     }
     made->attrs.l1_loss.reduction = reduction; /* all begin alike */
-    if (is(maker, "cosine_embedding_loss")) made->attrs.cosine_embedding_loss.margin = -0.25 * way;
-    if (is(maker, "triplet_margin_loss")) {
+    if (case_is(maker, "cosine_embedding_loss"))
+        made->attrs.cosine_embedding_loss.margin = -0.25 * way;
+    if (case_is(maker, "triplet_margin_loss")) {
         made->attrs.triplet_margin_loss.p = orders[way];
         made->attrs.triplet_margin_loss.swap = way == 1;
         made->attrs.triplet_margin_loss.margin = way ? 2.5 : 1;
     }
-    if (is(maker, "multi_margin_loss")) {
+    if (case_is(maker, "multi_margin_loss")) {
         made->attrs.multi_margin_loss.p = way == 1 ? 2 : 1;
         if (way) made->attrs.multi_margin_loss.margin = 0.75;
     }
-    if (is(maker, "dice_loss") && way) made->attrs.dice_loss.epsilon = 0.5;
+    if (case_is(maker, "dice_loss") && way) made->attrs.dice_loss.epsilon = 0.5;
 }
 
 static void set_data(const struct case_maker *maker, struct kernel_case *made, int n)
 {
-    int label = is(maker, "npair_loss") ? 2 : 1;
+    int label = case_is(maker, "npair_loss") ? 2 : 1;
 
-    if (is(maker, "multi_label_soft_margin_loss")) {
+    if (case_is(maker, "multi_label_soft_margin_loss")) {
         case_list(made, 1, COUNT(whether), whether);
         made->in[2].data = DATA_POSITIVE;
     }
-    if (is(maker, "cosine_embedding_loss")) case_list(made, 2, COUNT(signs), signs);
-    if (is(maker, "multi_margin_loss")) made->in[2].data = DATA_POSITIVE;
-    if (is(maker, "dice_loss")) made->in[0].data = DATA_LOGIT;
+    if (case_is(maker, "cosine_embedding_loss")) case_list(made, 2, COUNT(signs), signs);
+    if (case_is(maker, "multi_margin_loss")) made->in[2].data = DATA_POSITIVE;
+    if (case_is(maker, "dice_loss")) made->in[0].data = DATA_LOGIT;
     if (has_classes(maker))
         case_index(made, label, maker->dtype[2], label == 2 ? 0 : -n, label == 2 ? 2 : n);
-    if (is(maker, "multi_label_margin_loss")) {
+    if (case_is(maker, "multi_label_margin_loss")) {
         made->in[1].dtype = maker->dtype[2];
         if (n > 2) case_list(made, 1, COUNT(lists), lists);
         else case_index(made, 1, maker->dtype[2], -1, n);
@@ -101,7 +99,7 @@ static void needs(const struct case_maker *maker, struct kernel_case *made)
 {
     static const char *const parts[] = {"sub", "mul", "sum", "scale"};
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
 
     if (maker->row) return;
     for (int i = 0; i < COUNT(parts); i++) case_needs(made, parts[i], wide);
@@ -128,8 +126,8 @@ static struct kernel_case *of_rows(const struct case_maker *maker, const char *r
 /* Whether x of these axes is one that the operator takes. */
 static bool takes(const struct case_maker *maker, const char *rows)
 {
-    if (is(maker, "npair_loss")) return strcmp(rows, "scalar") && !strchr(rows, 'x');
-    return !is(maker, "dice_loss") || strcmp(rows, "scalar");
+    if (case_is(maker, "npair_loss")) return strcmp(rows, "scalar") && !strchr(rows, 'x');
+    return !case_is(maker, "dice_loss") || strcmp(rows, "scalar");
 }
 
 /* In order to be smooth y is no list of ends, and what is added to 0 is not small. */
@@ -140,12 +138,13 @@ static void gradients(struct case_maker *maker)
     for (int way = 0; way < 3; way++)
         for (int64_t reduction = 0; reduction < 3; reduction++) {
             struct kernel_case *made = of_rows(maker, lines[SMOOTH].rows, 3, way, reduction);
-            if (is(maker, "multi_label_soft_margin_loss"))
+            if (case_is(maker, "multi_label_soft_margin_loss"))
                 case_list(made, 1, COUNT(inside), inside);
-            if (is(maker, "triplet_margin_loss") || is(maker, "multi_margin_loss") ||
-                is(maker, "multi_label_margin_loss"))
+            if (case_is(maker, "triplet_margin_loss") || case_is(maker, "multi_margin_loss") ||
+                case_is(maker, "multi_label_margin_loss"))
                 made->in[0].data = DATA_APART;
-            if (is(maker, "triplet_margin_loss")) made->in[1].data = made->in[2].data = DATA_APART;
+            if (case_is(maker, "triplet_margin_loss"))
+                made->in[1].data = made->in[2].data = DATA_APART;
             case_smooth(made, 2);
             case_end(maker, made, "way%d.reduction%d", way, (int)reduction);
         }
@@ -157,12 +156,12 @@ static void odd(struct case_maker *maker)
 
     for (int way = 0; way < 3; way++) {
         made = of_rows(maker, "9", 67, way, 0);
-        made->in[0].data = is(maker, "dice_loss") ? DATA_LOGIT : DATA_NONFINITE;
-        if (!is(maker, "npair_loss") && !is(maker, "cosine_embedding_loss"))
+        made->in[0].data = case_is(maker, "dice_loss") ? DATA_LOGIT : DATA_NONFINITE;
+        if (!case_is(maker, "npair_loss") && !case_is(maker, "cosine_embedding_loss"))
             case_end(maker, made, "nonfinite");
         else free(made);
         made = of_rows(maker, "7", 5, way, 0);
-        if (!is(maker, "dice_loss")) made->in[0].data = DATA_EXACT;
+        if (!case_is(maker, "dice_loss")) made->in[0].data = DATA_EXACT;
         made->quick = true;
         case_end(maker, made, "exact");
     }

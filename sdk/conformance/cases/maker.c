@@ -131,6 +131,16 @@ void case_list(struct kernel_case *made, int in, int n, const double *list)
     made->in[in].n_list = n;
 }
 
+bool case_is(const struct case_maker *maker, const char *op)
+{
+    return !strcmp(maker->op->name, op);
+}
+
+uint32_t case_wide(uint32_t dtype)
+{
+    return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+}
+
 bool case_is_float(const struct case_maker *maker)
 {
     return !num_is_int(num_type(maker->dtype[0]));

@@ -61,32 +61,27 @@ static struct kernel_case *step(struct case_maker *maker, const char *shape, boo
     return made;
 }
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 /* The second form of an operator that has two. */
 static void second(const struct case_maker *maker, struct kernel_case *made)
 {
-    if (is(maker, "momentum")) {
+    if (case_is(maker, "momentum")) {
         made->attrs.momentum.nesterov = 1;
         made->attrs.momentum.l2 = 0.25;
-    } else if (is(maker, "adam")) {
+    } else if (case_is(maker, "adam")) {
         made->attrs.adam.decay = 0.25;
         made->attrs.adam.epsilon = 0.01;
-    } else if (is(maker, "adamw")) {
+    } else if (case_is(maker, "adamw")) {
         made->attrs.adamw.decay = 0.5;
-    } else if (is(maker, "rmsprop")) {
+    } else if (case_is(maker, "rmsprop")) {
         made->attrs.rmsprop.momentum = 0.75;
         made->attrs.rmsprop.rho = 0.9;
-    } else if (is(maker, "lamb")) {
+    } else if (case_is(maker, "lamb")) {
         made->attrs.lamb.decay = 0;
-    } else if (is(maker, "lars_momentum")) {
+    } else if (case_is(maker, "lars_momentum")) {
         made->attrs.lars_momentum.decay = 0.25;
         made->attrs.lars_momentum.coefficient = 0.5;
         made->attrs.lars_momentum.epsilon = 0.125;
-    } else if (is(maker, "adamax")) {
+    } else if (case_is(maker, "adamax")) {
         made->attrs.adamax.beta2 = 0.5;
     }
 }
@@ -94,7 +89,7 @@ static void second(const struct case_maker *maker, struct kernel_case *made)
 /* Norms of what is not finite, and 1 / 0, are no numbers that bounds are known of. */
 static void data_of(const struct case_maker *maker, struct kernel_case *made, int kind)
 {
-    bool whole = is(maker, "lamb") || is(maker, "lars_momentum");
+    bool whole = case_is(maker, "lamb") || case_is(maker, "lars_momentum");
 
     if (kind == 1) made->in[0].data = made->in[1].data = DATA_POSITIVE;
     if (kind == 2) made->in[0].data = made->in[1].data = whole ? DATA_UNIT : DATA_NONFINITE;

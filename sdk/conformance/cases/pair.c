@@ -38,16 +38,11 @@ static const double left[] = {0.7, -1.3, 1.9, 0.4, -0.6, 1.1},
 static const double zeros[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN},
                     marks[] = {NAN, 0, INFINITY, -INFINITY, -0.0, 2, -2, 3};
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 /* Small cases for the suite of gradients: powers and logarithms of positive numbers only. */
 static void smooth(struct case_maker *maker)
 {
     static const char *const shapes[] = {"2x3+2x3", "3x4+4", "1x2+3x1"};
-    bool positive = is(maker, "pow") || is(maker, "xlogy");
+    bool positive = case_is(maker, "pow") || case_is(maker, "xlogy");
 
     if (!case_is_float(maker)) return;
     for (int i = 0; i < 3; i++) {
@@ -70,7 +65,7 @@ static void particular(struct case_maker *maker)
     static const double least[] = {1.1e-15, 3e-16, -2.3e-15, 7.7e-16, 5e-15};
     struct kernel_case *made;
 
-    if (is(maker, "maximum")) {
+    if (case_is(maker, "maximum")) {
         made = case_begin(maker, "70001+70001");
         case_end(maker, made, "long");
     }
@@ -80,7 +75,7 @@ static void particular(struct case_maker *maker)
     case_list(made, 1, 8, marks);
     made->quick = true;
     case_end(maker, made, "marks");
-    if (is(maker, "pow")) {
+    if (case_is(maker, "pow")) {
         made = case_begin(maker, "2053+2053");
         made->in[0].data = DATA_POSITIVE;
         made->in[1].data = DATA_WIDE;
@@ -90,7 +85,7 @@ static void particular(struct case_maker *maker)
         made->in[1].data = DATA_EXACT;
         case_end(maker, made, "whole-powers");
     }
-    if (is(maker, "floor_divide")) { /* quotients of more digits than the type has */
+    if (case_is(maker, "floor_divide")) { /* quotients of more digits than the type has */
         made = case_begin(maker, "1031x5+5");
         made->in[0].data = DATA_WIDE;
         case_list(made, 1, 5, maker->dtype[0] == BP_F64 ? least : small);
@@ -153,7 +148,7 @@ void cases_squared_difference(struct case_maker *maker)
                                          "7x65+7x1",  "1x5+7x5",       "2x3x2x3x5+2x1x2x1x5"};
     static const enum data data[] = {DATA_EXACT, DATA_WIDE, DATA_NONFINITE};
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
 
     for (int i = 0; i < 10; i++) {
         struct kernel_case *made =

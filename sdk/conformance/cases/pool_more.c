@@ -9,16 +9,11 @@ cases_fn cases_lp_pool, cases_adaptive_pool, cases_global_pool, cases_max_unpool
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 static uint32_t wide(const struct case_maker *maker)
 {
     uint32_t dtype = maker->dtype[0];
 
-    return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+    return case_wide(dtype);
 }
 
 static void needs(const struct case_maker *maker, struct kernel_case *made, const char *a,
@@ -70,7 +65,7 @@ static const struct {
 /* adaptive_avg_pool and adaptive_max_pool. */
 void cases_adaptive_pool(struct case_maker *maker)
 {
-    bool max = is(maker, "adaptive_max_pool");
+    bool max = case_is(maker, "adaptive_max_pool");
 
     for (size_t i = 0; i < COUNT(parts); i++)
         for (int again = 0; again < 2; again++) {
@@ -100,7 +95,7 @@ void cases_global_pool(struct case_maker *maker)
     static const char *const shapes[] = {"1x2x5",   "1x2x3x3",  "1x2x2x3x2", "0x3x4x4", "1x1x1x1",
                                          "2x3x9x8", "2x17x1x5", "3x5x31x33", "2x2x3x4x5",
                                          "131x3x2", "67x3x3",   "1x2x1031"};
-    bool max = is(maker, "global_max_pool"), norm = is(maker, "global_lp_pool");
+    bool max = case_is(maker, "global_max_pool"), norm = case_is(maker, "global_lp_pool");
 
     for (size_t i = 0; i < COUNT(shapes); i++)
         for (int flat = 0; flat < 2; flat++) {

@@ -369,7 +369,7 @@ void cases_dropout_grad(struct case_maker *maker)
 static void gumbel_needs(struct case_maker *maker, struct kernel_case *made)
 {
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
 
     if (maker->row) return;
     case_needs(made, "uniform", wide);

@@ -74,7 +74,7 @@ static void needs(const struct case_maker *maker, struct kernel_case *made)
 {
     static const char *const parts[] = {"matmul", "add", "mul", "tanh", "sigmoid"};
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
 
     for (int i = 0; i < COUNT(parts) && !maker->row; i++) case_needs(made, parts[i], wide);
 }

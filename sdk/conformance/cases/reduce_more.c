@@ -54,7 +54,7 @@ static bool is(const struct case_maker *maker, const char *names)
 static void add_needs(const struct case_maker *maker, struct kernel_case *made)
 {
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
 
     if (maker->row) return;
     if (is(maker, "mean nanmean var")) case_needs(made, "sum", wide);

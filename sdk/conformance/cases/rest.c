@@ -31,7 +31,7 @@ static uint32_t wide_of(const struct case_maker *maker)
 {
     uint32_t dtype = maker->dtype[0];
 
-    return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+    return case_wide(dtype);
 }
 
 /* What they are written in. */

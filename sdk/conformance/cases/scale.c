@@ -89,7 +89,7 @@ static struct kernel_case *loss(const struct case_maker *maker, const char *shap
 {
     static const char *const parts[] = {"sub", "mul", "sum", "scale"};
     uint32_t dtype = maker->dtype[0],
-             wide = dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+             wide = case_wide(dtype);
     struct kernel_case *made;
     char shapes[96];
 

@@ -11,11 +11,6 @@ cases_fn cases_shape_view, cases_unstack, cases_stack, cases_shape_more, cases_s
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 static const struct listed_case views[] = {
     {"squeeze", "all", "1x3x1x4", {{0}}, .quick = true},
     {"squeeze", "none", "2x3", {{0}}},
@@ -119,7 +114,7 @@ static void view(struct case_maker *maker, const struct listed_case *line, enum 
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
     if (made->n_in > 1) made->in[1].data = DATA_UNREAD;
     if (form == FORM_VIEW) case_smooth(made, 2);
-    if (made->given || is(maker, "flatten")) case_needs(made, "assign", maker->dtype[0]);
+    if (made->given || case_is(maker, "flatten")) case_needs(made, "assign", maker->dtype[0]);
     if (line->layouts && form == FORM_VIEW) case_layouts(maker, made, line->variant, false);
     else case_end(maker, made, "%s%s", line->variant, form_name[form]);
 }
@@ -127,7 +122,7 @@ static void view(struct case_maker *maker, const struct listed_case *line, enum 
 void cases_shape_view(struct case_maker *maker)
 {
     for (size_t i = 0; i < COUNT(views); i++)
-        for (int form = 0; form < FORMS && is(maker, views[i].op); form++)
+        for (int form = 0; form < FORMS && case_is(maker, views[i].op); form++)
             if (listed_repeats(maker, &views[i])) break;
             else if (form < FORM_HOST_I64 || (listed_has_host(&views[i]) && !views[i].layouts))
                 view(maker, &views[i], (enum form)form);
@@ -295,14 +290,14 @@ static void add_needs(struct kernel_case *made, const struct case_maker *maker)
     };
 
     for (size_t i = 0; i < COUNT(all); i++)
-        if (is(maker, all[i].op)) case_needs(made, all[i].needs, maker->dtype[0]);
+        if (case_is(maker, all[i].op)) case_needs(made, all[i].needs, maker->dtype[0]);
 }
 
 void cases_shape_more(struct case_maker *maker)
 {
     for (size_t i = 0; i < COUNT(more); i++) {
         struct kernel_case *made;
-        if (!is(maker, more[i].op) || listed_repeats(maker, &more[i])) continue;
+        if (!case_is(maker, more[i].op) || listed_repeats(maker, &more[i])) continue;
         made = listed_begin(maker, &more[i]);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         if (!listed_is_wide(&more[i])) case_smooth(made, 2);
@@ -341,7 +336,7 @@ void cases_grids(struct case_maker *maker)
         for (int part = 0, n = 1; part < n; part++) {
             struct kernel_case *made;
             char variant[48];
-            if (!is(maker, grids[i].op) || listed_repeats(maker, &grids[i])) continue;
+            if (!case_is(maker, grids[i].op) || listed_repeats(maker, &grids[i])) continue;
             made = listed_begin(maker, &grids[i]);
             n = made->n_out = made->n_in;
             made->part = part;

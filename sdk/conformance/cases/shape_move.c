@@ -10,11 +10,6 @@ cases_fn cases_shape_move, cases_strided_slice, cases_triangle, cases_fill_diago
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool is(const struct case_maker *maker, const char *op)
-{
-    return !strcmp(maker->op->name, op);
-}
-
 static const struct listed_case moves[] = {
     {"tile", "line", "3", {{1, {4}}}, .quick = true},
     {"tile", "matrix", "2x3", {{2, {2, 3}}}, .quick = true},
@@ -103,7 +98,7 @@ void cases_shape_move(struct case_maker *maker)
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
 
     for (size_t i = 0; i < COUNT(moves); i++)
-        for (int form = 0; form < 3 && is(maker, moves[i].op); form++) {
+        for (int form = 0; form < 3 && case_is(maker, moves[i].op); form++) {
             const struct listed_case *line = &moves[i];
             struct kernel_case *made;
             if (form && (!line->quick || !listed_has_host(line))) continue;
@@ -146,7 +141,7 @@ static const struct {
 /* strided_slice and its gradient. */
 void cases_strided_slice(struct case_maker *maker)
 {
-    bool grad = is(maker, "strided_slice_grad");
+    bool grad = case_is(maker, "strided_slice_grad");
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
     char shapes[96];
 
@@ -259,7 +254,7 @@ static const struct {
 /* unfold and fold. */
 void cases_patches(struct case_maker *maker)
 {
-    bool adds = is(maker, "fold");
+    bool adds = case_is(maker, "fold");
 
     for (size_t i = 0; i < COUNT(windows); i++) {
         const int64_t *n = windows[i].number;
