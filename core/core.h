@@ -4,6 +4,8 @@
 #define BP_CORE_PRIVATE_H
 
 #include <backplane/backplane.h>
+#include <backplane/ccl.h>
+#include <backplane/graphs.h>
 #include <backplane/kernel.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,6 +25,17 @@
 #define BP_SINGLE_THREADED false
 #endif
 
+/* Deadlines of waits for it are those of CLOCK_MONOTONIC. */
+static inline void bp_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t clock;
+
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
 /* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
  * are refused: bp_magic(kind) when it is made, bp_is(magic, kind) in each call. */
 enum bp_magic {
@@ -36,6 +49,9 @@ enum bp_magic {
     BP_MAGIC_GRAPH = 0x42504307,
     BP_MAGIC_GENERATOR = 0x42504308,
     BP_MAGIC_STORAGE = 0x4250430a,
+    BP_MAGIC_PROGRAM = 0x4250430b,
+    BP_MAGIC_STORE = 0x4250430c,
+    BP_MAGIC_COMM = 0x4250430d,
 };
 
 /* Bytes of the smallest handle. The place where each kind keeps its magic word lies within, so that

@@ -13,6 +13,12 @@ const char *bp_error_message(void)
     return message;
 }
 
+enum bp_status bp_error_set(enum bp_status status, const char *text)
+{
+    if (text) bp_error_write("%s", text);
+    return status;
+}
+
 /* The arguments may point into the old message. */
 void bp_error_write(const char *format, ...)
 {

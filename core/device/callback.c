@@ -18,7 +18,9 @@ static enum bp_status call(struct bp_task *task, struct bp_timeline *timeline)
     struct call_task *c = (struct call_task *)task;
     enum bp_status status = BP_OK;
 
-    if (!timeline->queue) status = bp_timeline_wait(timeline, c->number, UINT64_MAX);
+    if (!timeline->queue)
+        status = bp_timeline_tell(timeline, c->number,
+                                  bp_timeline_wait(timeline, c->number, UINT64_MAX));
     if (status == BP_OK) status = bp_timeline_refuse(timeline, c->number);
     c->fn(c->ctx, status);
     return BP_OK;

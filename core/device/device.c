@@ -123,12 +123,17 @@ void bp_device_destroy(struct bp_device *device)
     if (bp_device_is(device)) bp_device_release(device);
 }
 
-static uint32_t emulated(const struct bp_runtime *runtime)
+static uint32_t emulated(const struct bp_device *device)
 {
+    const struct bp_runtime *runtime = &device->entry->runtime;
+    bool records = device->entry->graphs.capture_begin || device->is_inline;
+    bool joins = device->entry->ccl.comm_create || device->is_inline;
+
     return (runtime->stream_create ? 0 : BP_EMULATED_STREAMS) |
            (runtime->event_create ? 0 : BP_EMULATED_EVENTS) |
            (runtime->stream_wait ? 0 : BP_EMULATED_STREAM_WAIT) |
-           (runtime->memory_info ? 0 : BP_EMULATED_MEMORY_INFO);
+           (runtime->memory_info ? 0 : BP_EMULATED_MEMORY_INFO) |
+           (records ? 0 : BP_EMULATED_RECORDING) | (joins ? 0 : BP_EMULATED_COLLECTIVES);
 }
 
 static enum bp_status read_properties(struct bp_device *device)
@@ -156,7 +161,7 @@ static enum bp_status read_properties(struct bp_device *device)
                         device->name);
     device->is_inline = p->flags & BP_DEVICE_INLINE;
     device->host_visible = p->flags & BP_DEVICE_HOST_VISIBLE;
-    device->emulated = emulated(&entry->runtime);
+    device->emulated = emulated(device);
     return BP_OK;
 }
 
@@ -342,9 +347,20 @@ const char *bp_device_name(struct bp_device *device)
     return bp_device_is(device) ? device->name : "";
 }
 
+struct bp_core *bp_device_core(struct bp_device *device)
+{
+    return bp_device_is(device) ? device->core : NULL;
+}
+
 uint32_t bp_device_emulated(struct bp_device *device)
 {
     return bp_device_is(device) ? device->emulated : 0;
+}
+
+uint64_t bp_device_peer_copies(struct bp_device *device)
+{
+    if (!bp_device_is(device)) return 0;
+    return atomic_load_explicit(&device->peer_copies, memory_order_relaxed);
 }
 
 enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_properties *out)

@@ -46,6 +46,9 @@ struct bp_device {
     struct bp_failure failure;
     struct bp_failure lost; /* BP_ERR_DEVICE_LOST: the plugin is not called for work any more */
     _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how often a call waited, by reason */
+    _Atomic uint64_t peer_copies; /* that came from devices of the same plugin by the plugin */
+
+    _Atomic bool recording; /* work of one of its streams is recorded */
 
     pthread_mutex_t lock;
     struct bp_timeline *host;              /* home of memory that no stream asked for */
@@ -59,6 +62,9 @@ struct bp_device {
     _Atomic(struct bp_cache *) calls; /* eager calls that streams share */
     struct bp_cache *caches;          /* that and the streams', under lock */
     struct bp_pressure calls_pressure;
+    /* bp_cache_open sets it: a frozen storage is gone, and calls that know its contents with it.
+     * Called without locks. */
+    void (*forget_calls)(struct bp_device *device, uint64_t storage);
     struct bp_fallback *fallback; /* what ran otherwise, under lock */
 };
 
@@ -147,11 +153,15 @@ struct bp_stream {
     struct bp_scope scope; /* first: a stream is found by its scope */
     uint32_t flags;        /* enum bp_stream_flags */
     struct bp_device *device;
-    struct bp_device *inline_of; /* the device, if work is done when its call returns; else NULL */
+    struct bp_device *inline_of; /* the device, if work is done when its call returns and nobody
+                                    watches: the fast ways ask for it; else NULL */
     struct bp_timeline *timeline;
     struct bp_cache *cache; /* of eager calls; made by the first */
     struct bp_generator *generator; /* a reference; NULL: the core's */
+    bp_watcher *watcher;    /* of calls, or NULL */
+    void *watcher_ctx;
     bool synchronous;       /* BP_SYNC=launch */
+    bool watched;           /* a call is being: those that it makes are not */
 };
 
 static inline bool bp_stream_is(const struct bp_stream *stream)

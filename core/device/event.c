@@ -50,7 +50,7 @@ void bp_event_destroy(struct bp_event *event)
  * point stays where it is. */
 enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
 {
-    struct bp_timeline *timeline;
+    struct bp_timeline *timeline = NULL;
     uint64_t number;
 
     if (!event_is(event)) return bp_not_a("event");
@@ -75,7 +75,7 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
 static enum bp_status recorded(const char *call, struct bp_event *event,
                                struct bp_timeline **out_timeline, uint64_t *out_number)
 {
-    struct bp_timeline *timeline;
+    struct bp_timeline *timeline = NULL;
 
     if (!event_is(event)) return bp_not_a_for(call, "event");
     pthread_mutex_lock(&event->lock);
@@ -99,7 +99,7 @@ static enum bp_status over(struct bp_timeline *timeline, uint64_t number)
 
 enum bp_status bp_event_query(struct bp_event *event)
 {
-    struct bp_timeline *timeline;
+    struct bp_timeline *timeline = NULL;
     uint64_t number = 0;
 
     TRY(recorded(__func__, event, &timeline, &number));
@@ -107,17 +107,17 @@ enum bp_status bp_event_query(struct bp_event *event)
     TRY(bp_timeline_refuse(timeline, number));
     if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue) return BP_ERR_BUSY;
     TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
-    TRY(bp_timeline_wait(timeline, number, UINT64_MAX));
+    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, UINT64_MAX)));
     return over(timeline, number);
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
 {
-    struct bp_timeline *timeline;
+    struct bp_timeline *timeline = NULL;
     uint64_t number = 0;
 
     TRY(recorded(__func__, event, &timeline, &number));
-    TRY(bp_timeline_wait(timeline, number, timeout_ns));
+    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, timeout_ns)));
     return over(timeline, number);
 }
 
@@ -125,8 +125,8 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
  * failed. */
 enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
 {
-    struct bp_timeline *timeline;
-    uint64_t number;
+    struct bp_timeline *timeline = NULL;
+    uint64_t number = 0;
 
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     TRY(recorded(__func__, event, &timeline, &number));

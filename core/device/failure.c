@@ -127,6 +127,18 @@ enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number)
     return status;
 }
 
+enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
+                                enum bp_status status)
+{
+    if (bp_is_of_the_wait(status)) return status;
+    pthread_mutex_lock(&timeline->lock);
+    for (struct bp_past *p = atomic_load(&timeline->past); p; p = p->next)
+        if (number >= p->first && number <= p->last) atomic_store(&p->failure.told, true);
+    if (number > atomic_load(&timeline->base)) atomic_store(&timeline->failure.told, true);
+    pthread_mutex_unlock(&timeline->lock);
+    return status;
+}
+
 /* A stream that lives answers its failure each time; of one that is gone somebody is to be told. */
 enum bp_status bp_timeline_untold(struct bp_timeline *timeline)
 {

@@ -151,19 +151,15 @@ static void free_queue(struct bp_queue *queue)
 enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **out_queue)
 {
     struct bp_queue *queue = calloc(1, sizeof *queue);
-    pthread_condattr_t monotonic;
     enum bp_status status;
 
     if (!queue) return bp_error(BP_ERR_MEMORY, "no memory for a queue");
     queue->timeline = timeline;
     queue->end = &queue->first;
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->work, &monotonic);
-    pthread_cond_init(&queue->room, NULL);
-    pthread_cond_init(&queue->progress, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    bp_cond_init(&queue->work);
+    bp_cond_init(&queue->room);
+    bp_cond_init(&queue->progress);
     pthread_mutex_lock(&queue->lock);
     status = begin(queue);
     pthread_mutex_unlock(&queue->lock);

@@ -25,6 +25,18 @@ static enum bp_status check_create(struct bp_device *device, uint32_t flags,
     return BP_OK;
 }
 
+/* A new stream comes behind what the device's later work comes behind. */
+static enum bp_status follow_leaders(struct bp_timeline *timeline)
+{
+    struct bp_timeline *t = atomic_load(&timeline->device->timelines);
+
+    for (; t; t = t->next) {
+        uint64_t number = atomic_load_explicit(&t->leads, memory_order_acquire);
+        if (number) TRY(bp_timeline_follow(timeline, t, number));
+    }
+    return BP_OK;
+}
+
 enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
                                      struct bp_stream **out_stream)
 {
@@ -39,6 +51,10 @@ enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
     stream = bp_handle_make(sizeof *stream);
     if (!stream) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
     status = bp_timeline_create(device, now, queue, &stream->timeline);
+    if (status == BP_OK) {
+        status = follow_leaders(stream->timeline);
+        if (status) bp_timeline_retire(stream->timeline);
+    }
     if (status) {
         free(stream);
         return status;
@@ -82,9 +98,10 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
 
 enum bp_status bp_stream_drain(struct bp_stream *stream)
 {
-    enum bp_status status = bp_timeline_drain(stream->timeline);
+    struct bp_timeline *timeline = stream->timeline;
+    enum bp_status status = bp_timeline_drain(timeline);
 
-    if (status) return status;
+    if (status) return bp_timeline_tell(timeline, atomic_load(&timeline->last), status);
     bp_memory_collect(stream->device);
     return bp_stream_check(stream);
 }

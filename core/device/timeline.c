@@ -34,15 +34,52 @@ void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number)
         if (atomic_compare_exchange_weak(&timeline->done, &done, number)) break;
 }
 
-bool bp_timeline_hold(struct bp_timeline *timeline)
+/* Under the lock. */
+static bool is_seized(struct bp_timeline *timeline, bool by_me)
 {
-    bool open;
+    return atomic_load(&timeline->seized) &&
+           !pthread_equal(timeline->seizer, pthread_self()) == !by_me;
+}
+
+enum bp_status bp_timeline_hold(struct bp_timeline *timeline, bool *out_open)
+{
+    bool mine, open;
 
     pthread_mutex_lock(&timeline->lock);
-    open = timeline->open;
+    while (is_seized(timeline, false)) pthread_cond_wait(&timeline->turn, &timeline->lock);
+    mine = is_seized(timeline, true);
+    open = timeline->open && !mine;
     timeline->busy += open;
     pthread_mutex_unlock(&timeline->lock);
-    return open;
+    if (mine)
+        return bp_error(BP_ERR_INVALID, "%s: stream %u is being recorded: nothing waits for it",
+                        timeline->device->name, timeline->id);
+    *out_open = open;
+    return BP_OK;
+}
+
+enum bp_status bp_timeline_seize(struct bp_timeline *timeline)
+{
+    bool busy;
+
+    pthread_mutex_lock(&timeline->lock);
+    busy = timeline->busy || atomic_load(&timeline->seized);
+    if (!busy) {
+        timeline->seizer = pthread_self();
+        atomic_store(&timeline->seized, true);
+    }
+    pthread_mutex_unlock(&timeline->lock);
+    if (!busy) return BP_OK;
+    return bp_error(BP_ERR_BUSY, "%s: another thread waits for stream %u", timeline->device->name,
+                    timeline->id);
+}
+
+void bp_timeline_release(struct bp_timeline *timeline)
+{
+    pthread_mutex_lock(&timeline->lock);
+    atomic_store(&timeline->seized, false);
+    pthread_cond_broadcast(&timeline->turn);
+    pthread_mutex_unlock(&timeline->lock);
 }
 
 void bp_timeline_let(struct bp_timeline *timeline)
@@ -106,16 +143,18 @@ static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_
 {
     struct bp_mark *mark;
     enum bp_status status;
+    bool open = false;
 
     pthread_mutex_lock(&timeline->lock);
     mark = timeline->spare;
     if (mark) timeline->spare = mark->next;
     pthread_mutex_unlock(&timeline->lock);
     if (!mark) TRY(make_mark(timeline->device, &mark));
-    if (!bp_timeline_hold(timeline)) {
+    status = bp_timeline_hold(timeline, &open);
+    if (!open) {
         put_spare(timeline, mark);
         *out_mark = NULL;
-        return BP_OK;
+        return status;
     }
     mark->number = atomic_load_explicit(&timeline->submitted, memory_order_acquire);
     mark->refs = 1;
@@ -197,21 +236,23 @@ bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number)
 {
     if (bp_timeline_passed(timeline, number)) return true;
     if (bp_device_is_lost(timeline->device) && !timeline->queue) return true;
+    if (atomic_load(&timeline->seized)) return false;
     if (timeline->queue || !has_events(timeline->device)) return false;
     ask_mark(timeline, number, false, 0);
     return bp_timeline_passed(timeline, number);
 }
 
 /* A plugin tells of a failure once: who waits for a stream at the same time waits until that has
- * been kept. false: the stream is closed. */
-static bool take_turn(struct bp_timeline *timeline)
+ * been kept. Not open: the stream is closed. */
+static enum bp_status take_turn(struct bp_timeline *timeline, bool *out_open)
 {
-    if (!bp_timeline_hold(timeline)) return false;
+    TRY(bp_timeline_hold(timeline, out_open));
+    if (!*out_open) return BP_OK;
     pthread_mutex_lock(&timeline->lock);
     while (timeline->waited) pthread_cond_wait(&timeline->turn, &timeline->lock);
     timeline->waited = true;
     pthread_mutex_unlock(&timeline->lock);
-    return true;
+    return BP_OK;
 }
 
 static void end_turn(struct bp_timeline *timeline)
@@ -219,7 +260,7 @@ static void end_turn(struct bp_timeline *timeline)
     pthread_mutex_lock(&timeline->lock);
     timeline->waited = false;
     timeline->busy--;
-    pthread_cond_signal(&timeline->turn);
+    pthread_cond_broadcast(&timeline->turn);
     pthread_mutex_unlock(&timeline->lock);
 }
 
@@ -230,10 +271,11 @@ static enum bp_status synchronize(struct bp_timeline *timeline)
     struct bp_plugin_entry *entry = device->entry;
     struct bp_snapshot snapshot;
     enum bp_status status;
-    bool shared = device->emulated & BP_EMULATED_STREAMS;
+    bool shared = device->emulated & BP_EMULATED_STREAMS, open;
 
     TRY(bp_device_check_lost(device));
-    if (!take_turn(timeline)) return BP_OK;
+    TRY(take_turn(timeline, &open));
+    if (!open) return BP_OK;
     status = bp_snapshot_take(device, shared ? NULL : timeline, &snapshot);
     if (status) {
         end_turn(timeline);
@@ -298,6 +340,30 @@ static enum bp_status follow_mark(struct bp_timeline *timeline, struct bp_timeli
         bp_device_leave(device, status, "stream_wait");
     release_mark(other, mark);
     if (status == BP_OK) bp_timeline_saw(timeline, other, number);
+    return status;
+}
+
+enum bp_status bp_timeline_delay(struct bp_timeline *timeline, struct bp_timeline *other,
+                                 uint64_t number)
+{
+    struct bp_device *device = timeline->device;
+    struct bp_plugin_entry *entry = device->entry;
+    struct bp_mark *mark = NULL;
+    enum bp_status status;
+    bool open;
+
+    TRY(bp_timeline_hold(timeline, &open));
+    if (!open) return BP_OK;
+    status = find_mark(other, number, &mark);
+    if (mark) {
+        bp_error_enter();
+        status = bp_device_leave(device,
+                                 entry->runtime.stream_wait(entry->self, device->index,
+                                                            timeline->stream, mark->event),
+                                 "stream_wait");
+        release_mark(other, mark);
+    }
+    bp_timeline_let(timeline);
     return status;
 }
 

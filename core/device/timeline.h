@@ -12,6 +12,7 @@
 struct bp_device;
 struct bp_pool;  /* memory/pool.h */
 struct bp_queue; /* device/queue.h */
+struct bp_recording; /* op/recording.h */
 
 enum { BP_NAMES = 256, BP_SPACES = 3, BP_USERS = 4 };
 
@@ -62,10 +63,15 @@ struct bp_timeline {
     _Atomic(struct bp_pool *) pool[BP_SPACES]; /* whose home it is, by space; made at first use */
     uint32_t fault;         /* kernels that run on the host write it; of who runs them */
     _Atomic uint64_t base;      /* numbers up to it are of the streams before */
+    _Atomic uint64_t leads;     /* all that other streams of the device are given later comes behind
+                                   this number; 0: nothing does */
     struct bp_failure failure; /* of the stream that it serves, or served last */
     _Atomic(struct bp_past *) past;
     _Atomic(struct bp_pool *) aside; /* the pool of the device's memory, while a capture's has its
                                         place; or NULL */
+    struct bp_recording *recording; /* of the stream's caller: its calls are recorded in it, and
+                                       not done; or NULL */
+    _Atomic bool seized;        /* by who records its work: only that thread uses stream */
     const char *node;       /* of the graph that the stream's caller runs now; NULL: none */
 
     pthread_mutex_t lock; /* all below; and storing a failure, and moving it to the past */
@@ -73,7 +79,8 @@ struct bp_timeline {
     bool open;            /* stream may be used */
     uint32_t busy;        /* who uses it and is not the stream's caller: it is not closed now */
     bool waited;          /* a thread is in the plugin's synchronize for it */
-    pthread_cond_t turn;  /* not any more */
+    pthread_t seizer;     /* if seized */
+    pthread_cond_t turn;  /* not waited, or not seized, any more */
     struct bp_mark *marks, *spare; /* marks: oldest first */
     struct bp_seen *seen;
     uint32_t n_seen, room;
@@ -97,9 +104,15 @@ void bp_timelines_poll(struct bp_device *device);
 void bp_timelines_finish(struct bp_device *device);
 
 /* Whether somebody other than the stream's caller may use the plugin's stream now; it is not closed
- * until that is over. Not: it is closed, and all its work has ended. */
-bool bp_timeline_hold(struct bp_timeline *timeline);
+ * until that is over. Not open: it is closed, and all its work has ended. While it is seized this
+ * waits; BP_ERR_INVALID: it is seized by this thread. */
+enum bp_status bp_timeline_hold(struct bp_timeline *timeline, bool *out_open);
 void bp_timeline_let(struct bp_timeline *timeline);
+
+/* Nobody but this thread uses the plugin's stream until it is released. BP_ERR_BUSY: somebody does
+ * now. */
+enum bp_status bp_timeline_seize(struct bp_timeline *timeline);
+void bp_timeline_release(struct bp_timeline *timeline);
 
 /* A piece of work is about to be given to the stream: its number. */
 static inline uint64_t bp_work_begin_now(struct bp_timeline *timeline)
@@ -159,6 +172,12 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, u
 enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
                                   uint64_t number);
 
+/* What timeline is given from now on comes after work number of other, of the same plugin's
+ * instance, which has events: for a thread that is not the stream's caller, to whom nothing is
+ * promised. Closed ones have nothing to be given. */
+enum bp_status bp_timeline_delay(struct bp_timeline *timeline, struct bp_timeline *other,
+                                 uint64_t number);
+
 /* Refuses a function of bp_stream_callback of the stream's own, which must not wait for it: calls
  * that give work and then wait ask first. */
 enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline);
@@ -190,6 +209,11 @@ enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status sta
 /* Answers the failure of the stream whose work had this number, or of the device, unless all work
  * up to it is known to have ended well before. */
 enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number);
+
+/* status is what a wait for work up to number answered, and goes to the app: a failure of that work
+ * has been told then. Returns status. */
+enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
+                                enum bp_status status);
 
 /* Answers the failure of the stream that it serves, and, once, those of streams that are gone. */
 enum bp_status bp_timeline_untold(struct bp_timeline *timeline);

@@ -37,34 +37,31 @@ static void find_last_uses(struct execution *e)
         if (is_output(g, v)) e->last[v] = BP_NO_VALUE;
 }
 
-static enum bp_status check_input(const struct bp_graph *g, uint32_t i, const struct bp_tensor *t)
+static enum bp_status check_input(const char *call, const struct bp_graph *g, uint32_t i,
+                                  const struct bp_tensor *t)
 {
     const struct bp_value *v = &g->value[g->input[i]];
     char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
 
     if (!bp_tensor_is(t))
-        return bp_error(BP_ERR_INVALID, "bp_graph_run: input %s: expected a tensor", v->name);
+        return bp_error(BP_ERR_INVALID, "%s: input %s: expected a tensor", call, v->name);
     if (t->view.dtype == v->type->view.dtype && t->view.rank == v->type->view.rank &&
         !memcmp(t->shape, v->type->shape, t->view.rank * sizeof *t->shape))
         return BP_OK;
     return bp_error(
-        BP_ERR_INVALID, "bp_graph_run: input %s is %s, expected %s", v->name,
+        BP_ERR_INVALID, "%s: input %s is %s, expected %s", call, v->name,
         bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
         bp_type_text(v->type->view.dtype, v->type->view.rank, v->type->shape, want, sizeof want));
 }
 
-static enum bp_status take_inputs(struct execution *e, struct bp_tensor *const *in)
+static void take_inputs(struct execution *e, struct bp_tensor *const *in)
 {
     const struct bp_graph *g = e->graph;
 
-    for (uint32_t i = 0; i < g->n_input; i++) {
-        TRY(check_input(g, i, in[i]));
-        e->value[g->input[i]] = bp_tensor_retain(in[i]);
-    }
+    for (uint32_t i = 0; i < g->n_input; i++) e->value[g->input[i]] = bp_tensor_retain(in[i]);
     for (uint32_t v = 0; v < g->n_value; v++)
         if (g->value[v].kind == BP_VALUE_CONSTANT)
             e->value[v] = bp_tensor_retain(g->value[v].constant);
-    return BP_OK;
 }
 
 static enum bp_status run_node(struct execution *e, uint32_t number)
@@ -186,51 +183,46 @@ static enum bp_status give_outputs(struct execution *e, struct bp_tensor **out)
 }
 
 /* Two results in one place: nobody could tell which. */
-static enum bp_status check_outputs(struct bp_tensor *const *out, size_t n_out)
+static enum bp_status check_outputs(const char *call, struct bp_tensor *const *out, size_t n_out)
 {
     for (size_t i = 0; i < n_out; i++) {
         if (out[i] && !bp_tensor_is(out[i]))
-            return bp_error(BP_ERR_INVALID, "bp_graph_run: output %zu: expected NULL or a tensor",
-                            i);
+            return bp_error(BP_ERR_INVALID, "%s: output %zu: expected NULL or a tensor", call, i);
         for (size_t j = 0; out[i] && j < i; j++)
             if (out[j] && bp_tensors_meet(out[i], out[j]))
-                return bp_error(BP_ERR_INVALID,
-                                "bp_graph_run: outputs %zu and %zu overlap in memory", j, i);
+                return bp_error(BP_ERR_INVALID, "%s: outputs %zu and %zu overlap in memory", call,
+                                j, i);
     }
     return BP_OK;
 }
 
-static enum bp_status check_run(const struct bp_graph *graph, const struct bp_stream *stream,
-                                struct bp_tensor *const *in, size_t n_in,
-                                struct bp_tensor *const *out, size_t n_out)
+enum bp_status bp_graph_check(const char *call, const struct bp_graph *graph,
+                              struct bp_tensor *const *in, size_t n_in,
+                              struct bp_tensor *const *out, size_t n_out)
 {
-    if (!bp_graph_is(graph)) return bp_not_a_for("bp_graph_run", "graph");
-    if (!bp_stream_is(stream)) return bp_not_a_for("bp_graph_run", "stream");
     if (n_in != graph->n_input || n_out != graph->n_output)
         return bp_error(BP_ERR_INVALID,
-                        "bp_graph_run: %zu inputs and %zu outputs given, the graph has %u and %u",
-                        n_in, n_out, graph->n_input, graph->n_output);
+                        "%s: %zu inputs and %zu outputs given, the graph has %u and %u", call, n_in,
+                        n_out, graph->n_input, graph->n_output);
     if ((n_in && !in) || (n_out && !out))
-        return bp_error(BP_ERR_INVALID, "bp_graph_run: in or out is NULL");
-    return check_outputs(out, n_out);
+        return bp_error(BP_ERR_INVALID, "%s: in or out is NULL", call);
+    TRY(check_outputs(call, out, n_out));
+    for (uint32_t i = 0; i < n_in; i++) TRY(check_input(call, graph, i, in[i]));
+    return BP_OK;
 }
 
-enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
-                            struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
-                            size_t n_out)
+enum bp_status bp_graph_go(const struct bp_graph *graph, struct bp_stream *stream,
+                           struct bp_tensor *const *in, struct bp_tensor **out)
 {
     struct execution e = {.graph = graph, .stream = stream};
     enum bp_status status;
 
-    TRY(check_run(graph, stream, in, n_in, out, n_out));
     e.value = calloc(graph->n_value + 1, sizeof *e.value);
     e.last = calloc(graph->n_value + 1, sizeof *e.last);
     status = e.value && e.last ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_graph_run: no memory");
     if (status == BP_OK) {
         find_last_uses(&e);
-        status = take_inputs(&e, in);
-    }
-    if (status == BP_OK) {
+        take_inputs(&e, in);
         take_given(&e, out);
         status = run_nodes(&e);
     }
@@ -239,4 +231,14 @@ enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
     free(e.value);
     free(e.last);
     return status;
+}
+
+enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
+                            struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
+                            size_t n_out)
+{
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    TRY(bp_graph_check("bp_graph_run", graph, in, n_in, out, n_out));
+    return bp_graph_go(graph, stream, in, out);
 }

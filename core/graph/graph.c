@@ -36,6 +36,7 @@ void bp_graph_retain(struct bp_graph *graph)
 void bp_graph_release(struct bp_graph *graph)
 {
     if (atomic_fetch_sub_explicit(&graph->refs, 1, memory_order_acq_rel) != 1) return;
+    bp_graph_forget_names(graph);
     for (uint32_t i = 0; i < graph->n_value; i++) {
         bp_tensor_destroy(graph->value[i].constant);
         free(graph->value[i].type);
@@ -93,6 +94,7 @@ enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index, struct bp_
     info.rank = v->type->view.rank;
     info.shape = v->type->shape;
     info.node = v->kind == BP_VALUE_RESULT ? v->node : BP_NO_VALUE;
+    info.constant = v->constant;
     return bp_answer(out, &info, sizeof info);
 }
 

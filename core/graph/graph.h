@@ -36,6 +36,7 @@ struct bp_graph {
     uint32_t *input, *output; /* values, in the order of their making */
     uint32_t n_value, n_node, n_input, n_output;
     uint32_t room_value, room_node, room_input, room_output;
+    void *names; /* of its values, where it has a core; a tree of tsearch */
 };
 
 static inline bool bp_graph_is(const struct bp_graph *graph)
@@ -47,6 +48,13 @@ static inline bool bp_graph_is(const struct bp_graph *graph)
 enum bp_status bp_graph_make(struct bp_graph **out_graph);
 void bp_graph_retain(struct bp_graph *graph);
 void bp_graph_release(struct bp_graph *graph);
+
+/* names.c: the names of values are different ones, but in a graph without a core, where nobody sees
+ * them. give: a copy of name, which is not taken, in place of the one that v has. */
+bool bp_graph_has_name(const struct bp_graph *graph, const char *name);
+enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, const char *name);
+void bp_graph_drop_name(struct bp_graph *graph, struct bp_value *v);
+void bp_graph_forget_names(struct bp_graph *graph);
 
 /* record.c: a new value with a symbolic tensor for it. */
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
@@ -65,6 +73,14 @@ enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tenso
 enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *row,
                                const void *attrs, const struct bp_view *const *in, uint32_t n_in,
                                uint32_t want, uint32_t *out_value);
+
+/* execute.c. Whether a graph can be run with these tensors; and a run with ones that were checked.
+ */
+enum bp_status bp_graph_check(const char *call, const struct bp_graph *graph,
+                              struct bp_tensor *const *in, size_t n_in,
+                              struct bp_tensor *const *out, size_t n_out);
+enum bp_status bp_graph_go(const struct bp_graph *graph, struct bp_stream *stream,
+                           struct bp_tensor *const *in, struct bp_tensor **out);
 
 /* The arguments of a node's call: in are its inputs, flat. */
 static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *const *in,

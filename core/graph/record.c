@@ -25,17 +25,10 @@ static enum bp_status make_room(void *list, uint32_t n, uint32_t *room, size_t s
     return BP_OK;
 }
 
-static bool is_taken(const struct bp_graph *graph, const char *name)
-{
-    for (uint32_t i = 0; i < graph->n_value; i++)
-        if (graph->value[i].name && !strcmp(graph->value[i].name, name)) return true;
-    return false;
-}
-
 static enum bp_status check_name(const struct bp_graph *graph, const char *name)
 {
     if (!*name) return bp_error(BP_ERR_INVALID, "graph: a name is empty");
-    if (is_taken(graph, name))
+    if (bp_graph_has_name(graph, name))
         return bp_error(BP_ERR_INVALID, "graph: the name '%.80s' is taken", name);
     return BP_OK;
 }
@@ -60,17 +53,17 @@ static void drop_value(struct bp_graph *graph)
 
     bp_tensor_destroy(v->constant);
     free(v->type);
-    free(v->name);
+    bp_graph_drop_name(graph, v);
 }
 
-/* "conv_3": the operator and a number; another number where an app has used the name. */
-static char *own_name(const struct bp_graph *graph, const char *what, uint32_t number)
-{
-    char text[96];
+enum { NAME_MAX_OWN = 96 };
 
-    do snprintf(text, sizeof text, "%.64s_%u", what, number++);
-    while (graph->core && is_taken(graph, text));
-    return strdup(text);
+/* "conv_3": the operator and a number; another number where an app has used the name. */
+static void own_name(const struct bp_graph *graph, const char *what, uint32_t number,
+                     char text[NAME_MAX_OWN])
+{
+    do snprintf(text, NAME_MAX_OWN, "%.64s_%u", what, number++);
+    while (bp_graph_has_name(graph, text));
 }
 
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
@@ -78,20 +71,16 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
 {
     struct bp_value *v;
     enum bp_status status;
-    char *own;
+    char own[NAME_MAX_OWN];
 
     if (name) TRY(check_name(graph, name));
+    else own_name(graph, "input", graph->n_input, own);
     TRY(make_room(&graph->input, graph->n_input, &graph->room_input, sizeof *graph->input));
-    own = name ? strdup(name) : own_name(graph, "input", graph->n_input);
-    if (!own) return no_memory();
-    status = add_value(graph, type, BP_VALUE_INPUT);
-    if (status) {
-        free(own);
-        return status;
-    }
+    TRY(add_value(graph, type, BP_VALUE_INPUT));
     v = &graph->value[graph->n_value - 1];
-    v->name = own;
-    status = bp_tensor_symbol(graph, graph->n_value - 1, &v->type->view, out_tensor);
+    status = bp_graph_give_name(graph, v, name ? name : own);
+    if (status == BP_OK)
+        status = bp_tensor_symbol(graph, graph->n_value - 1, &v->type->view, out_tensor);
     if (status) drop_value(graph);
     else graph->input[graph->n_input++] = graph->n_value - 1;
     return status;
@@ -120,7 +109,7 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
                                   uint32_t *out_value)
 {
     struct bp_type type = {.dtype = tensor->view.dtype, .rank = tensor->view.rank};
-    char *name;
+    char name[NAME_MAX_OWN];
 
     for (uint32_t i = 0; i < graph->n_value; i++)
         if (graph->value[i].constant == tensor) {
@@ -128,14 +117,13 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
             return BP_OK;
         }
     memcpy(type.shape, tensor->shape, sizeof type.shape);
-    name = own_name(graph, "constant", graph->n_value);
-    if (!name) return no_memory();
-    if (add_value(graph, &type, BP_VALUE_CONSTANT)) {
-        free(name);
+    own_name(graph, "constant", graph->n_value, name);
+    TRY(add_value(graph, &type, BP_VALUE_CONSTANT));
+    if (bp_graph_give_name(graph, &graph->value[graph->n_value - 1], name)) {
+        drop_value(graph);
         return BP_ERR_MEMORY;
     }
     *out_value = graph->n_value - 1;
-    graph->value[*out_value].name = name;
     graph->value[*out_value].constant = bp_tensor_retain(tensor);
     return BP_OK;
 }
@@ -168,6 +156,7 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *
                                   struct bp_node *node, struct bp_tensor **out)
 {
     for (uint32_t i = 0; i < site->n_out; i++) {
+        char name[NAME_MAX_OWN];
         struct bp_value *v;
         node->out[i] = BP_NO_VALUE;
         if (!bp_site_wants(site, i)) continue;
@@ -175,9 +164,9 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *
         v = &graph->value[graph->n_value - 1];
         v->node = graph->n_node;
         v->output = i;
-        v->name = i ? own_name(graph, node->name, i) : strdup(node->name);
         node->out[i] = graph->n_value - 1;
-        if (!v->name) return no_memory();
+        if (i) own_name(graph, node->name, i, name);
+        TRY(bp_graph_give_name(graph, v, i ? name : node->name));
         TRY(bp_tensor_symbol(graph, node->out[i], &v->type->view, &out[i]));
     }
     return BP_OK;
@@ -189,10 +178,12 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
     struct bp_node node = {0};
     uint32_t values = graph->n_value;
     enum bp_status status = BP_OK;
+    char name[NAME_MAX_OWN];
 
     TRY(make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
     take_site(&node, site);
-    node.name = own_name(graph, site->row->info.name, graph->n_node);
+    own_name(graph, site->row->info.name, graph->n_node, name);
+    node.name = strdup(name);
     node.in = malloc((node.n_in + node.n_out + 1) * sizeof *node.in);
     if (!node.name || !node.in) status = no_memory();
     node.out = node.in ? node.in + node.n_in : NULL;
@@ -277,16 +268,6 @@ enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
     return BP_OK;
 }
 
-static enum bp_status set_name(char **name, const char *to)
-{
-    char *own = strdup(to);
-
-    if (!own) return no_memory();
-    free(*name);
-    *name = own;
-    return BP_OK;
-}
-
 enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)
 {
     struct bp_value *v;
@@ -300,8 +281,13 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
     TRY(bp_graph_value_of(graph, tensor, &value));
     TRY(check_name(graph, name));
     v = &graph->value[value];
-    TRY(set_name(&v->name, name));
-    return v->kind == BP_VALUE_RESULT ? set_name(&graph->node[v->node].name, name) : BP_OK;
+    if (v->kind == BP_VALUE_RESULT) {
+        char *own = strdup(name);
+        if (!own) return no_memory();
+        free(graph->node[v->node].name);
+        graph->node[v->node].name = own;
+    }
+    return bp_graph_give_name(graph, v, name);
 }
 
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,

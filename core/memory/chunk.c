@@ -10,7 +10,8 @@
 static const uint64_t smallest = UINT64_C(2) << 20, largest = UINT64_C(64) << 20;
 
 /* What the plugin answers is believed only as far as it can be. */
-static enum bp_status check_memory(const struct bp_device *device, const struct bp_memory *memory)
+static enum bp_status check_memory(const struct bp_device *device, uint32_t space,
+                                   const struct bp_memory *memory)
 {
     bool handles = device->properties.flags & BP_DEVICE_HANDLES;
 
@@ -22,20 +23,35 @@ static enum bp_status check_memory(const struct bp_device *device, const struct 
                         "plugin %s: memory_allocate answered address %p: its alignment is not the "
                         "%" PRIu64 " bytes that its device_properties promise",
                         device->entry->plugin.name, memory->data, device->alignment);
+    if (handles && space != BP_SPACE_DEVICE &&
+        ((uintptr_t)memory->host & (device->alignment - 1) || !memory->host))
+        return bp_error(BP_ERR_PLUGIN,
+                        "plugin %s: memory_allocate answered host address %p in memory space %u: "
+                        "expected one, of the alignment of %" PRIu64 " bytes that its "
+                        "device_properties promise",
+                        device->entry->plugin.name, memory->host, space, device->alignment);
     return BP_OK;
+}
+
+/* Under the lock: whether the limit leaves room. */
+static enum bp_status check_limit(struct bp_device *device, uint64_t size)
+{
+    struct bp_memory_state *m = device->memory;
+    uint64_t limit = device->core->memory_limit, used = m->reserved + m->plans;
+
+    if (!limit || (used <= limit && size <= limit - used)) return BP_OK;
+    return bp_error(BP_ERR_MEMORY, "BP_MEM_LIMIT leaves %" PRIu64 " bytes",
+                    used > limit ? 0 : limit - used);
 }
 
 static enum bp_status reserve(struct bp_device *device, uint64_t size)
 {
     struct bp_memory_state *m = device->memory;
-    uint64_t limit = device->core->memory_limit;
-    enum bp_status status = BP_OK;
+    enum bp_status status;
 
     pthread_mutex_lock(&m->lock);
-    if (limit && (m->reserved > limit || size > limit - m->reserved)) {
-        status = bp_error(BP_ERR_MEMORY, "BP_MEM_LIMIT leaves %" PRIu64 " bytes",
-                          m->reserved > limit ? 0 : limit - m->reserved);
-    } else {
+    status = check_limit(device, size);
+    if (status == BP_OK) {
         m->reserved += size;
         m->chunks++;
         m->chunks_ever++;
@@ -56,6 +72,34 @@ static void unreserve(struct bp_device *device, uint64_t size, bool was_there)
     pthread_mutex_unlock(&m->lock);
 }
 
+static enum bp_status take_plan(struct bp_device *device, uint64_t bytes)
+{
+    struct bp_memory_state *m = device->memory;
+    enum bp_status status;
+
+    pthread_mutex_lock(&m->lock);
+    status = check_limit(device, bytes);
+    if (status == BP_OK) m->plans += bytes;
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+enum bp_status bp_memory_plan_take(struct bp_device *device, uint64_t bytes)
+{
+    enum bp_status status = take_plan(device, bytes);
+
+    return status && bp_device_pressure(device) ? take_plan(device, bytes) : status;
+}
+
+void bp_memory_plan_give(struct bp_device *device, uint64_t bytes)
+{
+    struct bp_memory_state *m = device->memory;
+
+    pthread_mutex_lock(&m->lock);
+    m->plans -= bytes;
+    pthread_mutex_unlock(&m->lock);
+}
+
 /* The plugin's memory for a chunk; counted, and refused by the limit, before. */
 static enum bp_status allocate(struct bp_pool *common, struct bp_region *region)
 {
@@ -70,7 +114,7 @@ static enum bp_status allocate(struct bp_pool *common, struct bp_region *region)
                                                             common->space, region->raw_size,
                                                             &region->raw),
                              "memory_allocate");
-    if (status == BP_OK) status = check_memory(device, &region->raw);
+    if (status == BP_OK) status = check_memory(device, common->space, &region->raw);
     if (status) unreserve(device, region->raw_size, false);
     return status;
 }
@@ -142,7 +186,7 @@ static void place(const struct bp_pool *common, struct bp_region *region)
     uint64_t granule = UINT64_C(1) << common->shift;
     uintptr_t data = (uintptr_t)region->raw.data, first = (data + granule - 1) & ~(granule - 1);
 
-    region->memory = (struct bp_memory){region->raw.handle, (void *)first};
+    region->memory = (struct bp_memory){.handle = region->raw.handle, .data = (void *)first};
     region->size = (region->raw_size - (first - data)) & ~(granule - 1);
     if (common->poison) bp_poison(region->memory.data, region->size);
 }

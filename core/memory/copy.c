@@ -36,13 +36,15 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
     uint64_t number;
 
     if (direction == BP_COPY_OUT) TRY(bp_timeline_refuse_mine(timeline));
+    if (timeline->recording && direction != BP_COPY_WITHIN)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: the host has a part in it", name[direction]);
     number = bp_work_begin(timeline, name[direction]);
     status = bp_stopping() ? bp_stopped() : bp_memory_call(timeline, direction, copy);
     bp_storage_use(a, timeline, number);
     if (b) bp_storage_use(b, timeline, number);
     bp_work_end(timeline, number);
     if (direction != BP_COPY_OUT) return status ? status : bp_stream_pace(stream);
-    if (status) return bp_timeline_fail(timeline, status);
+    if (status) return bp_timeline_tell(timeline, number, bp_timeline_fail(timeline, status));
     bp_timeline_reached(timeline, number);
     return BP_OK;
 }

@@ -31,18 +31,14 @@ void bp_memory_destroy(struct bp_storage *storage)
 enum bp_status bp_memory_info(struct bp_storage *storage, struct bp_memory_info *out)
 {
     struct bp_memory_info info = {.size = sizeof info};
-    const struct bp_device *device;
 
     if (!storage_is(storage)) return bp_not_a("storage");
-    device = storage->device;
     info.device = storage->device;
     info.handle = storage->memory.handle;
     info.data = storage->memory.data;
     info.bytes = storage->size;
     info.space = storage->space;
-    if (!(device->properties.flags & BP_DEVICE_HANDLES) &&
-        (device->host_visible || storage->space != BP_SPACE_DEVICE))
-        info.host = storage->memory.data;
+    info.host = bp_storage_host(storage);
     return bp_answer(out, &info, sizeof info);
 }
 

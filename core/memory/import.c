@@ -34,7 +34,7 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
     storage->device = device;
     storage->home = device->host;
     storage->magic = bp_magic(BP_MAGIC_STORAGE);
-    storage->memory = *memory;
+    storage->memory = (struct bp_place){memory->handle, memory->data};
     storage->size = size;
     storage->space = (uint8_t)space;
     storage->id = bp_storage_ids(1);

@@ -15,6 +15,12 @@ enum bp_access {
 
 enum { BP_STORAGE_ROOM = 256 + 64 + 8 }; /* a tensor, to begin on a line; storages fill lines */
 
+/* As kernels and copies name a byte: the chunk's handle, and the address or offset in it. {NULL,
+ * NULL}: of 0 bytes. */
+struct bp_place {
+    void *handle, *data;
+};
+
 /* One allocation, and what is known of the piece of memory under it: a free piece is one too. It
  * is made once, in a slab of its pool's, and serves again and again. What most requests touch
  * stands in its first three cache lines. */
@@ -25,8 +31,7 @@ struct bp_storage {
     uint64_t size;             /* bytes asked for */
     _Atomic uint32_t refs;
     uint32_t magic;            /* BP_MAGIC_STORAGE */
-    struct bp_memory memory;   /* first byte: the chunk's handle, and the address or offset in it;
-                                  {NULL, NULL} for 0 bytes */
+    struct bp_place memory;    /* its first byte */
     _Atomic uint32_t access;   /* enum bp_access; it only rises */
     uint8_t space;             /* enum bp_space */
     bool used;                 /* pending has users, or had: under its lock */
@@ -52,6 +57,9 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *h
 enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memory *memory,
                                  uint64_t size, uint32_t space, void (*release)(void *ctx),
                                  void *ctx, struct bp_storage **out_storage);
+
+/* The host's address of its first byte; NULL: the host does not reach it, or there is none. */
+void *bp_storage_host(const struct bp_storage *storage);
 
 /* Ends an imported storage that nobody uses yet: its release is not called. */
 void bp_storage_disown(struct bp_storage *storage);
@@ -105,6 +113,11 @@ bool bp_memory_is_live(struct bp_device *device);
 
 /* Finds what is known to have ended: waits for nothing, asks nothing. */
 void bp_memory_collect(struct bp_device *device);
+
+/* Bytes that a plan of a call keeps besides, as its plugin says: they count against BP_MEM_LIMIT.
+ * BP_ERR_MEMORY: it leaves no room, also once caches have given up what they had. Without locks. */
+enum bp_status bp_memory_plan_take(struct bp_device *device, uint64_t bytes);
+void bp_memory_plan_give(struct bp_device *device, uint64_t bytes);
 
 void bp_memory_on_pressure(struct bp_device *device, struct bp_pressure *pressure);
 /* When it returns give_up does not run and will not; not to be called by a give_up. */

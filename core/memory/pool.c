@@ -90,7 +90,7 @@ struct bp_storage *bp_pool_begin(struct bp_pool *pool, struct bp_piece *block, u
     struct bp_storage *s = bp_storage_of(block);
     struct bp_pool_counts *c = &pool->counts;
 
-    s->memory = (struct bp_memory){NULL, NULL};
+    s->memory = (struct bp_place){0};
     if (size) {
         const struct bp_memory *memory = &block->region->memory;
         uint64_t taken = bytes_of(pool, block);

@@ -169,6 +169,7 @@ struct bp_memory_state {
     pthread_mutex_t lock; /* all below but the counts of paths */
     uint64_t reserved, peak_reserved; /* bytes of chunks, those under way too */
     uint64_t chunks, chunks_ever;
+    uint64_t plans; /* bytes that plans of calls keep */
     uint32_t pressing;                /* threads that run callbacks of pressure */
     pthread_cond_t pressed;
     struct bp_pressure *pressure;

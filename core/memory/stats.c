@@ -67,6 +67,7 @@ static void add_up(struct bp_device *device, struct bp_memory_stats *out)
     out->chunks = m->chunks;
     out->chunks_ever = m->chunks_ever;
     out->peak_reserved = m->peak_reserved;
+    out->plans = m->plans;
     pthread_mutex_unlock(&m->lock);
     pthread_mutex_unlock(&m->moving);
     out->limit = device->core->memory_limit;

@@ -32,6 +32,18 @@ static enum bp_status create_slowly(struct bp_device *device, struct bp_timeline
     return *out_storage ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
 }
 
+void *bp_storage_host(const struct bp_storage *storage)
+{
+    const struct bp_device *device = storage->device;
+    const struct bp_memory *raw;
+
+    if (storage->space == BP_SPACE_DEVICE && !device->host_visible) return NULL;
+    if (!(device->properties.flags & BP_DEVICE_HANDLES)) return storage->memory.data;
+    if (!storage->pool || !storage->block.n) return NULL;
+    raw = &storage->block.region->chunk->raw;
+    return (char *)raw->host + ((uintptr_t)storage->memory.data - (uintptr_t)raw->data);
+}
+
 enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
                                  uint64_t size, struct bp_storage **out_storage)
 {
@@ -87,6 +99,10 @@ void bp_storage_release(struct bp_storage *storage)
     if (atomic_load_explicit(&storage->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (__builtin_expect(atomic_load_explicit(&storage->access, memory_order_relaxed) ==
+                             BP_ACCESS_FROZEN,
+                         0))
+        storage->device->forget_calls(storage->device, storage->id);
     if (!pool) {
         release_foreign(storage);
         return;

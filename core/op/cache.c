@@ -123,6 +123,14 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
     return found;
 }
 
+/* What bound calls keep (packed weights) is needed as long as their constants are there, however
+ * much it is; and the limit of the device's memory knows of it. */
+static void count(struct bp_cache *cache, const struct bp_prepared *p, int sign)
+{
+    if (p->bound) cache->n_bound += (uint32_t)sign;
+    else cache->bytes += (uint64_t)sign * p->plan_bytes;
+}
+
 static void put(struct bp_cache *cache, uint64_t hash, struct bp_prepared *p)
 {
     uint64_t i = hash & cache->mask;
@@ -147,7 +155,7 @@ static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
     }
     cache->slot[i].call = NULL;
     cache->n--;
-    cache->bytes -= p->plan_bytes;
+    count(cache, p, -1);
     return p;
 }
 
@@ -194,7 +202,8 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
 
     bp_pool_lock(cache->pool);
     while (cache->n && n_gone < 64 &&
-           (cache->n >= cache->max || cache->bytes + p->plan_bytes > cache->bytes_max)) {
+           (cache->n >= cache->max ||
+            (!p->bound && cache->bytes + p->plan_bytes > cache->bytes_max))) {
         struct bp_prepared *victim = evict(cache);
         if (!victim) break;
         gone[n_gone++] = victim;
@@ -206,7 +215,7 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
         cache->pinned = p;
         cache->added++;
         cache->n++;
-        cache->bytes += p->plan_bytes;
+        count(cache, p, 1);
     }
     bp_pool_unlock(cache->pool);
     while (n_gone) bp_prepared_release(gone[--n_gone]);
@@ -255,14 +264,14 @@ static bool empty(struct bp_cache *cache, struct emptied *out)
     *out = (struct emptied){cache->slot, cache->mask};
     cache->slot = slot;
     cache->mask = FIRST_SLOTS - 1;
-    cache->n = 0;
+    cache->n = cache->n_bound = 0;
     cache->bytes = 0;
     for (uint64_t i = 0; i <= out->mask; i++) {
         struct bp_prepared *p = out->slot[i].call;
         if (!p || p != cache->pinned) continue;
         put(cache, out->slot[i].hash, p);
         cache->n = 1;
-        cache->bytes = p->plan_bytes;
+        count(cache, p, 1);
         out->slot[i].call = NULL;
     }
     bp_pool_unlock(cache->pool);
@@ -299,8 +308,50 @@ static bool give_up(void *ctx)
     return any;
 }
 
+static bool is_bound_to(const struct bp_prepared *p, uint64_t storage)
+{
+    for (uint32_t i = 0; p->bound && i < p->n_in; i++)
+        if (p->constant[i].id == storage) return true;
+    return false;
+}
+
+/* Takes one call out that is bound to a storage, from *at on. None is running: it would use that.
+ */
+static struct bp_prepared *take_bound(struct bp_cache *cache, uint64_t storage, uint64_t *at)
+{
+    for (; *at <= cache->mask && cache->n_bound; ++*at) {
+        struct bp_prepared *p = cache->slot[*at].call;
+        if (!p || !is_bound_to(p, storage)) continue;
+        if (cache->pinned == p) cache->pinned = NULL;
+        return take_out(cache, *at); /* another may have moved here: it is looked at next */
+    }
+    return NULL;
+}
+
+/* Calls that nobody can make any more. */
+static void forget(struct bp_device *device, uint64_t storage)
+{
+    enum { ROUND = 64 };
+    struct bp_prepared *gone[ROUND];
+    uint32_t n;
+
+    do {
+        n = 0;
+        pthread_mutex_lock(&device->lock);
+        for (struct bp_cache *c = device->caches; c; c = c->next) {
+            uint64_t at = 0;
+            bp_pool_lock(c->pool);
+            while (n < ROUND && (gone[n] = take_bound(c, storage, &at))) n++;
+            bp_pool_unlock(c->pool);
+        }
+        pthread_mutex_unlock(&device->lock);
+        for (uint32_t i = 0; i < n; i++) bp_prepared_release(gone[i]);
+    } while (n == ROUND);
+}
+
 void bp_cache_open(struct bp_device *device)
 {
+    device->forget_calls = forget;
     device->calls_pressure = (struct bp_pressure){give_up, device, NULL};
     bp_memory_on_pressure(device, &device->calls_pressure);
 }

@@ -43,7 +43,8 @@ struct bp_cache {
     uint64_t mask;
     uint32_t n, max, hand;
     struct bp_prepared *pinned; /* the last that was found or added: it may be running */
-    uint64_t bytes, bytes_max;  /* of plans */
+    uint64_t bytes, bytes_max;  /* of plans that are not bound */
+    uint32_t n_bound;           /* calls that are bound to constants: these go with those */
     uint64_t hits, misses, evicted, added;
 };
 

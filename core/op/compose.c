@@ -107,6 +107,12 @@ enum bp_status bp_compose_give(struct bp_expansion *e, struct bp_compose *c, str
     return bp_compose_end(c);
 }
 
+enum bp_status bp_compose_dx(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dx)
+{
+    if (g->want[0]) bp_compose_keep(c, dx, &g->dx[0]);
+    return bp_compose_end(c);
+}
+
 struct bp_tensor *bp_compose_scale(struct bp_compose *c, struct bp_tensor *x, double factor,
                                    double bias)
 {

@@ -54,6 +54,9 @@ enum bp_status bp_compose_end(struct bp_compose *c);
 /* The end of an expansion whose only result is y, in the dtype of its first input. */
 enum bp_status bp_compose_give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y);
 
+/* The end of a gradient whose only result is that of the first input. */
+enum bp_status bp_compose_dx(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dx);
+
 /* factor x + bias, of floats. */
 struct bp_tensor *bp_compose_scale(struct bp_compose *c, struct bp_tensor *x, double factor,
                                    double bias);

@@ -43,17 +43,35 @@ static enum bp_status read_in_order(struct bp_stream *stream, struct bp_tensor *
     return bp_tensor_read(stream, t, values, bytes_of(t));
 }
 
-/* Reads a tensor of i32 or i64 as int64_t; values: room for its count. */
+/* Words of 4 bytes, packed at the beginning of values, become words of 8. */
+static void widen(int64_t *values, int64_t n, bool integers)
+{
+    for (int64_t i = n; i-- > 0;) {
+        int32_t value;
+        float number;
+        double wide;
+        memcpy(&value, (const char *)values + 4 * i, sizeof value);
+        memcpy(&number, &value, sizeof number);
+        wide = number;
+        if (integers) values[i] = value;
+        else memcpy(&values[i], &wide, sizeof wide);
+    }
+}
+
+/* Reads a tensor of integers as int64_t, of floats as double; values: room for its count. */
 static enum bp_status read_values(struct bp_stream *stream, struct bp_tensor *t, int64_t *values)
 {
     TRY(stream ? read_in_order(stream, t, values) : read_at_rest(t, values));
-    if (t->view.dtype == BP_I32)
-        for (int64_t i = t->view.count; i-- > 0;) {
-            int32_t value;
-            memcpy(&value, (const char *)values + 4 * i, sizeof value);
-            values[i] = value;
-        }
+    if (t->view.dtype == BP_I32 || t->view.dtype == BP_F32)
+        widen(values, t->view.count, t->view.dtype == BP_I32);
     return BP_OK;
+}
+
+static bool fits(const struct bp_attr *a, const struct bp_view *v)
+{
+    uint64_t dtypes = a->kind == BP_ATTR_F64 ? BP_M(F64) | BP_M(F32) : BP_M(I64) | BP_M(I32);
+
+    return dtypes >> v->dtype & 1 && v->rank <= 1;
 }
 
 static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_port *port,
@@ -73,9 +91,9 @@ static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_po
         return bp_error(BP_ERR_INVALID, "%s: input %s is on %s%s, but the call goes to %s",
                         op->name, port->name, t->device->name,
                         bp_device_which(t->device, stream->device), stream->device->name);
-    if ((t->view.dtype != BP_I64 && t->view.dtype != BP_I32) || t->view.rank > 1)
-        return bp_error(BP_ERR_INVALID, "%s: input %s: expected i32 or i64 of rank 0 or 1",
-                        op->name, port->name);
+    if (!fits(a, &t->view))
+        return bp_error(BP_ERR_INVALID, "%s: input %s: expected %s of rank 0 or 1", op->name,
+                        port->name, a->kind == BP_ATTR_F64 ? "f32 or f64" : "i32 or i64");
     if (t->view.count > VALUES_MAX || (a->kind != BP_ATTR_DIMS && t->view.count != a->count))
         return bp_error(BP_ERR_INVALID, "%s: input %s has %" PRId64 " values, expected %s%u",
                         op->name, port->name, t->view.count,
@@ -106,7 +124,6 @@ static enum bp_status fill(struct bp_stream *stream, const struct bp_opinfo *op,
     TRY(read_values(stream, t, *list));
     d = (struct bp_dims){*list, t->view.count};
     if (a->kind == BP_ATTR_DIMS) memcpy(attrs + a->offset, &d, sizeof d);
-    else if (a->kind == BP_ATTR_F64) return bp_error(BP_ERR_INTERNAL, "%s: %s", op->name, a->name);
     else memcpy(attrs + a->offset, *list, 8u * a->count);
     return BP_OK;
 }

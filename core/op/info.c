@@ -101,9 +101,8 @@ static void enter(const char *name, size_t n, uint16_t row)
     slot[at] = (uint16_t)(row + 1);
 }
 
-static void place_attrs(struct bp_opinfo *op)
+static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
 {
-    struct bp_attr *attr = (struct bp_attr *)(uintptr_t)op->attr; /* ours, above */
     size_t offset = sizeof(size_t);
 
     for (uint32_t i = 0; i < op->n_attr; i++) {
@@ -113,10 +112,11 @@ static void place_attrs(struct bp_opinfo *op)
 }
 
 /* What calls need of a row at once: the words of the KEY attributes, whether there are others. */
-static void sum_up(struct bp_op_row *row)
+void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr)
 {
     struct bp_opinfo *op = &row->info;
 
+    place_attrs(op, attr);
     for (uint32_t i = 0; i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
         uint32_t words = a->kind == BP_ATTR_DIMS ? 2 : a->count;
@@ -145,8 +145,7 @@ static void init(void)
 {
     for (uint16_t row = 0; row < BP_ROW_COUNT; row++) {
         struct bp_opinfo *op = &bp_op_row[row].info;
-        place_attrs(op);
-        sum_up(&bp_op_row[row]);
+        bp_row_sum_up(&bp_op_row[row], (struct bp_attr *)(uintptr_t)op->attr); /* ours, above */
         enter(op->name, strlen(op->name), row);
         for (const char *alias = op->alias; alias && *alias;) {
             size_t n = strcspn(alias, " ");
@@ -179,7 +178,7 @@ const struct bp_op_row *bp_row_find(const char *name)
     bp_rows_init();
     for (uint32_t at = hash(name, n) % SLOTS; slot[at]; at = (at + 1) % SLOTS)
         if (has_name(&bp_op_row[slot[at] - 1].info, name, n)) return &bp_op_row[slot[at] - 1];
-    return NULL;
+    return memchr(name, '.', n) ? bp_custom_find(name) : NULL;
 }
 
 const struct bp_opinfo *bp_opinfo_find(const char *name)

@@ -3,6 +3,7 @@
  * notes what is used until when. */
 #include "fallback.h"
 #include "prepared.h"
+#include "recording.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -147,6 +148,24 @@ static const struct bp_view *out_of(const struct places *at, const struct bp_ste
     return at->out[i] ? &at->out[i]->view : NULL;
 }
 
+/* Places that view others come in any order. */
+static void find_place(const struct bp_prepared *p, struct places *at, uint32_t i)
+{
+    struct bp_operand o = p->temp[i]->of;
+    uint64_t offset = p->temp[i]->offset;
+    const struct bp_view *of;
+
+    while (o.kind == BP_OPERAND_TEMP && p->temp[o.index]->of.kind != BP_OPERAND_NONE) {
+        offset += p->temp[o.index]->offset;
+        o = p->temp[o.index]->of;
+    }
+    of = resolve(at, o);
+    if (!of) return;
+    at->view[i].memory = of->memory;
+    at->view[i].space = of->space;
+    at->view[i].data = (void *)((uintptr_t)of->data + offset);
+}
+
 static enum bp_status take_places(const struct bp_prepared *p, struct bp_timeline *home,
                                   struct places *at)
 {
@@ -158,13 +177,7 @@ static enum bp_status take_places(const struct bp_prepared *p, struct bp_timelin
         at->view[i].data = at->storage[i]->memory.data;
         at->view[i].memory = at->storage[i]->memory.handle;
     }
-    for (uint32_t i = 0; i < p->n_temp; i++) {
-        const struct bp_view *of = resolve(at, p->temp[i]->of);
-        if (!of) continue;
-        at->view[i].memory = of->memory;
-        at->view[i].space = of->space;
-        at->view[i].data = (void *)((uintptr_t)of->data + p->temp[i]->offset);
-    }
+    for (uint32_t i = 0; i < p->n_temp; i++) find_place(p, at, i);
     return BP_OK;
 }
 
@@ -176,9 +189,10 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Counts steps of another kind than the call's own: bytes are those that they write. */
+/* Counts steps of another kind than the call's own: bytes are those that they write. Recorded ones
+ * count when they are replayed. */
 static void count(const struct bp_prepared *p, const struct bp_step *step,
-                  const struct places *at, uint64_t began)
+                  const struct places *at, struct bp_recording *recording, uint64_t began)
 {
     uint64_t bytes = 0;
 
@@ -187,7 +201,8 @@ static void count(const struct bp_prepared *p, const struct bp_step *step,
         const struct bp_view *v = out_of(at, step, i);
         if (v) bytes += (uint64_t)v->count * (bp_dtype_bits(v->dtype) / 8);
     }
-    bp_fallback_count(p->device, p->row, step->kind, bytes, now_ns() - began);
+    if (recording) bp_recording_count(recording, p->row, step->kind, bytes);
+    else bp_fallback_count(p->device, p->row, step->kind, bytes, now_ns() - began);
 }
 
 static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
@@ -206,7 +221,7 @@ static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
         status = launch(p, step, stream, in_view, out_view, run, &number);
         if (!stream->timeline->now && number) note(p, stream->timeline, number, at->in, at->out);
     }
-    if (status == BP_OK) count(p, step, at, began);
+    if (status == BP_OK) count(p, step, at, stream->timeline->recording, began);
     return status;
 }
 

@@ -40,6 +40,13 @@ extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
 /* The row of a name or an alias; NULL. Makes the table ready on first use. */
 const struct bp_op_row *bp_row_find(const char *name);
 void bp_rows_init(void);
+/* What is derived of a row whose other members are filled. attr: op->attr, to be written. */
+void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr);
+
+/* custom.c: operators that plugins bring. find: NULL if there is none. add: for the process, for
+ * ever; NULL, or why it cannot be. */
+const struct bp_op_row *bp_custom_find(const char *name);
+const char *bp_custom_add(const struct bp_operator *op);
 
 void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);
 void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type);

@@ -146,6 +146,16 @@ static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_site
     return BP_OK;
 }
 
+static enum bp_status count_plans(struct bp_prepared *p)
+{
+    enum bp_status status = p->plan_bytes ? bp_memory_plan_take(p->device, p->plan_bytes) : BP_OK;
+
+    if (status == BP_OK) p->counted = p->plan_bytes;
+    else status = bp_error(status, "%s: no memory for its plan: %s", p->row->info.name,
+                           bp_error_message());
+    return status;
+}
+
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared)
 {
     struct bp_prepared *p = make_empty(site);
@@ -155,6 +165,7 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     status = check_held(p);
     if (status == BP_OK) status = find_steps(p, site);
     if (status == BP_OK) status = bind_constants(p, site);
+    if (status == BP_OK) status = count_plans(p);
     if (status) {
         bp_prepared_release(p);
         return status;
@@ -189,6 +200,7 @@ enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared *
 
 /* The device of a call is that of its first tensor, for a call without tensors the given one. */
 enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want,
                                   struct bp_prepared **out_prepared)
 {
     const struct bp_op_row *row;
@@ -200,7 +212,7 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     TRY(bp_call_check(call));
     row = bp_row_find(call->op);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_site_init(&site, device, NULL, call, bp_want_all, 0));
+    TRY(bp_site_init(&site, device, NULL, call, want || n_want ? want : bp_want_all, n_want));
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
     if (status) return status;
@@ -223,6 +235,7 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
 
 void bp_prepared_free(struct bp_prepared *p)
 {
+    if (p->counted) bp_memory_plan_give(p->device, p->counted);
     for (uint32_t i = 0; i < p->n_step; i++) bp_step_finish(p, &p->step[i]);
     for (uint32_t i = 0; i < p->n_temp; i++) free(p->temp[i]);
     if (p->step != &p->first) free(p->step);
@@ -274,6 +287,9 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
         return bp_error(BP_ERR_INVALID, "%s: there is no output %u", prepared->row->info.name,
                         index);
     v = &prepared->type[prepared->n_in + index].view;
+    if (v->rank == BP_ABSENT)
+        return bp_error(BP_ERR_INVALID, "%s: output %u was not asked for",
+                        prepared->row->info.name, index);
     info.device = prepared->device;
     info.shape = v->shape;
     info.stride = v->stride;

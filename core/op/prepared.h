@@ -62,9 +62,9 @@ struct bp_prepared {
     struct bp_step *step; /* &first, or more than one */
     struct bp_temp **temp;
     struct bp_constant *constant;
-    uint64_t plan_bytes;
+    uint64_t plan_bytes, counted; /* counted: of them, with the device's memory */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    char before_types[56]; /* so that what a view says of its type, at its end, and its shape
+    char before_types[48]; /* so that what a view says of its type, at its end, and its shape
                               share a line */
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: left out */
 };

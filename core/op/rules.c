@@ -62,6 +62,29 @@ enum bp_status bp_rule_axis(const struct bp_site *site, int64_t axis, uint32_t r
     return BP_OK;
 }
 
+enum bp_status bp_rule_sliced(const struct bp_site *site, const struct bp_rule_slices *s,
+                              uint32_t rank, uint32_t out_axis[BP_RANK_MAX])
+{
+    const char *name = site->row->info.name;
+    int64_t n = s->starts.n;
+    uint32_t seen = 0;
+
+    if (n != s->ends.n || (s->axes.n && s->axes.n != n) || (s->steps.n && s->steps.n != n))
+        return bp_error(BP_ERR_INVALID,
+                        "%s: starts has %" PRId64 " entries, ends %" PRId64 ", axes %" PRId64
+                        ", steps %" PRId64 ": expected as many each; axes and steps may have none",
+                        name, n, s->ends.n, s->axes.n, s->steps.n);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t axis;
+        TRY(bp_rule_axis(site, s->axes.n ? s->axes.at[i] : i, rank, &axis));
+        if (seen >> axis & 1)
+            return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice", name, axis);
+        seen |= 1u << axis;
+        out_axis[i] = axis; /* so i is below rank */
+    }
+    return BP_OK;
+}
+
 enum bp_status bp_rule_reduce(const struct bp_site *site, const struct bp_view *x,
                              struct bp_dims axes, bool keep, struct bp_type *out)
 {

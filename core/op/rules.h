@@ -24,6 +24,15 @@ static inline int64_t bp_rule_extent_back(const struct bp_view *v, uint32_t i)
 enum bp_status bp_rule_axis(const struct bp_site *site, int64_t axis, uint32_t rank,
                             uint32_t *out_axis);
 
+/* The attributes that say a slice with steps. */
+struct bp_rule_slices {
+    struct bp_dims starts, ends, axes, steps;
+};
+
+/* Their lengths fit, and the axis of each entry, which has none in common with another. */
+enum bp_status bp_rule_sliced(const struct bp_site *site, const struct bp_rule_slices *s,
+                              uint32_t rank, uint32_t out_axis[BP_RANK_MAX]);
+
 /* The shape to which the inputs of n ports broadcast (absent ones do not count), but for the last
  * `skip` axes, which are left as they are. */
 enum bp_status bp_rule_broadcast(const struct bp_site *site, const uint32_t *port, uint32_t n,

@@ -4,6 +4,7 @@
 #include "../graph/graph.h"
 #include "../random/generator.h"
 #include "cache.h"
+#include "recording.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,47 @@ static enum bp_status run(const struct request *r)
     return status;
 }
 
+/* The same, between two looks of the stream's watcher. */
+static enum bp_status run_watched(const struct request *r)
+{
+    struct bp_stream *stream = r->stream;
+    struct bp_tensor *in[BP_FLAT_MAX];
+    struct bp_call filled = *r->call;
+    struct bp_watched seen = {.size = sizeof seen, .op = &r->row->info, .in = in};
+    struct bp_site site;
+    void *attrs = NULL;
+    enum bp_status status;
+
+    TRY(bp_stream_check(stream));
+    if (r->row->has_host)
+        TRY(bp_host_values(stream, r->row, filled.in, filled.n_in, filled.attrs, &attrs));
+    if (attrs) filled.attrs = attrs;
+    status = bp_site_init(&site, stream->device, NULL, &filled, r->want, r->n_want);
+    free(attrs);
+    if (status) return status;
+    bp_site_flatten(&site, r->call, in);
+    seen.attrs = site.attrs;
+    seen.n_in = site.n_in;
+    seen.n_out = site.n_out;
+    stream->watched = true;
+    stream->watcher(stream->watcher_ctx, &seen);
+    status = run(r);
+    seen.out = r->result;
+    if (status == BP_OK && stream->watcher) stream->watcher(stream->watcher_ctx, &seen);
+    stream->watched = false;
+    bp_site_finish(&site);
+    return status;
+}
+
+enum bp_status bp_stream_watch(struct bp_stream *stream, bp_watcher *watcher, void *ctx)
+{
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    stream->watcher = watcher;
+    stream->watcher_ctx = ctx;
+    stream->inline_of = stream->flags & BP_STREAM_INLINE && !watcher ? stream->device : NULL;
+    return BP_OK;
+}
+
 /* What would refuse the call, or a part of it, before any of it is done. */
 static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *stream)
 {
@@ -320,6 +362,7 @@ enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
     int64_t result[BP_PORT_MAX];
     enum bp_status status;
 
+    if (stream->timeline->recording) TRY(bp_recording_take(stream->timeline->recording, p));
     TRY(check_room(p, stream));
     if (p->row->random) {
         uint64_t count = 0;
@@ -379,7 +422,7 @@ static enum bp_status go(struct bp_scope *scope, const struct bp_op_row *row,
 {
     if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
         struct request r = {(struct bp_stream *)scope, row, call, want, n_want, given, result};
-        return run(&r);
+        return r.stream->watcher && !r.stream->watched ? run_watched(&r) : run(&r);
     }
     if (!bp_scope_is(scope, BP_MAGIC_GRAPH)) return no_scope(scope);
     if (given)

@@ -30,9 +30,12 @@ static const char *unfit(const struct bp_site *site, const struct bp_view *const
 {
     const struct bp_opinfo *op = &site->row->info;
 
-    for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
-        if (site->bound >> v & 1 && !(k->types[v] >> site->dtype[v] & 1))
-            return "does not take the dtypes";
+    for (uint32_t v = 0; v < BP_VAR_COUNT; v++) {
+        if (!(site->bound >> v & 1)) continue;
+        if (!(k->types[v] >> site->dtype[v] & 1)) return "does not take the dtypes";
+        if (!(site->device->properties.dtypes >> site->dtype[v] & 1))
+            return "takes dtypes that the device does not hold";
+    }
     if (k->attrs_size < op->attrs_size && !bp_attrs_tail_zero(op, site->attrs, k->attrs_size))
         return "is older than an attribute that is set";
     if (uses_unknown(site, k)) return "is older than an input or output that is used";
@@ -116,14 +119,17 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
 {
     struct bp_plugin_entry *entry = site->device->entry;
     struct bp_plan plan = {.size = sizeof plan};
+    uint64_t constant[BP_FLAT_MAX];
     struct bp_prep prep = {
         .size = sizeof prep, .kernel = bp_kernel_own(entry, k),
         .in = site->in, .out = out, .in_at = site->in_at, .out_at = site->out_at,
         .n_in = site->n_in, .n_out = site->n_out,
         .attrs = site->attrs, .device = site->device->index, .width = site->device->core->width,
+        .constant = constant,
     };
     enum bp_status status = BP_OK;
 
+    for (uint32_t i = 0; i < site->n_in; i++) constant[i] = site->constant[i].id;
     if (k->prepare) TRY(bp_prepare_enter());
     bp_error_enter();
     if (k->prepare) status = k->prepare(entry->self, &prep, &plan);

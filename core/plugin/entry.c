@@ -67,6 +67,8 @@ void bp_plugin_forget(struct bp_plugin_entry *entry)
     entry->n_kernel = 0;
     entry->plugin = (struct bp_plugin){0};
     entry->runtime = (struct bp_runtime){0};
+    entry->graphs = (struct bp_graphs){0};
+    entry->ccl = (struct bp_ccl){0};
 }
 
 void bp_plugin_entry_destroy(struct bp_plugin_entry *entry)

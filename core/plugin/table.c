@@ -3,6 +3,7 @@
  * its tables into the core's own shape: what is missing at their end becomes NULL, what is newer
  * than this core is cut off. After this the core knows one shape only. */
 #include "loader.h"
+#include "../op/op.h"
 #include <backplane/call.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,28 +166,29 @@ struct callback {
     const char *name;
     size_t offset;
 };
-#define CALLBACK(field) \
+#define CALLBACK(table, field) \
     { \
-#field, offsetof(struct bp_runtime, field) \
+#field, offsetof(struct table, field) \
     }
 
 /* The first of n callbacks that is there, or that is missing; NULL: none is. */
-static const char *find_callback(const struct bp_runtime *runtime, const struct callback *list,
-                                 size_t n, bool there)
+static const char *find_callback(const void *table, const struct callback *list, size_t n,
+                                 bool there)
 {
     for (size_t i = 0; i < n; i++) {
         void (*callback)(void);
-        memcpy(&callback, (const char *)runtime + list[i].offset, sizeof callback);
+        memcpy(&callback, (const char *)table + list[i].offset, sizeof callback);
         if ((callback != NULL) == there) return list[i].name;
     }
     return NULL;
 }
 
 /* Callbacks of which there are all or none. */
-static bool check_group(struct bp_load *load, const struct callback *list, size_t n)
+static bool check_group(struct bp_load *load, const void *table, const struct callback *list,
+                        size_t n)
 {
-    const char *there = find_callback(&load->entry->runtime, list, n, true);
-    const char *missing = find_callback(&load->entry->runtime, list, n, false);
+    const char *there = find_callback(table, list, n, true);
+    const char *missing = find_callback(table, list, n, false);
 
     if (!there || !missing) return true;
     return bp_broken(&load->why, library(load),
@@ -198,14 +200,17 @@ static bool check_group(struct bp_load *load, const struct callback *list, size_
 bool bp_table_runtime(struct bp_load *load)
 {
     static const struct callback required[] = {
-        CALLBACK(device_count), CALLBACK(device_properties), CALLBACK(memory_allocate),
-        CALLBACK(memory_free),  CALLBACK(copy_in),           CALLBACK(copy_out),
-        CALLBACK(copy_within),  CALLBACK(synchronize),
+        CALLBACK(bp_runtime, device_count),    CALLBACK(bp_runtime, device_properties),
+        CALLBACK(bp_runtime, memory_allocate), CALLBACK(bp_runtime, memory_free),
+        CALLBACK(bp_runtime, copy_in),         CALLBACK(bp_runtime, copy_out),
+        CALLBACK(bp_runtime, copy_within),     CALLBACK(bp_runtime, synchronize),
     };
-    static const struct callback streams[] = {CALLBACK(stream_create), CALLBACK(stream_destroy)};
-    static const struct callback events[] = {CALLBACK(event_create), CALLBACK(event_destroy),
-                                             CALLBACK(event_record), CALLBACK(event_query),
-                                             CALLBACK(event_wait)};
+    static const struct callback streams[] = {CALLBACK(bp_runtime, stream_create),
+                                              CALLBACK(bp_runtime, stream_destroy)};
+    static const struct callback events[] = {
+        CALLBACK(bp_runtime, event_create), CALLBACK(bp_runtime, event_destroy),
+        CALLBACK(bp_runtime, event_record), CALLBACK(bp_runtime, event_query),
+        CALLBACK(bp_runtime, event_wait)};
     struct bp_plugin_entry *entry = load->entry;
     const char *missing;
 
@@ -218,8 +223,56 @@ bool bp_table_runtime(struct bp_load *load)
         return bp_broken(&load->why, library(load),
                          "a required callback is missing: expected %s, got NULL; write it",
                          missing);
-    return check_group(load, streams, sizeof streams / sizeof *streams) &&
-           check_group(load, events, sizeof events / sizeof *events);
+    return check_group(load, &entry->runtime, streams, sizeof streams / sizeof *streams) &&
+           check_group(load, &entry->runtime, events, sizeof events / sizeof *events);
+}
+
+bool bp_table_graphs(struct bp_load *load)
+{
+    static const struct callback capture[] = {
+        CALLBACK(bp_graphs, capture_begin), CALLBACK(bp_graphs, capture_end),
+        CALLBACK(bp_graphs, capture_abort), CALLBACK(bp_graphs, replay),
+        CALLBACK(bp_graphs, recording_destroy),
+    };
+    struct bp_plugin_entry *entry = load->entry;
+
+    if (!entry->plugin.graphs) return true;
+    if (!copy_table(load, "bp_graphs", entry->plugin.graphs, END(bp_graphs, recording_destroy),
+                    &entry->graphs, sizeof entry->graphs))
+        return false;
+    entry->plugin.graphs = &entry->graphs;
+    if (!check_group(load, &entry->graphs, capture, sizeof capture / sizeof *capture)) return false;
+    if (entry->runtime.stream_create || !entry->graphs.capture_begin) return true;
+    return bp_broken(&load->why, library(load),
+                     "it records streams and has none: expected stream_create beside "
+                     "capture_begin, got NULL; write both or neither");
+}
+
+bool bp_table_ccl(struct bp_load *load)
+{
+    static const struct callback required[] = {
+        CALLBACK(bp_ccl, unique_id),     CALLBACK(bp_ccl, comm_create),
+        CALLBACK(bp_ccl, comm_destroy),  CALLBACK(bp_ccl, comm_abort),
+        CALLBACK(bp_ccl, comm_error),    CALLBACK(bp_ccl, all_reduce),
+        CALLBACK(bp_ccl, reduce),        CALLBACK(bp_ccl, broadcast),
+        CALLBACK(bp_ccl, all_gather),    CALLBACK(bp_ccl, reduce_scatter),
+        CALLBACK(bp_ccl, send),          CALLBACK(bp_ccl, recv),
+        CALLBACK(bp_ccl, group_begin),   CALLBACK(bp_ccl, group_end),
+    };
+    struct bp_plugin_entry *entry = load->entry;
+    const char *missing;
+
+    if (!entry->plugin.ccl) return true;
+    if (!copy_table(load, "bp_ccl", entry->plugin.ccl, END(bp_ccl, group_end), &entry->ccl,
+                    sizeof entry->ccl))
+        return false;
+    entry->plugin.ccl = &entry->ccl;
+    missing = find_callback(&entry->ccl, required, sizeof required / sizeof *required, false);
+    if (!missing) return true;
+    return bp_broken(&load->why, library(load),
+                     "a required callback of collectives is missing: expected %s, got NULL; write "
+                     "it, or leave ccl out",
+                     missing);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -299,4 +352,35 @@ bool bp_table_kernels(struct bp_load *load)
         if (!check_row(load, i)) return false;
     }
     return check_unique(load);
+}
+
+/* Operators of the plugin's own. They stay when the plugin is not taken after all: what follows may
+ * fail for this core only, and the library is never unmapped. */
+bool bp_table_operators(struct bp_load *load)
+{
+    const struct bp_kernels *k = &load->kernels;
+    size_t used = k->op_stride < sizeof *k->op ? k->op_stride : sizeof *k->op;
+    struct bp_quote quote;
+
+
+    if (!k->op_count) return true;
+    if (!k->op || k->op_count > MAX_ROWS || k->op_stride < END(bp_operator, info.bound_axis) ||
+        k->op_stride > MAX_TABLE || k->op_stride % sizeof(void *))
+        return bp_broken(
+            &load->why, library(load),
+            "its operators cannot be walked: expected op, op_count up to %d, op_stride %zu to %d, "
+            "got %s, %zu, %zu; set op_stride to sizeof(struct bp_operator)",
+            MAX_ROWS, END(bp_operator, info.bound_axis), MAX_TABLE, k->op ? "op" : "NULL",
+            k->op_count, k->op_stride);
+    for (size_t i = 0; i < k->op_count; i++) {
+        struct bp_operator op = {0};
+        const char *why;
+        memcpy(&op, (const char *)k->op + i * k->op_stride, used);
+        why = bp_custom_add(&op);
+        if (why)
+            return bp_broken(&load->why, library(load),
+                             "operator %zu (%s) cannot be taken: %s; correct the plugin", i,
+                             bp_quote(&quote, op.info.name), why);
+    }
+    return true;
 }

@@ -147,7 +147,7 @@ enum bp_status bp_tensor_to_dlpack(struct bp_tensor *tensor, struct bp_dlpack_ma
 {
     struct bp_dlpack_tensor t;
     struct lent *lent;
-    uint8_t code;
+    uint8_t code = 0;
 
     TRY(check_lendable("bp_tensor_to_dlpack", tensor, out_managed, &code));
     lent = lend(tensor, code, &t);
@@ -168,7 +168,7 @@ enum bp_status bp_tensor_to_dlpack_legacy(struct bp_tensor *tensor,
 {
     struct bp_dlpack_tensor t;
     struct lent *lent;
-    uint8_t code;
+    uint8_t code = 0;
 
     TRY(check_lendable("bp_tensor_to_dlpack_legacy", tensor, out_managed, &code));
     if (is_read_only(tensor))
@@ -282,7 +282,7 @@ static enum bp_status borrow(const char *call, struct bp_device *device,
                              void (*release)(void *ctx), void *ctx, struct bp_tensor **out_tensor)
 {
     struct bp_extents extents = {.rank = 0};
-    struct bp_memory memory = {NULL, NULL};
+    struct bp_memory memory = {0};
     struct bp_storage *storage;
     enum bp_status status;
     uint32_t dtype;

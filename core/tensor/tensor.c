@@ -338,19 +338,35 @@ enum bp_status bp_tensor_check_write(const char *call, const char *output,
                     call, what, output);
 }
 
+/* On a device of handles pinned and managed memory has an address of the host's beside that by
+ * which kernels name it; no copy of the core's uses it. */
+static bool is_mapped(const struct bp_tensor *t)
+{
+    bool handles = t->device->properties.flags & BP_DEVICE_HANDLES;
+
+    return handles ? t->storage->space != BP_SPACE_DEVICE : bp_tensor_host_visible(t);
+}
+
+static void *host_data(const struct bp_tensor *t)
+{
+    char *first = bp_storage_host(t->storage);
+
+    return first && t->view.count ? first + t->offset : NULL;
+}
+
 /* What the host does through the address is seen by nobody: it counts as a write now. */
 enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
     if (!out_data) return bp_error(BP_ERR_INVALID, "bp_tensor_map: out_data is NULL");
-    if (!bp_tensor_host_visible(tensor))
+    if (!is_mapped(tensor))
         return bp_error(BP_ERR_UNSUPPORTED,
                         "bp_tensor_map: the host cannot touch this memory of %s; bp_tensor_read "
                         "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
                         tensor->device->name);
     TRY(bp_device_synchronize(tensor->device));
     if (atomic_load(&tensor->storage->access) == BP_ACCESS_WRITE) bp_tensor_note_write(tensor);
-    *out_data = tensor->view.data;
+    *out_data = host_data(tensor);
     return BP_OK;
 }
 
@@ -395,7 +411,7 @@ enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_info *o
     info.rank = tensor->view.rank;
     info.contiguous = !(tensor->view.flags & BP_VIEW_STRIDED);
     if (tensor->graph) return bp_answer(out, &info, sizeof info);
-    info.data = bp_tensor_host_visible(tensor) ? tensor->view.data : NULL;
+    info.data = is_mapped(tensor) ? host_data(tensor) : NULL;
     info.space = tensor->storage->space;
     info.offset = tensor->offset;
     info.storage = tensor->storage->id;

@@ -270,4 +270,11 @@ bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *
 /* The contiguity of a shape and strides: extents of 1 do not count, an empty one is contiguous. */
 bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride);
 
+/* peer.c: whether the plugin may copy between these devices, in the order of the stream; and the
+ * copy, of all runs of a move. BP_ERR_UNSUPPORTED: it cannot, nothing has been done. */
+bool bp_peer_can(const struct bp_stream *stream, const struct bp_tensor *dst,
+                 const struct bp_tensor *src);
+enum bp_status bp_peer_copy(struct bp_stream *stream, struct bp_tensor *dst, struct bp_tensor *src,
+                            const struct bp_move *move);
+
 #endif

@@ -345,13 +345,26 @@ static enum bp_status wait_between(struct bp_stream *stream, const struct bp_ten
     return large ? bp_stream_drain(stream) : BP_OK;
 }
 
+/* By the plugin, if it can, and if runs are worth a call each. */
+static enum bp_status copy_by_plugin(struct bp_stream *stream, struct bp_tensor *dst,
+                                     struct bp_tensor *src)
+{
+    struct bp_move move;
+
+    if (!bp_peer_can(stream, dst, src)) return BP_ERR_UNSUPPORTED;
+    bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
+    if (!goes_by_runs(&move, bytes_of(dst))) return BP_ERR_UNSUPPORTED;
+    return bp_peer_copy(stream, dst, src, &move);
+}
+
 /* The source is read by a stream of its own device, after all that device's work. */
 static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *dst,
                                    struct bp_tensor *src)
 {
+    enum bp_status status = copy_by_plugin(stream, dst, src);
     struct bp_stream *reader;
-    enum bp_status status;
 
+    if (status != BP_ERR_UNSUPPORTED) return status;
     TRY(wait_between(stream, dst, src));
     TRY(bp_stream_create_with(src->device, src->device->is_inline ? BP_STREAM_INLINE : 0, &reader));
     status = copy_across(stream, dst, reader, src);

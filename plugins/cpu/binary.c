@@ -2,7 +2,7 @@
 /* binary.c: operators of sdk/kernels/binary.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
-#include "loop.h"
+#include "lines.h"
 #include <kernels/binary.h>
 
 struct binary {
@@ -15,9 +15,16 @@ static inline __attribute__((always_inline)) void each(const struct binary *b, i
                                                        const elem *x, const elem *y, int op)
 {
     acc first = b->a, second = b->b;
+    int64_t past = lines_count(&b->loop, z, n);
+    elem line[LINE];
 
+    for (int64_t i = 0; i < past; i += LINE) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) z[i] = binary_elem(op, x[i], y[i], first, second);
+        for (int j = 0; j < LINE; j++) line[j] = binary_elem(op, x[i + j], y[i + j], first, second);
+        line_put(z + i, line);
+    }
+#pragma omp simd
+    for (int64_t i = past; i < n; i++) z[i] = binary_elem(op, x[i], y[i], first, second);
 }
 
 static void binary_run(const struct loop *loop, int64_t n, void *z, const void *const *x)
@@ -49,6 +56,7 @@ enum bp_status NAME(binary)(const struct bp_launch *launch, int op)
     struct binary b;
 
     b.loop.run = binary_run;
+    b.loop.lines = true;
     b.loop.op = op;
     b.a = attr_number(launch, 1);
     b.b = attr_number(launch, 2);

@@ -17,7 +17,7 @@ static void cast_run(const struct loop *loop, int64_t n, void *y, const void *co
 {
     const struct cast *c = (const struct cast *)loop;
 
-    c->run(c->from, c->to, n, y, x[0]);
+    c->run(c->from, c->to, n, y, x[0], c->loop.lines && loop_past(loop, y));
 }
 
 enum bp_status cpu_cast(const struct bp_launch *launch)
@@ -34,6 +34,8 @@ enum bp_status cpu_cast(const struct bp_launch *launch)
                      .from = launch->in[0]->dtype,
                      .to = launch->out[0]->dtype};
 
+    c.loop.lines = cpu_level(launch->kernel) && ((c.from == BP_F16 && c.to == BP_F32) ||
+                                                 (c.from == BP_F32 && c.to == BP_F16));
     cpu_loop_run(&c.loop, launch, launch->out[0], launch->in, 1);
     return BP_OK;
 }

@@ -7,6 +7,7 @@
  * Wide types: int64_t, uint64_t (uint64 only), float (between the small floats), double (all
  * floats). */
 #include "cast.h"
+#include "cast_half.h"
 #include "dtype.h"
 #include <kernels/half.h>
 #include <stdbool.h>
@@ -29,7 +30,7 @@ static bool is_small_float(uint8_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
 }
 
-static void widen(uint8_t from, bool small, const void *x, int64_t n, void *to)
+static void widen(uint8_t from, bool small, const void *x, int64_t n, void *to, int past)
 {
     int64_t *wide_i = to;
     uint64_t *wide_u = to;
@@ -53,7 +54,7 @@ static void widen(uint8_t from, bool small, const void *x, int64_t n, void *to)
     case BP_U32: for (int64_t i = 0; i < n; i++) wide_i[i] = x32[i]; break;
     case BP_U64: for (int64_t i = 0; i < n; i++) wide_u[i] = x64[i]; break;
     case BP_F16:
-        if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = f16_to_f32(x16[i]);
+        if (small) halves_widen(x16, n, wide_f, past);
         else for (int64_t i = 0; i < n; i++) wide_d[i] = f16_to_f32(x16[i]);
         break;
     case BP_BF16:
@@ -198,13 +199,13 @@ static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y)
     }
 }
 
-static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y)
+static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y, int past)
 {
     uint16_t *uint16 = y;
     float *float32 = y;
 
     switch (dtype) {
-    case BP_F16: for (int64_t i = 0; i < n; i++) uint16[i] = f16_from_f32(x[i]); break;
+    case BP_F16: halves_narrow(x, n, uint16, past); break;
     case BP_BF16: for (int64_t i = 0; i < n; i++) uint16[i] = bf16_from_f32(x[i]); break;
     default: for (int64_t i = 0; i < n; i++) float32[i] = x[i]; break;
     }
@@ -217,12 +218,12 @@ static enum wide_kind wide_for(uint8_t from, uint8_t to)
     return from == BP_U64 ? WIDE_U : WIDE_I;
 }
 
-static void narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y)
+static void narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y, int past)
 {
     switch (wide) {
     case WIDE_I: narrow_i64(to, x, n, y); break;
     case WIDE_U: narrow_u64(to, x, n, y); break;
-    case WIDE_F: narrow_f32(to, x, n, y); break;
+    case WIDE_F: narrow_f32(to, x, n, y, past); break;
     case WIDE_D: narrow_f64(to, x, n, y); break;
     }
 }
@@ -230,7 +231,8 @@ static void narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, vo
 #define JOINED(a, b) a##b
 #define LEVELED(name, level) JOINED(name, level)
 cpu_cast_fn LEVELED(cpu_cast_run, ISA);
-void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, const char *x)
+void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, const char *x,
+                                  int past)
 {
     enum wide_kind kind = wide_for(from, to);
     int x_size = dtype_size(from), y_size = dtype_size(to);
@@ -238,16 +240,16 @@ void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, co
     union wide wide;
 
     if (wide_already) {
-        narrow(kind, to, x, n, y);
+        narrow(kind, to, x, n, y, past);
         return;
     }
     if (wide_still) {
-        widen(from, kind == WIDE_F, x, n, y);
+        widen(from, kind == WIDE_F, x, n, y, past);
         return;
     }
     for (int64_t i = 0, some; i < n; i += some) {
         some = n - i < RUN ? n - i : RUN;
-        widen(from, kind == WIDE_F, x + i * x_size, some, &wide);
-        narrow(kind, to, &wide, some, y + i * y_size);
+        widen(from, kind == WIDE_F, x + i * x_size, some, &wide, 0);
+        narrow(kind, to, &wide, some, y + i * y_size, 0);
     }
 }

@@ -47,6 +47,7 @@ enum bp_status NAME(compare)(const struct bp_launch *launch, int op)
     struct compare c;
 
     c.loop.run = compare_run;
+    c.loop.lines = false;
     c.loop.op = op;
     c.a = attr_number(launch, 1);
     c.b = attr_number(launch, 2);

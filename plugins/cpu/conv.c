@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv.c: convolution and its gradients, for one float dtype (elem.h), tile by tile (gemm.h) of
- * the products that conv.h describes: the image is gathered as it is packed. */
-#include "conv.h"
+ * the products that conv_args.h describes: the image is gathered as it is packed. */
 #include "cpu.h"
 #include "gemm.h"
 #include "kernels.h"
+#include <kernels/conv_shape.h>
+#include <stdbool.h>
+
+struct conv_call {
+    struct conv_product p;
+    const elem *a, *image, *bias;
+    elem *c;
+};
 
 struct tile {
     const struct conv_product *p;
@@ -118,20 +125,21 @@ static void pack_taps(const void *ctx, int64_t begin, int64_t depth, acc *to)
 
 static void conv_tile(void *arg, int64_t task)
 {
-    const struct conv_product *p = arg;
+    const struct conv_call *call = arg;
+    const struct conv_product *p = &call->p;
     int64_t tiles_m = (p->m + TILE_M - 1) / TILE_M, tiles_n = (p->n + TILE_N - 1) / TILE_N;
     int64_t group = task / tiles_m / tiles_n, j = task / tiles_m % tiles_n * TILE_N;
     int64_t i = task % tiles_m * TILE_M, at[4];
     struct tile tile = {
         .p = p,
-        .a = p->k ? (const elem *)p->a + group * p->a_group + i * p->a_row : NULL,
-        .image = p->k ? (const elem *)p->image.data + group * p->image_group : NULL,
+        .a = p->k ? call->a + group * p->a_group + i * p->a_row : NULL,
+        .image = p->k ? call->image + group * p->image_group : NULL,
         .m = p->m - i < TILE_M ? p->m - i : TILE_M,
         .n = p->n - j < TILE_N ? p->n - j : TILE_N,
         .column = j,
     };
-    const elem *bias = p->bias ? (const elem *)p->bias + (group * p->m + i) * p->bias_step : NULL;
-    elem *c = (elem *)p->c + group * p->c_group + i * p->c_row;
+    const elem *bias = call->bias ? call->bias + (group * p->m + i) * p->bias_step : NULL;
+    elem *c = call->c + group * p->c_group + i * p->c_row;
     _Alignas(64) acc sum[TILE_M * TILE_N];
 
     gemm_tile(&(struct gemm){&tile, tile.m, tile.n, p->k, pack_a,
@@ -149,15 +157,19 @@ static void conv_tile(void *arg, int64_t task)
 
 static enum bp_status conv_run(const struct bp_launch *launch, enum conv_kind kind)
 {
-    struct conv_product p;
+    struct conv_call call;
+    const struct conv_product *p = &call.p;
 
     if (!launch->out[0]->count) return BP_OK;
-    conv_product_init(&p, kind, launch);
-    if (!launch->in[0]->count || !launch->in[1]->count)
-        p.k = 0; /* there is padding only, or nothing */
-    int64_t tasks = (p.m + TILE_M - 1) / TILE_M * ((p.n + TILE_N - 1) / TILE_N) * p.groups;
-    cpu_team_run(conv_tile, &p, tasks,
-                 cpu_team_width(launch, (double)launch->out[0]->count * (double)p.k));
+    struct conv_views v = conv_product_init(&call.p, kind, launch->in, launch->n_in, launch->out,
+                                            launch->attrs);
+    call.a = v.a->data;
+    call.image = v.image->data;
+    call.bias = v.bias ? v.bias->data : NULL;
+    call.c = v.c->data;
+    int64_t tasks = (p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * p->groups;
+    cpu_team_run(conv_tile, &call, tasks,
+                 cpu_team_width(launch, (double)launch->out[0]->count * (double)p->k));
     return BP_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
+#include <pthread.h>
 
 /* Instruction sets that kernels are compiled for. Each level includes those before it. */
 enum cpu_isa {
@@ -20,6 +21,9 @@ struct cpu {
     const struct bp_host *host;
     uint32_t isa;   /* enum cpu_isa: what this machine has, capped by BP_CPU_ISA */
     uint32_t isa_capped; /* 1: it has more than that */
+    uint32_t intel; /* 1: the processor is Intel's */
+    pthread_mutex_t packs_lock;
+    struct onednn_pack *packs; /* onednn.h */
 };
 
 /* device.c, memory.c, copy.c, stream.c: the callbacks of runtime.h. */
@@ -37,7 +41,7 @@ enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct 
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
 /* copy.c: memcpy that stores past the caches; past_end (past.h) comes after the last one. */
-void cpu_copy_past(void *to, const void *from, size_t size);
+void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t size);
 
 /* A family of formulas (kernels/formulas.h) for one dtype and level; number: which formula. */
 typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);

@@ -7,11 +7,19 @@
 typedef void cpu_entry(const void *args, void *const *operand, i64 begin, i64 count);
 extern cpu_entry *const NAME(FAMILY_TABLE)[];
 
-#define ENTRY(name) NAME(name),
+#define ENTRY(name) _Static_assert((int)FORM_##name == FORM_SPANS, #name " is an ENTRY_TEAM");
+#define ENTRY_TEAM(name) _Static_assert((int)FORM_##name == FORM_TEAMS, #name " is an ENTRY");
 #define ROW(op, launch, number, T, U, I, R, flags)
+#define ROW_DEVICE(op, launch, number, T, U, I, R, flags)
+#define ROW_DEVICE_PLANNED(op, launch, number, T, U, I, R, flags)
 #define ROW_MATH(op, launch, number, T, U, I, R, flags)
 #define ROW_PLANNED(op, launch, number, T, U, I, R, flags)
 #define ROW_MATH_PLANNED(op, launch, number, T, U, I, R, flags)
+#include FAMILY_LIST
+#undef ENTRY
+#undef ENTRY_TEAM
+#define ENTRY(name) NAME(name),
+#define ENTRY_TEAM(name) NAME(name),
 cpu_entry *const NAME(FAMILY_TABLE)[] = {
 #include FAMILY_LIST
 };

@@ -35,27 +35,43 @@ static const void *source_part(const struct source *s, int64_t begin, int64_t n)
     return s->buffer;
 }
 
-/* A run of n elements, part by part. */
+/* What is read for each line of the result, where it is read in place. */
+static struct past_reads reads_begin(const struct source *source, int n_in, int64_t size)
+{
+    struct past_reads reads = {.n = 0};
+
+    for (int k = 0; k < n_in; k++) {
+        if (source[k].step != 1) continue;
+        reads.at[reads.n] = (uintptr_t)source[k].from;
+        reads.bytes[reads.n++] = (size_t)(PAST_LINE * source[k].size / size);
+    }
+    return reads;
+}
+
+/* A run of n elements, part by part. What run stores past the caches by itself begins a line in
+ * each part but the first; other results go by a buffer from there on. */
 static void parts_run(const struct loop *l, int64_t n, const int64_t *at, int64_t part)
 {
     int64_t step = l->walk.stride[0][l->walk.rank - 1], size = l->size[0];
     char *y = l->first[0] + at[0] * size;
-    int64_t direct = step != 1 ? 0 : l->past ? past_head(y, n, (size_t)size) : n;
+    int64_t head = l->past ? past_head(y, n, (size_t)size) : n;
+    int64_t direct = step != 1 ? 0 : l->lines ? n : head;
     _Alignas(PAST_LINE) char buffer[WALK_VIEWS][PART];
     struct source source[WALK_VIEWS - 1];
 
     for (int k = 0; k < l->n_in; k++)
         source[k] = source_begin(l, k + 1, at[k + 1], buffer[k + 1], n < part ? n : part);
+    struct past_reads reads = reads_begin(source, l->n_in, size);
     for (int64_t i = 0, some; i < n; i += some) {
         const void *x[WALK_VIEWS - 1];
         char *place = y + i * step * size, *to = i < direct ? place : buffer[0];
 
         some = n - i < part ? n - i : part;
-        if (i < direct && direct - i < some) some = direct - i;
+        if (i < head && head - i < some) some = head - i;
         for (int k = 0; k < l->n_in; k++) x[k] = source_part(&source[k], i, some);
         l->run(l, some, to, x);
         if (to == place) continue;
-        if (step == 1) past_put(place, to, (size_t)(some * size));
+        if (step == 1) past_put(place, to, (size_t)(some * size), &reads);
         else cpu_copy_elements(place, step, to, 1, some, size);
     }
 }
@@ -64,7 +80,8 @@ static void loop_span(void *ctx, int64_t n, const int64_t *at)
 {
     const struct loop *l = ctx;
     int last = l->walk.rank - 1;
-    bool dense = !l->past && l->walk.stride[0][last] == 1;
+    char *y = l->first[0] + at[0] * l->size[0];
+    bool dense = l->walk.stride[0][last] == 1 && (!l->past || (l->lines && loop_past(l, y)));
     int64_t widest = l->size[0];
     const void *x[WALK_VIEWS - 1];
 
@@ -73,7 +90,7 @@ static void loop_span(void *ctx, int64_t n, const int64_t *at)
         if (l->size[k + 1] > widest) widest = l->size[k + 1];
         x[k] = l->first[k + 1] + at[k + 1] * l->size[k + 1];
     }
-    if (dense) l->run(l, n, l->first[0] + at[0] * l->size[0], x);
+    if (dense) l->run(l, n, y, x);
     else parts_run(l, n, at, PART / widest);
 }
 
@@ -91,7 +108,6 @@ void cpu_loop_run(struct loop *loop, const struct bp_launch *launch, const struc
         loop->first[k + 1] = x[k]->data;
         loop->size[k + 1] = dtype_size(x[k]->dtype);
     }
-    loop->past = !shared && past_pays(y->count * loop->size[0]);
     if (flat) {
         walk_flat(&loop->walk, y->count);
     } else {
@@ -102,5 +118,7 @@ void cpu_loop_run(struct loop *loop, const struct bp_launch *launch, const struc
         walk_sort(&loop->walk, 0);
         walk_collapse(&loop->walk);
     }
+    loop->past = !shared && past_pays(y->count * loop->size[0]) &&
+                 loop->walk.stride[0][loop->walk.rank - 1] == 1;
     walk_run(&loop->walk, launch, loop_span, loop);
 }

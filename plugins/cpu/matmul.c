@@ -2,6 +2,9 @@
 /* matmul.c: products of matrices of any strides, for one dtype (elem.h), tile by tile (gemm.h). */
 #include "cpu.h"
 #include "gemm.h"
+#if !defined ELEM_HALF && !defined ELEM_COMPLEX
+#include "gemv.h"
+#endif
 #include "kernels.h"
 #include "matmul.h"
 
@@ -92,6 +95,9 @@ enum bp_status NAME(matmul)(const struct bp_launch *launch)
 
     if (!launch->out[0]->count) return BP_OK;
     matmul_init(&p.shape, launch->in[0], launch->in[1], launch->out[0], launch->attrs);
+#if !defined ELEM_HALF && !defined ELEM_COMPLEX
+    if (gemv_run(launch, &p.shape)) return BP_OK;
+#endif
     p.tiles_m = (p.shape.m + TILE_M - 1) / TILE_M;
     p.tiles_n = (p.shape.n + TILE_N - 1) / TILE_N;
     cpu_team_run(product_tile, &p, p.shape.batch.count * p.tiles_m * p.tiles_n,

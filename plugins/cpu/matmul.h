@@ -5,6 +5,7 @@
 
 #include "walk.h"
 #include <backplane/attrs.h>
+#include <stdbool.h>
 
 /* c (m x n) = a (m x k) b (k x n), for each step of batch (c, a, b). Strides in elements. */
 struct matmul {
@@ -12,6 +13,18 @@ struct matmul {
     int64_t a_row, a_column, b_row, b_column, c_row, c_column;
     struct walk batch; /* collapsed */
 };
+
+/* A vector times a matrix: y[j] = the sum of x[i] matrix(i, j) over k. A matrix times a vector is
+ * the same of the matrix seen the other way. */
+struct matmul_line {
+    int64_t n, k, x_step, y_step;
+    int64_t row, column; /* steps of the matrix along i and j; one of them is 1 */
+    bool swapped;        /* x is the second input */
+    struct walk batch;   /* y, x, matrix */
+};
+
+/* Whether a product is one whose matrix can be read in long streams. */
+bool matmul_is_line(const struct matmul *s, struct matmul_line *out);
 
 void matmul_init(struct matmul *out, const struct bp_view *a, const struct bp_view *b,
                  const struct bp_view *c, const struct bp_matmul_attrs *attrs);

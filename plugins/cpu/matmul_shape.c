@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* matmul_shape.c: see matmul.h. */
 #include "matmul.h"
-#include <stdbool.h>
+#include <kernels/matmul_shape.h>
 
-/* The last two axes of a view as a matrix; the axes before them stay. A rank 1 side is one row
- * (a) or one column (b); transposition does not touch it. */
-struct matrix {
-    int64_t rows, columns, row, column;
-    int batch; /* axes before */
-};
-
-static struct matrix matrix_of(const struct bp_view *view, bool transpose, bool row_if_vector)
+bool matmul_is_line(const struct matmul *s, struct matmul_line *out)
 {
-    int r = view->rank;
+    bool row = s->m == 1; /* else a column */
 
-    if (r == 1 && row_if_vector) return (struct matrix){1, view->shape[0], 0, view->stride[0], 0};
-    if (r == 1) return (struct matrix){view->shape[0], 1, view->stride[0], 0, 0};
-    int rows = transpose ? r - 1 : r - 2, columns = transpose ? r - 2 : r - 1;
-    return (struct matrix){view->shape[rows], view->shape[columns], view->stride[rows],
-                           view->stride[columns], r - 2};
+    if (!row && s->n != 1) return false;
+    *out = (struct matmul_line){.k = s->k, .swapped = !row, .batch = s->batch,
+                                .n = row ? s->n : s->m,
+                                .x_step = row ? s->a_column : s->b_row,
+                                .y_step = row ? s->c_column : s->c_row,
+                                .row = row ? s->b_row : s->a_column,
+                                .column = row ? s->b_column : s->a_row};
+    for (int a = 0; a < s->batch.rank && !row; a++) {
+        out->batch.stride[1][a] = s->batch.stride[2][a];
+        out->batch.stride[2][a] = s->batch.stride[1][a];
+    }
+    return out->column == 1 || (out->row == 1 && out->x_step == 1);
 }
 
 void matmul_init(struct matmul *out, const struct bp_view *a, const struct bp_view *b,

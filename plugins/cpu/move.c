@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct move {
+    const struct cpu *self;
     struct walk walk; /* to, from */
     char *to;
     const char *from;
@@ -46,7 +47,7 @@ static void move_span(void *ctx, int64_t n, const int64_t *at)
     const char *from = m->from + at[1] * m->size;
 
     if (to_step == 1 && from_step == 1) {
-        if (m->past) cpu_copy_past(to, from, (size_t)(n * m->size));
+        if (m->past) cpu_copy_past(m->self, to, from, (size_t)(n * m->size));
         else memcpy(to, from, (size_t)(n * m->size));
         return;
     }
@@ -61,7 +62,7 @@ void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const
     walk_sort(walk, 0);
     walk_collapse(walk);
     if (cpu_turn(walk, launch, to, from, size)) return;
-    move = (struct move){*walk, to, from, size, past_pays(walk->count * size)};
+    move = (struct move){launch->self, *walk, to, from, size, past_pays(walk->count * size)};
     walk_run(&move.walk, launch, move_span, &move);
 }
 

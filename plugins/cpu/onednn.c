@@ -107,8 +107,8 @@ struct tensor {
     dnnl_memory_desc_t lies, wants, scratch;
     dnnl_primitive_t reorder; /* NULL: it lies as it is wanted */
     uint64_t at;              /* else: where it is kept in the workspace */
-    void *packed;             /* of a constant: the plan's own memory, as it is wanted */
-    uint64_t bytes;           /* of that */
+    struct onednn_pack *pack; /* of a constant: as it is wanted */
+    uint64_t bytes;           /* as it is wanted */
 };
 
 struct plan {
@@ -118,13 +118,14 @@ struct plan {
     int tensors, width;
     uint64_t scratch_size; /* at the beginning of the workspace, for one primitive after another */
     uint64_t workspace;
+    uint64_t packed; /* bytes that no plan before had packed */
 };
-enum { ALIGNMENT = 64 };
 
 static uint64_t size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *desc)
 {
-    return ((uint64_t)dnnl->dnnl_memory_desc_get_size(desc) + ALIGNMENT - 1) / ALIGNMENT *
-           ALIGNMENT;
+    uint64_t size = dnnl->dnnl_memory_desc_get_size(desc);
+
+    return (size + ONEDNN_ALIGNMENT - 1) / ONEDNN_ALIGNMENT * ONEDNN_ALIGNMENT;
 }
 
 /* The primitive of desc, which is destroyed; its scratch memory is in the workspace. */
@@ -187,7 +188,7 @@ static void plan_finish(struct cpu *self, struct plan *plan)
     for (int i = 0; i < plan->tensors; i++) {
         struct tensor *t = &plan->tensor[i];
         if (t->reorder) dnnl->dnnl_primitive_destroy(t->reorder);
-        if (t->packed) self->host->release(self->host->ctx, t->packed, t->bytes);
+        if (t->pack) onednn_pack_release(self, t->pack);
     }
 }
 
@@ -228,24 +229,44 @@ static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_
     return good;
 }
 
-/* Puts a constant into memory of the plan's own, as it is wanted. */
-static bool pack(struct cpu *self, struct plan *plan, struct tensor *t, void *data)
+/* Puts a constant into the pack's memory, as it is wanted. */
+static bool fill(struct cpu *self, const struct plan *plan, const struct tensor *t, void *data)
 {
     const struct onednn *dnnl = onednn_opened();
-    void *scratch = self->host->allocate(self->host->ctx, plan->scratch_size + 1, ALIGNMENT);
+    void *scratch = self->host->allocate(self->host->ctx, plan->scratch_size + 1, ONEDNN_ALIGNMENT);
     dnnl_stream_t stream;
-    bool good;
+    bool good = scratch &&
+                !dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags);
 
-    t->packed = self->host->allocate(self->host->ctx, t->bytes, ALIGNMENT);
-    good = t->packed && scratch &&
-           !dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags);
     if (good) {
-        good = reorder_run(dnnl, t, stream, data, t->packed, scratch);
+        good = reorder_run(dnnl, t, stream, data, t->pack->data, scratch);
         dnnl->dnnl_stream_destroy(stream);
-        dnnl->dnnl_primitive_destroy(t->reorder);
-        t->reorder = NULL;
     }
     if (scratch) self->host->release(self->host->ctx, scratch, plan->scratch_size + 1);
+    return good;
+}
+
+/* A pack that another thread fills is waited for by the lock. */
+static bool pack(struct cpu *self, struct plan *plan, struct tensor *t, const struct bp_prep *prep,
+                 int input)
+{
+    const struct onednn *dnnl = onednn_opened();
+    struct onednn_pack like = {.from = prep->in[input]->data, .lies = t->lies, .wants = t->wants,
+                               .bytes = t->bytes};
+    bool good = true;
+
+    if (prep->constant) like.constant = prep->constant[input];
+    pthread_mutex_lock(&self->packs_lock);
+    t->pack = onednn_pack_find(self, &like);
+    if (!t->pack) {
+        t->pack = onednn_pack_make(self, &like);
+        good = t->pack && fill(self, plan, t, prep->in[input]->data);
+        if (t->pack && !good) t->pack->constant = 0; /* nobody else is to find it */
+        plan->packed += t->bytes;
+    }
+    pthread_mutex_unlock(&self->packs_lock);
+    dnnl->dnnl_primitive_destroy(t->reorder);
+    t->reorder = NULL;
     return good;
 }
 
@@ -254,7 +275,7 @@ static bool pack_constants(struct cpu *self, struct plan *plan, const struct bp_
 {
     for (int i = 0; i < plan->tensors; i++)
         if (recipe->slot[i].constant && plan->tensor[i].reorder &&
-            !pack(self, plan, &plan->tensor[i], prep->in[i]->data))
+            !pack(self, plan, &plan->tensor[i], prep, i))
             return false;
     return true;
 }
@@ -285,9 +306,8 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
     *plan = made;
     out->plan = plan;
     out->workspace = made.workspace;
-    out->workspace_alignment = ALIGNMENT;
-    for (int i = 0; i < made.tensors; i++)
-        out->bytes += made.tensor[i].packed ? made.tensor[i].bytes : 0;
+    out->workspace_alignment = ONEDNN_ALIGNMENT;
+    out->bytes = made.packed;
     return BP_OK;
 }
 
@@ -311,7 +331,7 @@ static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_st
     for (int i = 0; i < plan->tensors && good; i++) {
         const struct tensor *t = &plan->tensor[i];
         void *data = t == result ? launch->out[0]->data : launch->in[i]->data;
-        void *there = t->packed ? t->packed : t->reorder ? workspace + t->at : data;
+        void *there = t->pack ? t->pack->data : t->reorder ? workspace + t->at : data;
         if (t->reorder && t != result)
             good = reorder_run(dnnl, t, stream, data, there, workspace);
         good = good && memory_add(dnnl, &m, t->arg, &t->wants, there);

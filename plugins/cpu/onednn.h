@@ -39,6 +39,8 @@
     X(dnnl_stream_create) \
     X(dnnl_stream_destroy)
 
+enum { ONEDNN_ALIGNMENT = 64 }; /* of scratch memory and of packed constants, in bytes */
+
 /* The library's functions, and its one engine. */
 struct onednn {
 #define X(function) __typeof__(function) *function;
@@ -74,6 +76,25 @@ bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
                       const struct bp_view *view);
 bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
                          int rank, const int64_t *shape, const int64_t *stride);
+
+/* onednn_pack.c: a constant in the layout that a primitive wants, shared by all plans that want the
+ * same, whatever the shapes of their other inputs. */
+struct onednn_pack {
+    struct onednn_pack *next; /* of self->packs */
+    uint64_t constant;        /* bp_prep.constant; 0: not known, and not shared */
+    const void *from;
+    dnnl_memory_desc_t lies, wants;
+    void *data;
+    uint64_t bytes;
+    uint32_t plans;
+};
+/* The pack of a constant, counted once more; NULL: there is none. The lock is the caller's. */
+struct onednn_pack *onednn_pack_find(struct cpu *self, const struct onednn_pack *like);
+/* A copy of like, with memory for the data, which is still to be filled; the lock is the caller's.
+ * NULL: no memory. */
+struct onednn_pack *onednn_pack_make(struct cpu *self, const struct onednn_pack *like);
+/* One plan less. */
+void onednn_pack_release(struct cpu *self, struct onednn_pack *pack);
 
 /* Makes the plan. BP_ERR_UNSUPPORTED: the library has nothing for it. */
 enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,

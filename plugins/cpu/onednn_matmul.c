@@ -28,12 +28,14 @@ static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uin
 
 /* Large products of f32 are faster in OpenBLAS on Intel's processors, 3 percent at 1024, 8 at 2048;
  * on AMD's they take 1.7 times as long there (docs/results/cpu.md). */
-static bool leave_to_openblas(const struct matmul *s, uint8_t dtype)
+static bool leave_to_openblas(const struct cpu *self, const struct matmul *s, uint8_t dtype)
 {
     const int64_t large = 768;
 
 #if defined(__x86_64__)
-    if (!__builtin_cpu_is("intel")) return false;
+    if (!self->intel) return false;
+#else
+    (void)self;
 #endif
     return dtype == BP_F32 && s->m >= large && s->n >= large && s->k >= large &&
            cpu_openblas_present();
@@ -45,13 +47,15 @@ enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, stru
     bool constant = (prep->in[1]->flags & BP_VIEW_CONSTANT) != 0;
     dnnl_memory_desc_t a, b, c, wanted_b;
     dnnl_matmul_desc_t op;
+    struct matmul_line line; /* these our own kernels read as fast as memory comes */
     struct matmul s;
 
     if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return BP_ERR_UNSUPPORTED;
     matmul_init(&s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
     if (!s.batch.count || (double)s.m * (double)s.n * (double)s.k < 32768)
         return BP_ERR_UNSUPPORTED;
-    if (leave_to_openblas(&s, dtype)) return BP_ERR_UNSUPPORTED;
+    if (leave_to_openblas(p, &s, dtype) || (dtype == BP_F32 && matmul_is_line(&s, &line)))
+        return BP_ERR_UNSUPPORTED;
     const struct onednn *dnnl = onednn_open(p);
     if (!dnnl || !matrix_desc(dnnl, &a, dtype, &s.batch, 1, s.m, s.k, s.a_row, s.a_column) ||
         !matrix_desc(dnnl, &b, dtype, &s.batch, 2, s.k, s.n, s.b_row, s.b_column) ||

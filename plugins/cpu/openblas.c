@@ -158,12 +158,14 @@ static struct matmul transposed(const struct matmul *s)
 static bool plan_init(struct plan *plan, const struct bp_prep *prep)
 {
     struct matmul *s = &plan->shape;
+    struct matmul_line line;
 
     if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return false;
     matmul_init(s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
     if (!s->batch.count || s->m > INT_MAX || s->n > INT_MAX || s->k > INT_MAX) return false;
     if ((double)s->m * (double)s->n * (double)s->k < 32768)
         return false; /* own kernels are as fast */
+    if (matmul_is_line(s, &line)) return false;
     plan->swapped = !rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc);
     if (plan->swapped) *s = transposed(s);
     return rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc) &&

@@ -11,7 +11,7 @@ static enum bp_status cpu_create(const struct bp_host *host, void **out_self)
     if (!self)
         return bp_fail(host, BP_ERR_MEMORY, "cpu: no memory for an instance, %zu bytes",
                        sizeof *self);
-    *self = (struct cpu){.host = host};
+    *self = (struct cpu){.host = host, .packs_lock = PTHREAD_MUTEX_INITIALIZER};
     cpu_isa_detect(self);
     cpu_openblas_choose_core(self);
     *out_self = self;
@@ -22,6 +22,7 @@ static void cpu_destroy(void *p)
 {
     struct cpu *self = p;
 
+    pthread_mutex_destroy(&self->packs_lock);
     self->host->release(self->host->ctx, self, sizeof *self);
 }
 

@@ -9,14 +9,18 @@
 #include <kernels/elem.h>
 #include "kernels.h"
 #include "walk.h"
+#include <stdbool.h>
 
 enum {
     COLUMNS = 64,        /* sums that are made side by side */
+    WIDE = 8192 / (int)sizeof(acc), /* the same at most, where they lie so in x */
     PARTIALS = 32,          /* partial sums of one contiguous row */
     LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in PARTIALS */
     LEAF = 64,           /* otherwise, one after another */
     PART = 65536,        /* terms that one task adds, where there are few sums and many terms */
     PARTS = 64,          /* at most */
+    CACHE_LINE = 64,
+    AHEAD = 8192,
 };
 
 struct sum {
@@ -24,7 +28,7 @@ struct sum {
     struct walk terms; /* x: over the summed axes */
     const elem *x;
     elem *y;
-    int64_t chunks;    /* tasks along the last axis of kept */
+    int64_t wide, chunks; /* sums of a task, and tasks, along the last axis of kept */
     int64_t parts, part; /* the terms as tasks: how many, terms in each */
     acc *partial;      /* parts * COLUMNS, where parts > 1 */
 };
@@ -59,6 +63,36 @@ static acc strided_sum(const elem *x, int64_t n, int64_t step)
     return total;
 }
 
+/* Fetches what comes AHEAD bytes after n terms, which need not be there. Where lines of x follow
+ * each other, a processor that fetches ahead by itself takes four short ones at once for none. */
+static inline void lines_fetch(const elem *x, int64_t n)
+{
+    uintptr_t at = (uintptr_t)x + AHEAD, end = at + (uintptr_t)n * sizeof(elem);
+
+    for (; at < end; at += CACHE_LINE) __builtin_prefetch((const void *)at);
+}
+
+/* Adds n lines of w terms. Four at a time: what has been added so far is read and written once for
+ * them, and memory is asked for more lines than one. */
+static void lines_add(acc *to, const elem *x, int64_t w, int64_t n, int64_t step)
+{
+    int64_t i = 0;
+
+    for (; i + 4 <= n; i += 4, x += 4 * step) {
+        const elem *b = x + step, *c = b + step, *d = c + step;
+        if (w == step) lines_fetch(x, 4 * w);
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++)
+            to[j] = acc_add(acc_add(acc_add(acc_add(to[j], elem_get(x[j])), elem_get(b[j])),
+                                    elem_get(c[j])),
+                            elem_get(d[j]));
+    }
+    for (; i < n; i++, x += step) {
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++) to[j] = acc_add(to[j], elem_get(x[j]));
+    }
+}
+
 /* Adds n terms, a run along the innermost summed axis, to each of the columns. */
 static void columns_span(void *ctx, int64_t n, const int64_t *at)
 {
@@ -71,8 +105,7 @@ static void columns_span(void *ctx, int64_t n, const int64_t *at)
     if (step == 1) {
         for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], row_sum(x + j * c->step, n));
     } else if (c->step == 1 && c->w > 1) {
-        for (int64_t i = 0; i < n; i++, x += step)
-            for (int64_t j = 0; j < c->w; j++) to[j] = acc_add(to[j], elem_get(x[j]));
+        lines_add(to, x, c->w, n, step);
     } else {
         for (int64_t j = 0; j < c->w; j++)
             to[j] = acc_add(to[j], strided_sum(x + j * c->step, n, step));
@@ -92,7 +125,7 @@ static void columns_sum(const struct columns *c, int64_t begin, int64_t end)
     }
     int64_t half = (end - begin) / 2;
     int64_t middle = begin + (half + leaf - 1) / leaf * leaf;
-    acc right[COLUMNS];
+    acc right[WIDE];
     struct columns other = *c;
 
     other.to = right;
@@ -107,7 +140,7 @@ static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *t
 {
     const struct walk *kept = &sum->kept;
     int last = kept->rank - 1;
-    int64_t row = chunk / sum->chunks, first = chunk % sum->chunks * COLUMNS;
+    int64_t row = chunk / sum->chunks, first = chunk % sum->chunks * sum->wide;
     int64_t w = kept->shape[last] - first, at[WALK_VIEWS];
 
     walk_offset(kept, row * kept->shape[last] + first, at);
@@ -115,7 +148,7 @@ static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *t
     *y_step = kept->stride[0][last];
     return (struct columns){.sum = sum,
                             .x = sum->terms.count ? sum->x + at[1] : NULL,
-                            .w = w < COLUMNS ? w : COLUMNS,
+                            .w = w < sum->wide ? w : sum->wide,
                             .step = kept->stride[1][last],
                             .to = to};
 }
@@ -123,7 +156,7 @@ static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *t
 static void sum_chunk(void *arg, int64_t chunk)
 {
     const struct sum *sum = arg;
-    acc total[COLUMNS];
+    acc total[WIDE];
     elem *y;
     int64_t y_step;
     struct columns c = chunk_columns(sum, chunk, total, &y, &y_step);
@@ -180,6 +213,22 @@ static void sum_walks(struct sum *sum, const struct bp_view *x, const struct bp_
     walk_collapse(&sum->terms);
 }
 
+/* Whether sums lie side by side in x, and the terms of each do not. */
+static bool is_column(const struct sum *sum)
+{
+    return sum->kept.stride[1][sum->kept.rank - 1] == 1 &&
+           sum->terms.stride[0][sum->terms.rank - 1] != 1;
+}
+
+/* As many sums a task as leave one for each thread. What is added in which order stays. */
+static void widen(struct sum *sum, int64_t columns, uint32_t width)
+{
+    int64_t part = COLUMNS * (int64_t)width, share = (columns + part - 1) / part * COLUMNS;
+
+    sum->wide = share < WIDE ? share : WIDE;
+    sum->chunks = (columns + sum->wide - 1) / sum->wide;
+}
+
 enum bp_status NAME(sum)(const struct bp_launch *launch)
 {
     const struct bp_sum_attrs *attrs = launch->attrs;
@@ -190,6 +239,7 @@ enum bp_status NAME(sum)(const struct bp_launch *launch)
     if (!y->count) return BP_OK;
     sum_walks(&sum, x, y, axes_mask(&attrs->axes, x->rank), attrs->keep != 0);
     int64_t columns = sum.kept.shape[sum.kept.rank - 1];
+    sum.wide = COLUMNS;
     sum.chunks = (columns + COLUMNS - 1) / COLUMNS;
     int64_t tasks = sum.kept.count / columns * sum.chunks;
 
@@ -199,7 +249,8 @@ enum bp_status NAME(sum)(const struct bp_launch *launch)
         sum.part = (sum.terms.count + sum.parts - 1) / sum.parts;
         sum_in_parts(&sum, width);
     } else {
-        cpu_team_run(sum_chunk, &sum, tasks, width);
+        if (is_column(&sum)) widen(&sum, columns, width);
+        cpu_team_run(sum_chunk, &sum, sum.kept.count / columns * sum.chunks, width);
     }
     return BP_OK;
 }

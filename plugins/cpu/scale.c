@@ -2,7 +2,7 @@
 /* scale.c: scale and sgd, which multiply by one number, for one float dtype (elem.h). */
 #include "cpu.h"
 #include "kernels.h"
-#include "loop.h"
+#include "lines.h"
 #include <backplane/attrs.h>
 #include <kernels/elem.h>
 
@@ -16,10 +16,16 @@ static void scale_run(const struct loop *loop, int64_t n, void *to, const void *
     const struct scale *s = (const struct scale *)loop;
     acc factor = s->factor, bias = s->bias;
     const elem *x = in[0];
-    elem *y = to;
+    elem *y = to, line[LINE];
+    int64_t past = lines_count(loop, y, n);
 
+    for (int64_t i = 0; i < past; i += LINE) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = elem_put(elem_get(x[i]) * factor + bias);
+        for (int j = 0; j < LINE; j++) line[j] = elem_put(elem_get(x[i + j]) * factor + bias);
+        line_put(y + i, line);
+    }
+#pragma omp simd
+    for (int64_t i = past; i < n; i++) y[i] = elem_put(elem_get(x[i]) * factor + bias);
 }
 
 static void sgd_run(const struct loop *loop, int64_t n, void *to, const void *const *in)
@@ -36,7 +42,8 @@ static void sgd_run(const struct loop *loop, int64_t n, void *to, const void *co
 enum bp_status NAME(scale)(const struct bp_launch *launch)
 {
     const struct bp_scale_attrs *attrs = launch->attrs;
-    struct scale s = {.loop.run = scale_run, .factor = (acc)attrs->factor,
+    struct scale s = {.loop = {.run = scale_run, .lines = true},
+                      .factor = (acc)attrs->factor,
                       .bias = (acc)attrs->bias};
 
     cpu_loop_run(&s.loop, launch, launch->out[0], launch->in, 1);

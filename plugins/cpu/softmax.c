@@ -8,11 +8,14 @@
 #include "cpu.h"
 #include <kernels/maths.h>
 #include "kernels.h"
+#include "softmax_short.h"
 #include "walk.h"
 #include <math.h>
+#include <stdbool.h>
 
 enum {
-    COLUMNS = 32, /* rows of one task at most */
+    COLUMNS = 32, /* rows that go together at most */
+    TASK = 8192,  /* elements of a task of rows that lie each by itself, about */
     PARTIALS = 32,   /* partial sums of a row */
     RUN = 1024,   /* terms that are added before the sums go to a double: few in each lane */
     RUN_COLUMNS = 32, /* the same, of a column */
@@ -22,20 +25,10 @@ struct softmax {
     struct walk rows; /* of y, x; or dx, y, dy */
     int64_t n;        /* elements in a row */
     int64_t step[WALK_VIEWS]; /* between them */
-    int64_t chunks;   /* tasks along the last axis of rows */
+    int64_t wide, chunks; /* rows of a task, and tasks, along the last axis of rows */
     elem *out;
     const elem *in[2];
 };
-
-/* Of an argument of at most 0; what would be subnormal is 0 (docs/accuracy.md). */
-static inline acc exp_below(acc x)
-{
-#ifdef ELEM_f64
-    return exp_f64(x);
-#else
-    return exp_f32_below(x);
-#endif
-}
 
 static inline acc row_max(const elem *x, int64_t sx, int64_t n)
 {
@@ -51,22 +44,22 @@ static inline acc row_max(const elem *x, int64_t sx, int64_t n)
         }
     }
     for (; i < n; i++) max = elem_get(x[i * sx]) > max ? elem_get(x[i * sx]) : max;
-    for (int half = PARTIALS / 2; half; half /= 2) {
+    for (int half = PARTIALS / 2; half >= ACROSS; half /= 2) {
 #pragma omp simd
         for (int j = 0; j < half; j++)
             lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
     }
-    return lane[0] > max ? lane[0] : max;
+    acc most = across_max(lane);
+    return most > max ? most : max;
 }
 
-/* Halves, so that short rows cost little. */
 static inline double lanes_sum(acc *lane)
 {
-    for (int half = PARTIALS / 2; half; half /= 2) {
+    for (int half = PARTIALS / 2; half >= ACROSS; half /= 2) {
 #pragma omp simd
         for (int j = 0; j < half; j++) lane[j] += lane[j + half];
     }
-    return (double)lane[0];
+    return (double)across_sum(lane);
 }
 
 /* y[i] = exp(x[i] - max) where y can hold that; their sum. */
@@ -78,13 +71,13 @@ static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int
     for (; i + PARTIALS <= n; i += PARTIALS) {
 #pragma omp simd
         for (int j = 0; j < PARTIALS; j++) {
-            acc e = exp_below(elem_get(x[(i + j) * sx]) - max);
+            acc e = acc_exp_below(elem_get(x[(i + j) * sx]) - max);
             if (sizeof(elem) == sizeof(acc)) y[(i + j) * sy] = (elem)e;
             lane[j] += e;
         }
     }
     for (int j = 0; i < n; i++, j++) {
-        acc e = exp_below(elem_get(x[i * sx]) - max);
+        acc e = acc_exp_below(elem_get(x[i * sx]) - max);
         if (sizeof(elem) == sizeof(acc)) y[i * sy] = (elem)e;
         lane[j] += e;
     }
@@ -107,7 +100,7 @@ static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, i
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            y[i * sy] = elem_put(exp_below(elem_get(x[i * sx]) - max) * part);
+            y[i * sy] = elem_put(acc_exp_below(elem_get(x[i * sx]) - max) * part);
     }
 }
 
@@ -137,7 +130,7 @@ static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy,
     for (int64_t i = 0; i < s->n; i++) {
         const elem *row = x + i * s->step[1];
 #pragma omp simd
-        for (int64_t j = 0; j < w; j++) part[j] += exp_below(elem_get(row[j * sx]) - max[j]);
+        for (int64_t j = 0; j < w; j++) part[j] += acc_exp_below(elem_get(row[j * sx]) - max[j]);
         if ((i + 1) % RUN_COLUMNS == 0 || i + 1 == s->n) columns_flush(part, total, w);
     }
     for (int64_t j = 0; j < w; j++) part[j] = (acc)(1 / total[j]);
@@ -146,7 +139,7 @@ static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy,
         elem *to = y + i * s->step[0];
 #pragma omp simd
         for (int64_t j = 0; j < w; j++)
-            to[j * sy] = elem_put(exp_below(elem_get(row[j * sx]) - max[j]) * part[j]);
+            to[j * sy] = elem_put(acc_exp_below(elem_get(row[j * sx]) - max[j]) * part[j]);
     }
 }
 
@@ -202,10 +195,10 @@ static inline void grad_columns(const struct softmax *s, elem *dx, int64_t sd, c
 static int64_t chunk_rows(const struct softmax *s, int64_t chunk, int64_t *at)
 {
     const struct walk *rows = &s->rows;
-    int64_t side = rows->shape[rows->rank - 1], first = chunk % s->chunks * COLUMNS;
+    int64_t side = rows->shape[rows->rank - 1], first = chunk % s->chunks * s->wide;
 
     walk_offset(rows, chunk / s->chunks * side + first, at);
-    return side - first < COLUMNS ? side - first : COLUMNS;
+    return side - first < s->wide ? side - first : s->wide;
 }
 
 static void softmax_chunk(void *arg, int64_t chunk)
@@ -217,9 +210,10 @@ static void softmax_chunk(void *arg, int64_t chunk)
     elem *y = s->out + at[0];
     const elem *x = s->in[0] + at[1];
 
-    if (s->step[0] == 1 && s->step[1] == 1)
+    if (s->step[0] == 1 && s->step[1] == 1) {
+        if (short_rows(y, sy, x, sx, s->n, w)) return;
         for (int64_t j = 0; j < w; j++) softmax_row(y + j * sy, 1, x + j * sx, 1, s->n);
-    else if (sy == 1 && sx == 1)
+    } else if (sy == 1 && sx == 1)
         softmax_columns(s, y, 1, x, 1, w);
     else
         softmax_columns(s, y, sy, x, sx, w);
@@ -268,7 +262,9 @@ static void rows_run(const struct bp_launch *launch, int64_t axis,
     walk_sort(&s.rows, 0);
     walk_collapse(&s.rows);
     int64_t side = s.rows.shape[s.rows.rank - 1];
-    s.chunks = (side + COLUMNS - 1) / COLUMNS;
+    bool by_row = s.step[0] == 1 && s.step[1] == 1 && (launch->n_in < 2 || s.step[2] == 1);
+    s.wide = !by_row ? COLUMNS : s.n < TASK ? TASK / s.n : 1;
+    s.chunks = (side + s.wide - 1) / s.wide;
     cpu_team_run(task, &s, s.rows.count / side * s.chunks,
                  cpu_team_width(launch, (double)out->count * cost));
 }

@@ -37,6 +37,7 @@ enum bp_status NAME(ternary)(const struct bp_launch *launch, int op)
     struct ternary t;
 
     t.loop.run = ternary_run;
+    t.loop.lines = false;
     t.loop.op = op;
     t.a = attr_number(launch, 1);
     cpu_loop_run(&t.loop, launch, launch->out[0], launch->in, 3);

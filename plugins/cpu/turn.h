@@ -18,4 +18,9 @@ bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to,
 typedef void cpu_turn_tile(void *to, int64_t to_step, const void *from, int64_t from_step,
                            int64_t rows, int64_t columns, int64_t next);
 
+/* The same, stored past the caches (past.h); rows of to begin lines there. fetched: rows are so far
+ * apart, in both, that the machine does not fetch them by itself. */
+typedef void cpu_turn_lines(void *to, int64_t to_step, const void *from, int64_t from_step,
+                            int64_t rows, int64_t columns, int fetched);
+
 #endif

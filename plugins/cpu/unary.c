@@ -2,7 +2,7 @@
 /* unary.c: operators of sdk/kernels/unary.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
-#include "loop.h"
+#include "lines.h"
 #include <kernels/unary.h>
 
 struct unary {
@@ -16,9 +16,16 @@ static inline __attribute__((always_inline)) void each(const struct unary *u, in
                                                        elem (*of)(elem, acc, acc, acc))
 {
     acc a = u->a, b = u->b, c = u->c;
+    int64_t past = lines_count(&u->loop, y, n);
+    elem line[LINE];
 
+    for (int64_t i = 0; i < past; i += LINE) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = of(x[i], a, b, c);
+        for (int j = 0; j < LINE; j++) line[j] = of(x[i + j], a, b, c);
+        line_put(y + i, line);
+    }
+#pragma omp simd
+    for (int64_t i = past; i < n; i++) y[i] = of(x[i], a, b, c);
 }
 
 static void unary_run(const struct loop *loop, int64_t n, void *y, const void *const *x)
@@ -26,17 +33,9 @@ static void unary_run(const struct loop *loop, int64_t n, void *y, const void *c
     const struct unary *u = (const struct unary *)loop;
 
     switch (loop->op) {
-#define UNARY_EACH(op) case UNARY_##op: each(u, n, y, x[0], unary_##op); break;
+#define UNARY_EACH(number, of) case number: each(u, n, y, x[0], of); break;
 #include <kernels/unary_each.def>
     }
-}
-
-/* The formula of an operator that has several. */
-static int unary_form(int op, const struct bp_launch *launch)
-{
-    if (op == UNARY_gelu && attr_i64(launch, 1)) /* approximate */
-        return UNARY_gelu_tanh;
-    return op;
 }
 
 cpu_typed NAME(unary);
@@ -45,6 +44,7 @@ enum bp_status NAME(unary)(const struct bp_launch *launch, int op)
     struct unary u;
 
     u.loop.run = unary_run;
+    u.loop.lines = true;
     u.loop.op = unary_form(op, launch);
     u.a = unary_number(u.loop.op, 0, attr_f64(launch, 1));
     u.b = unary_number(u.loop.op, 1, attr_f64(launch, 2));

@@ -151,19 +151,22 @@ void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
     }
 }
 
-/* Elements that one task visits. */
-enum { BLOCK = 32768 };
+/* Elements that one task visits: BLOCK, or a multiple of it where each thread has more than SHARES
+ * tasks, for at the end of each what was stored past the caches is waited for. */
+enum { BLOCK = 32768, SHARES = 16 };
 
 struct blocks {
     const struct walk *walk;
     void (*span)(void *ctx, int64_t n, const int64_t *at);
     void *ctx;
+    int64_t block;
 };
 
 static void block_visit(void *arg, int64_t block)
 {
     const struct blocks *blocks = arg;
-    int64_t begin = block * BLOCK, end = begin + BLOCK, count = blocks->walk->count;
+    int64_t begin = block * blocks->block, end = begin + blocks->block;
+    int64_t count = blocks->walk->count;
 
     walk_spans(blocks->walk, begin, end < count ? end : count, blocks->span, blocks->ctx);
     past_end();
@@ -172,7 +175,7 @@ static void block_visit(void *arg, int64_t block)
 void walk_run(const struct walk *walk, const struct bp_launch *launch,
               void (*span)(void *ctx, int64_t n, const int64_t *at), void *ctx)
 {
-    struct blocks blocks = {walk, span, ctx};
+    struct blocks blocks = {walk, span, ctx, BLOCK};
 
     if (walk->count <= BLOCK && walk->rank == 1) { /* one span */
         static const int64_t first[WALK_VIEWS];
@@ -183,6 +186,8 @@ void walk_run(const struct walk *walk, const struct bp_launch *launch,
         walk_spans(walk, 0, walk->count, span, ctx);
         return;
     }
-    cpu_team_run(block_visit, &blocks, (walk->count + BLOCK - 1) / BLOCK,
-                 cpu_team_width(launch, (double)walk->count));
+    uint32_t width = cpu_team_width(launch, (double)walk->count);
+    int64_t share = walk->count / (SHARES * (int64_t)(width ? width : 1));
+    if (share > BLOCK) blocks.block = share / BLOCK * BLOCK;
+    cpu_team_run(block_visit, &blocks, (walk->count + blocks.block - 1) / blocks.block, width);
 }

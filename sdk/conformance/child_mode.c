@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* child_mode.c: the program as a child of itself: lists cases, or runs some of them, and reports
  * line by line on the descriptor BP_CHILD_REPORT. Nothing here is trusted to come back: a case
- * may end the process, so each is announced before it begins.
+ * may end the process, so each is announced before it begins. Or it is one rank of a case of the
+ * suite ccl: rank DEVICE LIBRARY MANIFEST SEED and the words of ccl_child.
  *
  * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP UNIT FIRST CASES; ""
  * for absent ones. CASES are numbers in the list of all cases, "0-4,7-7", all of the list's unit
@@ -9,6 +10,7 @@
 #include "conform.h"
 #include "list.h"
 #include "place.h"
+#include "suites/ccl.h"
 #include "suites/suites.h"
 #include "child.h"
 #include <cjson/cJSON.h>
@@ -36,10 +38,23 @@ static void report(cJSON *object)
     cJSON_Delete(object);
 }
 
+/* The same into a buffer: lists are long, and each write would wake the parent. */
+static void report_to(FILE *to, cJSON *object)
+{
+    char *text = cJSON_PrintUnformatted(object);
+
+    if (text) fprintf(to, "%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(object);
+}
+
 static void report_list(const struct place *place, const char *suites)
 {
     struct list list;
     cJSON *head = cJSON_CreateObject();
+    FILE *to = fdopen(dup(BP_CHILD_REPORT), "w");
+
+    if (!to) abort();
 
     cJSON_AddStringToObject(head, "device", bp_device_name(place->device));
     cJSON_AddStringToObject(head, "description", place->properties.name);
@@ -52,7 +67,7 @@ static void report_list(const struct place *place, const char *suites)
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
         cJSON_AddBoolToObject(row, "usable", list.row[i].usable);
-        report(row);
+        report_to(to, row);
     }
     for (size_t i = 0; i < list.n; i++) {
         const struct listed *l = &list.at[i];
@@ -66,9 +81,10 @@ static void report_list(const struct place *place, const char *suites)
             cJSON_AddNumberToObject(line, "outcome", l->outcome);
             cJSON_AddStringToObject(line, "message", l->message);
         }
-        report(line);
+        report_to(to, line);
     }
-    report(cJSON_CreateTrue());
+    report_to(to, cJSON_CreateTrue());
+    fclose(to);
     list_finish(&list);
 }
 
@@ -164,18 +180,22 @@ int conform_child(int argc, char **argv)
     int status;
 
     if (argc != 10) {
-        fprintf(stderr, "bp conform %s is for bp itself\n", CONFORM_CHILD);
+        fprintf(stderr, "bp: %s is for bp itself\n", CONFORM_CHILD);
         return 2;
     }
-    bool list = !strcmp(argv[0], "list");
+    bool list = !strcmp(argv[0], "list"), rank = !strcmp(argv[0], "rank");
+    if (rank) bp_child_enter(); /* it goes with the thread that is its rank */
     place.seed = strtoull(argv[4], NULL, 10);
-    place.dump = *argv[6] ? argv[6] : NULL;
+    place.dump = !rank && *argv[6] ? argv[6] : NULL;
     status = place_init(&place, argv[1], argv[2], argv[3],
-                        list || strtol(argv[9], NULL, 10) >= plugin_cases());
+                        list || rank || conform_brings() ||
+                            strtol(argv[9], NULL, 10) >= plugin_cases());
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());
         report(line);
+    } else if (rank) {
+        status = ccl_child(&place, argv + 4);
     } else if (list) {
         report_list(&place, argv[9]);
     } else {

@@ -155,6 +155,10 @@ void compare_describe(const struct comparison *c, const struct ref_array *expect
     const struct num_type *type = expected->type;
     char got[96], want[96], index[160], measure[96] = "";
 
+    if (!expected->count) {
+        snprintf(text, size, "there are no elements");
+        return;
+    }
     print_number(type, (const char *)data + c->at * type->size, got, sizeof got);
     if (expected->u) {
         char bytes[8];

@@ -5,12 +5,26 @@
 #include "runner.h"
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+
+/* "bp conform: ..." on standard error. */
+static void complain(const struct conform_options *o, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void complain(const struct conform_options *o, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "bp %s: ", o->command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+}
 
 /* Whether a comma-separated list has a word. */
 static bool has_word(const char *list, const char *word)
@@ -25,13 +39,12 @@ static bool has_word(const char *list, const char *word)
 static bool check_options(const struct conform_options *o)
 {
     if (o->require && level_find(o->require) == LEVEL_COUNT) {
-        fprintf(stderr,
-                "bp conform: there is no level '%s'; levels: runtime core inference training ccl\n",
+        complain(o, "there is no level '%s'; levels: runtime core inference training ccl\n",
                 o->require);
         return false;
     }
     if (o->shards && (o->shard < 1 || o->shard > o->shards)) {
-        fprintf(stderr, "bp conform: shard %u of %u: expected 1 to %u\n", o->shard, o->shards,
+        complain(o, "shard %u of %u: expected 1 to %u\n", o->shard, o->shards,
                 o->shards);
         return false;
     }
@@ -42,9 +55,8 @@ static bool check_options(const struct conform_options *o)
                                        strncmp(at, suite_name((enum suite)suite), n)))
             suite++;
         if (suite < SUITE_COUNT) continue;
-        fprintf(stderr,
-                "bp conform: there is no suite '%.*s'; suites: plugin runtime memory kernel "
-                "gradient\n",
+        complain(o, "there is no suite '%.*s'; suites: plugin runtime memory kernel "
+                "gradient ccl stress\n",
                 (int)n, at);
         return false;
     }
@@ -127,7 +139,7 @@ static bool write_report(const struct report *r, const char *path,
         bad = ferror(file) != 0;
         if (!fclose(file) && !bad) return true;
     }
-    fprintf(stderr, "bp conform: %s: %s\n", path, strerror(errno));
+    complain(r->options, "%s: %s\n", path, strerror(errno));
     return false;
 }
 
@@ -164,7 +176,7 @@ static int run_selected(struct report *r, const struct expectations *e)
     bool written;
 
     if (o->dump && mkdir(o->dump, 0777) && errno != EEXIST) {
-        fprintf(stderr, "bp conform: %s: %s\n", o->dump, strerror(errno));
+        complain(o, "%s: %s\n", o->dump, strerror(errno));
         return 2;
     }
     expect_before(r, e);
@@ -179,7 +191,7 @@ static int run_selected(struct report *r, const struct expectations *e)
     written = write_report(r, o->html, report_html) && written;
     if (r->broken || !written) return 4;
     if (o->require && r->level < level_find(o->require)) {
-        fprintf(stderr, "bp conform: level %s is required, %s is reached: %s\n", o->require,
+        complain(o, "level %s is required, %s is reached: %s\n", o->require,
                 level_name(r->level), r->level_reason);
         return 1;
     }
@@ -194,8 +206,7 @@ static int run_listed(struct report *r)
     int status = 2;
 
     if (!r->lost && !select_cases(r)) {
-        fprintf(stderr, "bp conform: no case of %s fits; `bp conform %s --list` prints all\n",
-                r->device, o->device);
+        complain(o, "no case of %s fits; `--list` prints all\n", r->device);
         return 2;
     }
     if (o->list) {
@@ -204,7 +215,7 @@ static int run_listed(struct report *r)
         return 0;
     }
     if (r->lost || !o->expect ||
-        (expectations_init(&e, o->expect) && expectations_check(&e, r, o->expect)))
+        (expectations_init(&e, o->expect, o->command) && expectations_check(&e, r, o->expect)))
         status = run_selected(r, &e);
     expectations_finish(&e);
     return status;
@@ -231,7 +242,7 @@ int conform_run(const struct conform_options *options)
         return 2;
     }
     status = runner_list(&report, text, sizeof text);
-    if (status) fprintf(stderr, "bp conform: %s\n", text);
+    if (status) complain(&o, "%s\n", text);
     else status = run_listed(&report);
     report_finish(&report);
     return status;

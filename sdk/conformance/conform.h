@@ -14,7 +14,18 @@ enum conform_isolate {
     CONFORM_NONE
 };
 
+/* Cases of a program's own that are run like those of a device, in place of them: the suite
+ * `onnx`. Each process makes the same list. */
+struct check;
+struct conform_cases {
+    void *ctx;
+    const char *(*id)(void *ctx, size_t index); /* without the suite; NULL past the last */
+    void (*run)(void *ctx, size_t index, struct check *check);
+};
+
 struct conform_options {
+    const char *command;             /* the program's word for it, "conform" */
+    const char *data;                /* what it needs to make its own cases; NULL: it has none */
     const char *device;              /* "cpu:0", or a path of a plugin, with a '/' in it */
     const char *suites;              /* "plugin,kernel"; NULL: all */
     const char *const *filters;      /* globs on ids; a case is selected if one of them fits */
@@ -38,8 +49,12 @@ struct conform_options {
  * wrong use or nothing matched, 3 no such device, 4 the suite itself broke. */
 int conform_run(const struct conform_options *options);
 
-/* The word after the command by which the program is run as a child; then conform_child is
- * called with all words after it. */
+/* Before conform_run or conform_child of a program with cases of its own; kept. */
+void conform_bring(const struct conform_cases *cases);
+bool conform_brings(void);
+
+/* The word after the command by which the program is run as a child; then come data, "" for NULL,
+ * and the words for conform_child. */
 #define CONFORM_CHILD "--child"
 int conform_child(int argc, char **argv);
 

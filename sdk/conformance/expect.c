@@ -46,7 +46,7 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
     return true;
 }
 
-bool expectations_init(struct expectations *e, const char *path)
+bool expectations_init(struct expectations *e, const char *path, const char *command)
 {
     FILE *file = fopen(path, "r");
     char *line = NULL;
@@ -55,13 +55,13 @@ bool expectations_init(struct expectations *e, const char *path)
 
     *e = (struct expectations){0};
     if (!file) {
-        fprintf(stderr, "bp conform: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "bp %s: %s: %s\n", command, path, strerror(errno));
         return false;
     }
     for (int number = 1; getline(&line, &size, file) >= 0; number++)
         ok = read_line(e, line, path, number) && ok;
     if (ferror(file)) {
-        fprintf(stderr, "bp conform: %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "bp %s: %s: %s\n", command, path, strerror(errno));
         ok = false;
     }
     free(line);
@@ -87,8 +87,8 @@ bool expectations_check(struct expectations *e, const struct report *report, con
         for (size_t c = 0; c < report->n && !e->at[i].used; c++)
             e->at[i].used = !fnmatch(e->at[i].pattern, report->at[c].id, FNM_NOESCAPE);
         if (e->at[i].used) continue;
-        fprintf(stderr, "%s:%d: %s fits no case; `bp conform %s --list` prints all\n", path,
-                e->at[i].line, e->at[i].pattern, report->options->device);
+        fprintf(stderr, "%s:%d: %s fits no case; `--list` prints all\n", path, e->at[i].line,
+                e->at[i].pattern);
         ok = false;
     }
     return ok;

@@ -18,8 +18,8 @@ struct expectations {
     size_t n;
 };
 
-/* Reads a file. Every mistake is said on standard error; false if there was one. */
-bool expectations_init(struct expectations *e, const char *path);
+/* Reads a file. Every mistake is said on standard error, as command's; false if there was one. */
+bool expectations_init(struct expectations *e, const char *path, const char *command);
 void expectations_finish(struct expectations *e);
 
 /* Refuses entries that fit no case at all, selected or not: they hide a misspelling. */

@@ -26,6 +26,9 @@ enum {
     CASE_ID = 192
 };
 
+/* Of an array. */
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
 /* How an input lies in its allocation. */
 enum layout {
     LAYOUT_DENSE,    /* row-major, aligned */
@@ -181,9 +184,24 @@ struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const in
 /* The case needs a row of op for dtype too. */
 void case_needs(struct kernel_case *made, const char *op, uint32_t dtype);
 
+/* What losses of several numbers are made of, where the case has no row. */
+void case_needs_loss(const struct case_maker *maker, struct kernel_case *made);
+
+/* Cases with default attributes, one a line; those with NaN where they are floats. */
+struct case_line {
+    const char *variant, *shapes;
+    enum data data;
+    bool quick;
+};
+void case_lines(const struct case_maker *maker, const struct case_line *lines, int n);
+
 /* For a case that a family has made up to its name: the same in other layouts of each input and of
  * the output, and in place if the row may. made is handed over too, under the name variant. */
 void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
                   bool share);
+
+/* The same for each of n outputs, as "<variant>.<its name>". */
+void case_part_layouts(const struct case_maker *maker, struct kernel_case *made, int n,
+                       const char *variant);
 
 #endif

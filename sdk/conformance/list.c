@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c: makes the list of cases. */
 #include "list.h"
+#include "conform.h"
+#include "cases/ccl.h"
+#include "cases/stress.h"
 #include "suites/suites.h"
 #include <backplane/kernel.h>
 #include <stdarg.h>
@@ -232,6 +235,12 @@ static void add_rows(struct list *list, struct bp_device *device)
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
         if (bp_device_kernel(device, i, &info)) continue;
+        if (strchr(info.op, '.')) { /* DOMAIN.NAME: it is no row that has to be executed */
+            if (unit_begin(list) && list->kernel)
+                add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
+                         "nothing here knows what it means", "kernel/%s@%s", info.op, info.name);
+            continue;
+        }
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
         list->n_row++;
@@ -343,6 +352,63 @@ static void add_gradients(struct list *list, struct bp_device *device)
         if (unit_begin(list)) add_gradients_of(list, device, bp_opinfo_at(i));
 }
 
+/* Whether an operator has cases of that suite. */
+static bool is_stressed(const struct list *list, const char *op)
+{
+    char id[64];
+    size_t n = (size_t)snprintf(id, sizeof id, "%s/%s/", suite_name(SUITE_STRESS), op);
+
+    for (size_t i = list->first; i < list->n; i++)
+        if (!strncmp(list->at[i].id, id, n)) return true;
+    return false;
+}
+
+static void add_stressed(void *ctx, struct kernel_case *made)
+{
+    struct into *into = ctx;
+    struct listed *l = add(into->list, SUITE_STRESS);
+
+    snprintf(l->id, sizeof l->id, "%s%s", suite_name(SUITE_STRESS), strchr(made->id, '/'));
+    l->kernel = made;
+}
+
+/* The first row of an operator, with f32 where it may be, else i64, else the first dtype that it
+ * takes. */
+static void add_stress_of(struct list *list, struct bp_device *device,
+                          const struct bp_kernel_info *info, const struct bp_opinfo *op)
+{
+    struct into into = {list, -1, device};
+    struct case_maker maker = {.op = conform_op(op->name),
+                               .row = info->name,
+                               .row_flags = info->flags,
+                               .defaults = op->defaults,
+                               .attrs_size = op->attrs_size,
+                               .made = add_stressed,
+                               .ctx = &into};
+
+    if (!maker.op || !(info->types[0] >> BP_F32 & 1)) return;
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        uint64_t types = info->types[v];
+        maker.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
+        for (uint32_t t = 0; t < 64 && types && !(types >> maker.dtype[v] & 1); t++)
+            if (types >> t & 1) maker.dtype[v] = t;
+        if (!types) maker.dtype[v] = maker.dtype[0];
+    }
+    cases_stress(&maker);
+}
+
+static void add_stress(struct list *list, struct bp_device *device)
+{
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        const struct bp_opinfo *op;
+        if (bp_device_kernel(device, i, &info) || *info.reason) continue;
+        op = bp_opinfo_find(info.op);
+        if (op && !is_stressed(list, op->name)) add_stress_of(list, device, &info, op);
+    }
+    add_checks(list, SUITE_STRESS, suite_stress_large);
+}
+
 static void add_rest(struct list *list, struct bp_device *device)
 {
     add_checks(list, SUITE_RUNTIME, suite_runtime_device);
@@ -350,14 +416,59 @@ static void add_rest(struct list *list, struct bp_device *device)
     add_checks(list, SUITE_RUNTIME, suite_runtime_event);
     add_kinds(list, SUITE_RUNTIME, device, suite_runtime_order);
     add_kinds(list, SUITE_RUNTIME, device, suite_runtime_wait);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_launch);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_failure);
     add_kinds(list, SUITE_RUNTIME, device, suite_runtime_other);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_pair);
     add_kinds(list, SUITE_RUNTIME, device, suite_runtime_callback);
     add_kinds(list, SUITE_RUNTIME, device, suite_runtime_graph);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_program);
+    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_program_other);
     add_checks(list, SUITE_MEMORY, suite_memory_tensor);
     add_checks(list, SUITE_MEMORY, suite_memory_use);
     add_checks(list, SUITE_MEMORY, suite_memory_stats);
+    add_checks(list, SUITE_MEMORY, suite_memory_space);
     add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
     add_roundtrips(list);
+}
+
+static void add_ccl(void *ctx, const struct ccl_case *k, bool quick, const char *id)
+{
+    struct listed *l = add(ctx, SUITE_CCL);
+
+    snprintf(l->id, sizeof l->id, "%s/%s", suite_name(SUITE_CCL), id);
+    l->run = ccl_case_run;
+    ccl_pack(k, l->arg);
+    l->quick = quick;
+}
+
+static const struct conform_cases *brought;
+
+void conform_bring(const struct conform_cases *cases)
+{
+    brought = cases;
+}
+
+bool conform_brings(void)
+{
+    return brought != NULL;
+}
+
+static void run_brought(struct check *c, const int64_t *arg)
+{
+    brought->run(brought->ctx, (size_t)*arg, c);
+}
+
+static void add_brought(struct list *list)
+{
+    const char *id;
+
+    for (size_t i = 0; (id = brought->id(brought->ctx, i)); i++) {
+        struct listed *l = add(list, SUITE_ONNX);
+        snprintf(l->id, sizeof l->id, "%s/%s", suite_name(SUITE_ONNX), id);
+        l->run = run_brought;
+        l->arg[0] = (int64_t)i;
+    }
 }
 
 void list_init(struct list *list, struct bp_device *device, int unit, const char *suites)
@@ -365,11 +476,18 @@ void list_init(struct list *list, struct bp_device *device, int unit, const char
     *list = (struct list){.unit = -1, .only = unit};
     list->kernel = !suites || strstr(suites, suite_name(SUITE_KERNEL));
     list->gradient = !suites || strstr(suites, suite_name(SUITE_GRADIENT));
+    list->stress = unit != LIST_ALL || (suites && strstr(suites, suite_name(SUITE_STRESS)));
+    if (brought) {
+        if (unit_begin(list)) add_brought(list);
+        return;
+    }
     if (unit_begin(list)) {
         add_checks(list, SUITE_PLUGIN, suite_plugin);
         if (device) add_rest(list, device);
     }
     if (!device) return;
+    if (unit_begin(list) && list->stress) add_stress(list, device);
+    if (unit_begin(list)) cases_ccl(add_ccl, list);
     add_rows(list, device);
     add_gradients(list, device);
 }

@@ -73,6 +73,7 @@ int place_init(struct place *place, const char *device, const char *library, con
     enum bp_status status;
 
     setenv("BP_FALLBACK", "deny", 1); /* what passes, the device does itself */
+    setenv("BP_CCL_TIMEOUT", "20", 0); /* ranks that lose each other say so within a case's time */
     if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &place->searched;
     status = bp_core_create(&options, &place->core);
     place->name = device;

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum {
-    GROUP_MAX = 160
+    GROUP_MAX = 160,
+    JOBS = 64 /* at most */
 };
 
 void report_case_message(struct report_case *c, const char *format, ...)
@@ -33,13 +34,21 @@ struct group {
     size_t first, last, base;
 };
 
+/* Groups that are one job's until it has no more, and others help: next to end - 1. */
+struct part {
+    struct run *run;
+    size_t next, end;
+};
+
 struct run {
     struct report *report;
     size_t *order; /* the cases that children run, by number */
     struct group *group;
     size_t n_group;
     pthread_mutex_t lock; /* of all below, and of outcomes while children run */
-    size_t next, done;
+    struct part part[JOBS];
+    uint32_t jobs;
+    size_t done;
     size_t bad;
 };
 
@@ -208,8 +217,9 @@ static size_t run_child(struct run *run, struct group group)
     char seed[32], timeout[32], unit[32], base[32], asan[400], tsan[400];
     char *cases = cases_text(run, first, last);
     const char *argv[] = {o->self,
-                          "conform",
+                          o->command,
                           CONFORM_CHILD,
+                          o->data ? o->data : "",
                           "run",
                           o->device,
                           run->report->library,
@@ -258,17 +268,28 @@ static void run_group(struct run *run, struct group group)
             run_child(run, (struct group){at, at + 1, group.base});
 }
 
+/* The next of a job's own, or the last of who has most left; false: there are none. */
+static bool take_group(struct part *own, size_t *out)
+{
+    struct run *run = own->run;
+    struct part *most = own;
+
+    pthread_mutex_lock(&run->lock);
+    for (uint32_t j = 0; j < run->jobs && own->next == own->end; j++)
+        if (run->part[j].end - run->part[j].next > most->end - most->next) most = &run->part[j];
+    bool any = most->next < most->end;
+    if (any) *out = most == own ? most->next++ : --most->end;
+    pthread_mutex_unlock(&run->lock);
+    return any;
+}
+
 static void *work(void *ctx)
 {
-    struct run *run = ctx;
+    struct part *part = ctx;
+    size_t mine;
 
-    for (;;) {
-        pthread_mutex_lock(&run->lock);
-        size_t mine = run->next++;
-        pthread_mutex_unlock(&run->lock);
-        if (mine >= run->n_group) return NULL;
-        run_group(run, run->group[mine]);
-    }
+    while (take_group(part, &mine)) run_group(part->run, part->run->group[mine]);
+    return NULL;
 }
 
 static void make_groups(struct run *run, size_t max)
@@ -293,15 +314,20 @@ static void make_groups(struct run *run, size_t max)
     }
 }
 
+/* Jobs begin far from each other: a device compiles the same programs for neighbours. */
 static void run_groups(struct run *run)
 {
-    uint32_t jobs = run->report->options->jobs;
-    pthread_t thread[64];
-    uint32_t started = 0;
+    uint32_t jobs = run->report->options->jobs, started = 0;
+    pthread_t thread[JOBS];
 
-    if (jobs > 64) jobs = 64;
-    while (started + 1 < jobs && !pthread_create(&thread[started], NULL, work, run)) started++;
-    work(run);
+    run->jobs = jobs < 1 ? 1 : jobs > JOBS ? JOBS : jobs;
+    for (uint32_t j = 0; j < run->jobs; j++)
+        run->part[j] = (struct part){run, run->n_group * j / run->jobs,
+                                     run->n_group * (j + 1) / run->jobs};
+    while (started + 1 < run->jobs &&
+           !pthread_create(&thread[started], NULL, work, &run->part[started + 1]))
+        started++;
+    work(&run->part[0]);
     while (started) pthread_join(thread[--started], NULL);
 }
 

@@ -126,8 +126,9 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
 int runner_list(struct report *r, char *text, size_t size)
 {
     const char *argv[] = {r->options->self,
-                          "conform",
+                          r->options->command,
                           CONFORM_CHILD,
+                          r->options->data ? r->options->data : "",
                           "list",
                           r->options->device,
                           "",

@@ -23,7 +23,7 @@ struct attention_args {
     i64 blocks, parts;               /* teams along queries, along width */
     i64 causal, additive;            /* mask is of the type of q, else bool */
     struct attention_strides y, q, k, v, mask;
-    real scale;
+    host_real scale;
 };
 
 #endif

@@ -1,65 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_host.h: attention on a host. Queries lie side by side in vectors, so that the sums over
- * keys that softmax needs are within a lane, and elements of k and v are broadcast from where they
- * lie. Scores and results of a block are tables of rows of ATTENTION_ROWS. */
+/* attention_host.h: attention on a host, a block of keys at a time. Scores of a block are a table
+ * of a row for each key, queries side by side in vectors, so that what softmax needs is within a
+ * lane: keys are broadcast from where they lie, queries are packed once. Their product with v has
+ * a row for each query: weights are broadcast, and v lies as vectors. Half types, and what has
+ * another last stride, are brought into a table of the type that is computed with first. */
 #ifndef BP_KERNELS_ATTENTION_HOST_H
 #define BP_KERNELS_ATTENTION_HOST_H
 
-typedef acc attention_vec __attribute__((vector_size(VECTOR), may_alias));
+typedef acc attention_vec __attribute__((vector_size(VECTOR), aligned(sizeof(acc)), may_alias));
+typedef acc attention_four __attribute__((vector_size(16), aligned(sizeof(acc)), may_alias));
 enum {
     ATTENTION_LANES = VECTOR / (int)sizeof(acc),
-    ATTENTION_TILE = VECTOR == 64 ? 12 : VECTOR == 32 ? 6 : 4, /* rows in registers */
-    ATTENTION_KEYS = 96,   /* of a block, a multiple of tiles */
-    ATTENTION_DEPTH = 128, /* of D, packed at a time */
+    ATTENTION_TILE = VECTOR == 16 ? 4 : 6, /* rows, and vectors of each, in registers */
+    ATTENTION_SIDE = VECTOR == 64 ? 4 : 2,
+    ATTENTION_KEYS = 96,    /* of a block, a multiple of tiles */
+    ATTENTION_DEPTH = 128,  /* of D, packed at a time */
+    ATTENTION_COLUMNS = 64, /* of v, at a time */
+    ATTENTION_SQUARE = 16 / (int)sizeof(acc),
+};
+/* Of two rows of a square by turns: their first halves, their second ones. */
+#ifdef ELEM_f64
+#define ATTENTION_FIRST 0, 2
+#define ATTENTION_SECOND 1, 3
+#else
+#define ATTENTION_FIRST 0, 4, 1, 5
+#define ATTENTION_SECOND 2, 6, 3, 7
+#endif
+#define ATTENTION_FN static inline __attribute__((always_inline))
+
+/* Rows of numbers: of the sides a and b of a product, and of the result c. a(i, t) is
+ * a[i * a_row + t * a_step], b's and c's rows are vectors. */
+struct attention_product {
+    const acc *a, *b;
+    acc *c;
+    i64 a_row, a_step, b_row, c_row;
+    i64 m, n;         /* rows of c, terms of a sum */
+    const acc *scale; /* what was in each row of c is multiplied by that; NULL: c is 0 before */
 };
 
-/* c[i][.] += the sum over t of a(i, t) b[t][.] for TILE rows i, where a(i, t) is row[i][t * step],
- * and two vectors of queries. */
-KFN void attention_tile(const elem *const *row, i64 step, const acc *b, i64 n, acc *c)
+/* rows and side are constants. */
+ATTENTION_FN void attention_tile(const struct attention_product *p, int rows, int side, i64 row,
+                                 i64 column)
 {
-    attention_vec sum[ATTENTION_TILE][2];
+    const acc *a = p->a + row * p->a_row, *b = p->b + column;
+    acc *c = p->c + row * p->c_row + column;
+    attention_vec sum[ATTENTION_TILE][ATTENTION_SIDE];
 
-    for (int i = 0; i < ATTENTION_TILE; i++) {
-        sum[i][0] = ((attention_vec *)(c + i * ATTENTION_ROWS))[0];
-        sum[i][1] = ((attention_vec *)(c + i * ATTENTION_ROWS))[1];
-    }
-    for (i64 t = 0; t < n; t++, b += ATTENTION_ROWS) {
-        attention_vec b0 = ((const attention_vec *)b)[0], b1 = ((const attention_vec *)b)[1];
-        for (int i = 0; i < ATTENTION_TILE; i++) {
-            acc x = elem_get(row[i][t * step]);
-            sum[i][0] += x * b0;
-            sum[i][1] += x * b1;
+    for (int i = 0; i < rows; i++) {
+        acc part = p->scale ? p->scale[row + i] : 0;
+        for (int v = 0; v < side; v++) {
+            if (p->scale) sum[i][v] = ((attention_vec *)(c + i * p->c_row))[v] * part;
+            else sum[i][v] = (attention_vec){0};
         }
     }
-    for (int i = 0; i < ATTENTION_TILE; i++) {
-        ((attention_vec *)(c + i * ATTENTION_ROWS))[0] = sum[i][0];
-        ((attention_vec *)(c + i * ATTENTION_ROWS))[1] = sum[i][1];
+    for (i64 t = 0; t < p->n; t++, a += p->a_step, b += p->b_row) {
+        attention_vec x[ATTENTION_SIDE]; /* volatile: read once, and not again for each row */
+        for (int v = 0; v < side; v++) x[v] = ((const volatile attention_vec *)b)[v];
+        for (int i = 0; i < rows; i++) {
+            acc w = a[i * p->a_row];
+            for (int v = 0; v < side; v++) sum[i][v] += w * x[v];
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < side; v++) ((attention_vec *)(c + i * p->c_row))[v] = sum[i][v];
+}
+
+ATTENTION_FN void attention_column(const struct attention_product *p, int side, i64 column)
+{
+    i64 i = 0;
+
+    for (; i + ATTENTION_TILE <= p->m; i += ATTENTION_TILE)
+        attention_tile(p, ATTENTION_TILE, side, i, column);
+    if (ATTENTION_TILE > 4 && i + 4 <= p->m) {
+        attention_tile(p, 4, side, i, column);
+        i += 4;
+    }
+    if (i + 2 <= p->m) {
+        attention_tile(p, 2, side, i, column);
+        i += 2;
+    }
+    if (i < p->m) attention_tile(p, 1, side, i, column);
+}
+
+/* width: a multiple of ATTENTION_LANES. */
+ATTENTION_FN void attention_product(const struct attention_product *p, i64 width)
+{
+    i64 j = 0;
+
+    for (; j + ATTENTION_SIDE * ATTENTION_LANES <= width; j += ATTENTION_SIDE * ATTENTION_LANES)
+        attention_column(p, ATTENTION_SIDE, j);
+    if (ATTENTION_SIDE > 2 && j + 2 * ATTENTION_LANES <= width) {
+        attention_column(p, 2, j);
+        j += 2 * ATTENTION_LANES;
+    }
+    for (; j < width; j += ATTENTION_LANES) attention_column(p, 1, j);
+}
+
+/* Of n queries or columns, in whole vectors. */
+KFN i64 attention_lanes(i64 n)
+{
+    return (n + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+}
+
+/* Rows of n elements, in steps of `last`, as rows of numbers, with zeros up to whole vectors. */
+KFN void attention_bring(acc *to, const elem *from, i64 row, i64 last, i64 rows, i64 n)
+{
+    i64 width = attention_lanes(n);
+
+    for (i64 r = 0; r < rows; r++, to += width, from += row) {
+        if (last == 1)
+            for (i64 i = 0; i < n; i++) to[i] = elem_get(from[i]);
+        else
+            for (i64 i = 0; i < n; i++) to[i] = elem_get(from[i * last]);
+        for (i64 i = n; i < width; i++) to[i] = 0;
     }
 }
 
-/* c[i][.] += a b for m rows of a, `next` apart; rows that a tile has beyond them are the last one
- * again: c has room for them. */
-KFN void attention_product(const elem *a, i64 m, i64 next, i64 step, const acc *b, i64 n, i64 rows,
-                           acc *c)
+/* A square of 16 bytes a side, times scale: its rows become columns, as in rounds of which each
+ * moves one bit from the number of a row to that of a column. */
+ATTENTION_FN void attention_square(acc *to, i64 to_row, const acc *from, i64 from_row, acc scale)
 {
-    for (i64 i = 0; i < m; i += ATTENTION_TILE) {
-        const elem *row[ATTENTION_TILE];
-        for (i64 r = 0; r < ATTENTION_TILE; r++) row[r] = a + (i + r < m ? i + r : m - 1) * next;
-        for (i64 lane = 0; lane < rows; lane += 2 * ATTENTION_LANES)
-            attention_tile(row, step, b + lane, n, c + i * ATTENTION_ROWS + lane);
+    attention_four a[ATTENTION_SQUARE], b[ATTENTION_SQUARE];
+
+    for (int i = 0; i < ATTENTION_SQUARE; i++)
+        a[i] = *(const attention_four *)(from + i * from_row) * scale;
+    for (int n = 1; n < ATTENTION_SQUARE; n *= 2) {
+        for (int i = 0; i < ATTENTION_SQUARE / 2; i++) {
+            b[2 * i] = __builtin_shufflevector(a[i], a[i + ATTENTION_SQUARE / 2], ATTENTION_FIRST);
+            b[2 * i + 1] =
+                __builtin_shufflevector(a[i], a[i + ATTENTION_SQUARE / 2], ATTENTION_SECOND);
+        }
+        for (int i = 0; i < ATTENTION_SQUARE; i++) a[i] = b[i];
     }
+    for (int i = 0; i < ATTENTION_SQUARE; i++) *(attention_four *)(to + i * to_row) = a[i];
 }
 
-/* Queries of depth begin to begin + n - 1, side by side, scaled. */
-KFN void attention_pack(const struct attention_args *a, const elem *q, i64 rows, i64 begin, i64 n,
-                        acc *to)
+/* n elements of each row of q, side by side and scaled, with zeros up to whole vectors. */
+KFN void attention_pack(const acc *q, i64 q_row, i64 rows, i64 n, acc scale, acc *to)
 {
-    for (i64 d = 0; d < n; d++)
-        for (i64 r = 0; r < ATTENTION_ROWS; r++)
-            to[d * ATTENTION_ROWS + r] =
-                r < rows ? elem_get(q[r * a->q.length + (begin + d) * a->q.last]) *
-                               number(a->scale)
-                         : 0;
+    i64 r = 0, whole = n / ATTENTION_SQUARE * ATTENTION_SQUARE;
+
+    for (; r + ATTENTION_SQUARE <= rows; r += ATTENTION_SQUARE) {
+        for (i64 d = 0; d < whole; d += ATTENTION_SQUARE)
+            attention_square(to + d * ATTENTION_ROWS + r, ATTENTION_ROWS, q + r * q_row + d, q_row,
+                             scale);
+        for (i64 d = whole; d < n; d++)
+            for (i64 i = r; i < r + ATTENTION_SQUARE; i++)
+                to[d * ATTENTION_ROWS + i] = q[i * q_row + d] * scale;
+    }
+    for (; r < attention_lanes(rows); r++)
+        for (i64 d = 0; d < n; d++)
+            to[d * ATTENTION_ROWS + r] = r < rows ? q[r * q_row + d] * scale : 0;
 }
 
 /* -infinity where a query may not see a key. */
@@ -77,77 +168,126 @@ KFN void attention_hide(const struct attention_args *a, const struct attention_p
     }
 }
 
-/* Scores become what exp makes of them; m and sum go along. scale: what came before is multiplied
- * by that. */
-KFN void attention_exp(acc *s, i64 n, acc *m, acc *sum, acc *scale)
+/* Scores of `lanes` queries, a constant, become what exp makes of them; m and sum go along. scale:
+ * what came before is multiplied by that. */
+ATTENTION_FN void attention_exp(acc *s, i64 n, int lanes, acc *m, acc *sum, acc *scale)
 {
-    acc shift[ATTENTION_ROWS];
+    acc top[ATTENTION_ROWS], shift[ATTENTION_ROWS], total[ATTENTION_ROWS];
 
-    for (i64 r = 0; r < ATTENTION_ROWS; r++) {
-        scale[r] = m[r];
-        shift[r] = 0;
-    }
+    for (int r = 0; r < lanes; r++) top[r] = m[r];
     for (i64 j = 0; j < n; j++) {
-        SIMD for (i64 r = 0; r < ATTENTION_ROWS; r++) {
+        SIMD for (int r = 0; r < lanes; r++) {
             acc v = s[j * ATTENTION_ROWS + r];
-            m[r] = v > m[r] ? v : m[r];
+            top[r] = v > top[r] ? v : top[r];
         }
     }
-    SIMD for (i64 r = 0; r < ATTENTION_ROWS; r++) {
-        shift[r] = attention_shift(m[r]);
-        scale[r] = acc_exp(scale[r] - shift[r]);
-        sum[r] *= scale[r];
+    SIMD for (int r = 0; r < lanes; r++) {
+        shift[r] = attention_shift(top[r]);
+        scale[r] = acc_exp_below(m[r] - shift[r]);
+        total[r] = sum[r] * scale[r];
+        m[r] = top[r];
     }
     for (i64 j = 0; j < n; j++) {
-        SIMD for (i64 r = 0; r < ATTENTION_ROWS; r++) {
-            acc e = acc_exp(s[j * ATTENTION_ROWS + r] - shift[r]);
+        SIMD for (int r = 0; r < lanes; r++) {
+            acc e = acc_exp_below(s[j * ATTENTION_ROWS + r] - shift[r]);
             s[j * ATTENTION_ROWS + r] = e;
-            sum[r] += e;
+            total[r] += e;
         }
     }
+    for (int r = 0; r < lanes; r++) sum[r] = total[r];
+}
+
+/* What a team works with: queries side by side, a block's scores, sums, the block's part of k or
+ * v where it is brought; of each query the largest score, the sum of weights, and scale. */
+struct attention_work {
+    _Alignas(64) acc pack[ATTENTION_DEPTH * ATTENTION_ROWS];
+    _Alignas(64) acc s[ATTENTION_KEYS * ATTENTION_ROWS];
+    _Alignas(64) acc o[ATTENTION_ROWS * ATTENTION_WIDTH];
+    _Alignas(64) acc table[ATTENTION_KEYS * ATTENTION_DEPTH];
+    _Alignas(64) acc m[ATTENTION_ROWS], sum[ATTENTION_ROWS], scale[ATTENTION_ROWS];
+    i64 lanes, o_row;
+};
+
+/* Rows of n elements as rows of numbers: where they lie, if that will do, or brought to the
+ * table. */
+KFN const acc *attention_rows_of(const elem *from, i64 *row, i64 last, i64 rows, i64 n,
+                                 i64 will_do, struct attention_work *w)
+{
+    if (will_do && sizeof(elem) == sizeof(acc) && last == 1) return (const acc *)(const void *)from;
+    attention_bring(w->table, from, *row, last, rows, n);
+    *row = attention_lanes(n);
+    return w->table;
+}
+
+/* Queries of depth begin to begin + n - 1. */
+KFN void attention_queries(const struct attention_args *a, i64 rows, const elem *q, i64 begin,
+                           i64 n, struct attention_work *w)
+{
+    i64 row = a->q.length;
+    const acc *from = attention_rows_of(q + begin * a->q.last, &row, a->q.last, rows, n, 1, w);
+
+    attention_pack(from, row, rows, n, number(a->scale), w->pack);
 }
 
 KFN void attention_scores(const struct attention_args *a, i64 rows, const elem *q, const elem *k,
-                          i64 n, i64 packed, acc *pack, acc *s)
+                          i64 n, struct attention_work *w)
 {
-    for (i64 i = 0; i < ATTENTION_KEYS * ATTENTION_ROWS; i++) s[i] = 0;
-    for (i64 d = 0; d < a->depth; d += ATTENTION_DEPTH) {
+    acc one[ATTENTION_KEYS];
+
+    for (i64 d = 0; d < a->depth || !d; d += ATTENTION_DEPTH) {
         i64 depth = a->depth - d < ATTENTION_DEPTH ? a->depth - d : ATTENTION_DEPTH;
-        if (!packed) attention_pack(a, q, rows, d, depth, pack);
-        attention_product(k + d * a->k.last, n, a->k.length, a->k.last, pack, depth, rows, s);
+        struct attention_product p = {.a_row = a->k.length, .a_step = 1, .b = w->pack,
+                                      .b_row = ATTENTION_ROWS, .c = w->s, .c_row = ATTENTION_ROWS,
+                                      .m = n, .n = depth};
+        if (a->depth > ATTENTION_DEPTH) attention_queries(a, rows, q, d, depth, w);
+        p.a = attention_rows_of(k + d * a->k.last, &p.a_row, a->k.last, n, depth, 1, w);
+        for (i64 j = 0; j < n && d; j++) one[j] = 1;
+        if (d) p.scale = one;
+        attention_product(&p, w->lanes);
+    }
+}
+
+/* Adds what the weights make of a block of v. */
+KFN void attention_values(const struct attention_args *a, const struct attention_place *at,
+                          const elem *v, i64 n, struct attention_work *w)
+{
+    for (i64 c = 0; c < at->width; c += ATTENTION_COLUMNS) {
+        i64 columns = at->width - c < ATTENTION_COLUMNS ? at->width - c : ATTENTION_COLUMNS;
+        struct attention_product p = {.a = w->s, .a_row = 1, .a_step = ATTENTION_ROWS,
+                                      .b_row = a->v.length, .c = w->o + c, .c_row = w->o_row,
+                                      .m = at->rows, .n = n, .scale = w->scale};
+        p.b = attention_rows_of(v + c * a->v.last, &p.b_row, a->v.last, n, columns,
+                                columns % ATTENTION_LANES == 0, w);
+        attention_product(&p, attention_lanes(columns));
     }
 }
 
 KFN void attention_rows(const struct attention_args *a, const struct attention_place *at, elem *y,
                         const elem *q, const elem *k, const elem *v, const void *mask)
 {
-    _Alignas(64) acc pack[ATTENTION_DEPTH * ATTENTION_ROWS], s[ATTENTION_KEYS * ATTENTION_ROWS];
-    _Alignas(64) acc o[(ATTENTION_WIDTH + ATTENTION_TILE) * ATTENTION_ROWS];
-    _Alignas(64) acc m[ATTENTION_ROWS], sum[ATTENTION_ROWS], scale[ATTENTION_ROWS];
+    struct attention_work w;
     i64 rows = at->rows, seen = attention_seen(a, at->first + rows - 1);
-    i64 packed = a->depth <= ATTENTION_DEPTH;
 
-    if (packed) attention_pack(a, q, rows, 0, a->depth, pack);
-    for (i64 i = 0; i < (at->width + ATTENTION_TILE) * ATTENTION_ROWS; i++) o[i] = 0;
+    w.lanes = attention_lanes(rows);
+    w.o_row = attention_lanes(at->width);
+    if (a->depth <= ATTENTION_DEPTH) attention_queries(a, rows, q, 0, a->depth, &w);
+    for (i64 i = 0; i < rows * w.o_row; i++) w.o[i] = 0;
     for (i64 r = 0; r < ATTENTION_ROWS; r++) {
-        m[r] = -acc_infinity();
-        sum[r] = 0;
+        w.m[r] = -acc_infinity();
+        w.sum[r] = 0;
     }
     for (i64 begin = 0; begin < seen; begin += ATTENTION_KEYS) {
         i64 n = seen - begin < ATTENTION_KEYS ? seen - begin : ATTENTION_KEYS;
-        attention_scores(a, rows, q, k + begin * a->k.length, n, packed, pack, s);
-        attention_hide(a, at, mask, begin, n, s);
-        attention_exp(s, n, m, sum, scale);
-        for (i64 c = 0; c < at->width && begin; c++) {
-            SIMD for (i64 r = 0; r < ATTENTION_ROWS; r++) o[c * ATTENTION_ROWS + r] *= scale[r];
-        }
-        attention_product(v + begin * a->v.length, at->width, a->v.last, a->v.length, s, n, rows,
-                          o);
+        attention_scores(a, rows, q, k + begin * a->k.length, n, &w);
+        attention_hide(a, at, mask, begin, n, w.s);
+        if (rows <= ATTENTION_LANES) attention_exp(w.s, n, ATTENTION_LANES, w.m, w.sum, w.scale);
+        else attention_exp(w.s, n, ATTENTION_ROWS, w.m, w.sum, w.scale);
+        attention_values(a, at, v + begin * a->v.length, n, &w);
     }
     for (i64 r = 0; r < rows; r++) {
-        acc part = a->keys ? 1 / sum[r] : 0; /* the sum of nothing is 0 */
+        acc part = a->keys ? 1 / w.sum[r] : 0; /* the sum of nothing is 0 */
         for (i64 c = 0; c < at->width; c++)
-            y[r * a->y.length + c * a->y.last] = elem_put(o[c * ATTENTION_ROWS + r] * part);
+            y[r * a->y.length + c * a->y.last] = elem_put(w.o[r * w.o_row + c] * part);
     }
 }
 

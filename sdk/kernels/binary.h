@@ -6,7 +6,6 @@
 #include "elem.h"
 #include "formulas.h"
 #include "pairs.h"
-#include "walk.h"
 
 /* op is a constant where these are inlined, or the same for all lanes. */
 #ifndef ELEM_COMPLEX
@@ -54,18 +53,5 @@ KFN elem binary_elem(int op, elem x, elem y, acc a, acc b)
     default: return elem_put(binary_acc(op, elem_get(x), elem_get(y), a, b));
     }
 }
-
-#ifndef ON_HOST
-/* z, x, y: operands 0, 1, 2 of walk. z may be x or y, exactly. */
-KERNEL(NAME(binary))(struct walk_by_value walk, int op, real a, real b, GLOBAL elem *z,
-                     GLOBAL const elem *x, GLOBAL const elem *y)
-{
-    FOR_ALL(i, walk.count)
-    {
-        z[walk_at(&walk, 0, i)] =
-            binary_elem(op, x[walk_at(&walk, 1, i)], y[walk_at(&walk, 2, i)], number(a), number(b));
-    }
-}
-#endif
 
 #endif

@@ -5,10 +5,24 @@
 
 #include <stdbool.h>
 
-/* The attributes of the gradient are those of roi_align. */
-static struct roi_args roi_of(const struct bp_roi_align_attrs *a, const struct bp_view *x,
-                              const struct bp_view *rois, const struct bp_view *images)
+/* Rows number 1 are those of roi_pool. */
+static bool is_pool(const struct bp_launch *launch)
 {
+    return portable_number(launch->kernel) == 1;
+}
+
+/* The attributes of a gradient are those of its operator. */
+static struct roi_args roi_of(const struct bp_launch *launch, const struct bp_view *x)
+{
+    const struct bp_view *rois = launch->in[1], *images = launch->in[2];
+    const struct bp_roi_align_attrs *a = launch->attrs;
+    const struct bp_roi_pool_attrs *pool = launch->attrs;
+
+    if (is_pool(launch))
+        return (struct roi_args){.n = x->shape[0], .channels = x->shape[1],
+                                 .regions = rois->shape[0], .in = {x->shape[2], x->shape[3]},
+                                 .out = {pool->height, pool->width},
+                                 .wide = images->dtype == BP_I64, .scale = (real)pool->scale};
     return (struct roi_args){.n = x->shape[0], .channels = x->shape[1], .regions = rois->shape[0],
                              .in = {x->shape[2], x->shape[3]}, .out = {a->height, a->width},
                              .sampling = a->sampling, .max = a->max, .whole = a->whole,
@@ -23,10 +37,11 @@ static double work_of(const struct roi_args *a)
 enum bp_status portable_roi_align(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct roi_args args = roi_of(launch->attrs, x, launch->in[1], launch->in[2]);
+    struct roi_args args = roi_of(launch, x);
     struct portable p = PORTABLE(boxes, roi_align, portable_type(y->dtype), args, y->count,
                                  work_of(&args));
 
+    if (is_pool(launch)) p.entry = ENTRY_roi_pool - FIRST_boxes;
     portable_view(&p, y);
     for (int i = 0; i < 3; i++) portable_view(&p, launch->in[i]);
     portable_fault(&p, launch);
@@ -57,7 +72,7 @@ enum bp_status portable_roi_align_grad(const struct bp_launch *launch)
 {
     const struct bp_view *dx = launch->out[0];
     enum portable_type type = portable_type(dx->dtype);
-    struct roi_args args = roi_of(launch->attrs, dx, launch->in[1], launch->in[2]);
+    struct roi_args args = roi_of(launch, dx);
     struct roi_fill_args none = {0};
     struct portable fill = PORTABLE(boxes, roi_fill, type, none, dx->count, 1);
     struct portable p = PORTABLE(boxes, roi_align_back, type, args,
@@ -67,6 +82,7 @@ enum bp_status portable_roi_align_grad(const struct bp_launch *launch)
     struct portable finish = PORTABLE(boxes, roi_finish, type, none, dx->count, 1);
     enum bp_status status;
 
+    if (is_pool(launch)) p.entry = ENTRY_roi_pool_back - FIRST_boxes;
     work_operand(&fill, launch);
     status = portable_run(launch, &fill);
     work_operand(&p, launch);

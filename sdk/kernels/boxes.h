@@ -181,4 +181,97 @@ KFN void roi_align_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL 
 }
 ENTRY_SPANS_6(roi_align_back, acc, const elem, const f32, const void, const elem, u32)
 
+/* A whole place, halves away from 0; what is further off, and NaN, is far outside. */
+KFN i64 roi_whole(real p)
+{
+    if (!(p > -1e9f)) return -1000000000;
+    return p < 1e9f ? (i64)round(p) : 1000000000;
+}
+
+/* A region in whole places: which image, where it begins along each axis, how long it is. */
+struct roi_places {
+    i64 image, first[2], length[2];
+};
+
+KFN struct roi_places roi_places_at(const struct roi_args *a, i64 r, GLOBAL const f32 *rois,
+                                    GLOBAL const void *images, GLOBAL u32 *fault)
+{
+    struct roi_places g;
+
+    g.image = index_at(images, a->wide, r);
+    if (g.image < 0 || g.image >= a->n) {
+        fault_set(fault, 1);
+        g.image = 0;
+    }
+    for (int s = 0; s < 2; s++) {
+        i64 last = roi_whole((real)rois[4 * r + 3 - s] * a->scale);
+        g.first[s] = roi_whole((real)rois[4 * r + 1 - s] * a->scale);
+        g.length[s] = last < g.first[s] ? 1 : last - g.first[s] + 1;
+    }
+    return g;
+}
+
+/* The first place in the plane that holds what is largest in bin o; -1: the bin has none. */
+KFN i64 roi_pool_place(const struct roi_args *a, const struct roi_places *g, i64 o,
+                       GLOBAL const elem *plane)
+{
+    i64 bin[2], from[2], to[2], found = -1;
+    acc best = 0;
+
+    bin[0] = o / a->out[1];
+    bin[1] = o % a->out[1];
+    for (int s = 0; s < 2; s++) {
+        from[s] = g->first[s] + bin[s] * g->length[s] / a->out[s];
+        to[s] = g->first[s] + ((bin[s] + 1) * g->length[s] + a->out[s] - 1) / a->out[s];
+        from[s] = from[s] < 0 ? 0 : from[s];
+        to[s] = to[s] < a->in[s] ? to[s] : a->in[s];
+    }
+    for (i64 i = from[0]; i < to[0]; i++)
+        for (i64 j = from[1]; j < to[1]; j++) {
+            acc v = elem_get(plane[i * a->in[1] + j]);
+            if (found >= 0 && !(v > best || (v != v && best == best))) continue;
+            best = v;
+            found = i * a->in[1] + j;
+        }
+    return found;
+}
+
+/* Elements of y: [regions, channels, out 0, out 1]. */
+KFN void roi_pool_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                       GLOBAL const elem *x, GLOBAL const f32 *rois, GLOBAL const void *images,
+                       GLOBAL u32 *fault)
+{
+    i64 bins = a->out[0] * a->out[1];
+
+    for (i64 e = begin; e < begin + n; e++) {
+        i64 c = e / bins % a->channels, at;
+        struct roi_places g = roi_places_at(a, e / bins / a->channels, rois, images, fault);
+        GLOBAL const elem *plane = x + (g.image * a->channels + c) * a->in[0] * a->in[1];
+        at = roi_pool_place(a, &g, e % bins, plane);
+        y[e] = at < 0 ? elem_put(0) : plane[at];
+    }
+}
+ENTRY_SPANS_5(roi_pool, elem, const elem, const f32, const void, u32)
+
+/* Planes, as roi_align_back has them. */
+KFN void roi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL acc *work,
+                            GLOBAL const elem *dy, GLOBAL const f32 *rois,
+                            GLOBAL const void *images, GLOBAL const elem *x, GLOBAL u32 *fault)
+{
+    i64 bins = a->out[0] * a->out[1], size = a->in[0] * a->in[1];
+
+    for (i64 plane = begin; plane < begin + n; plane++) {
+        i64 image = plane / a->channels, c = plane % a->channels;
+        for (i64 r = 0; r < a->regions; r++) {
+            struct roi_places g = roi_places_at(a, r, rois, images, fault);
+            for (i64 o = 0; o < bins && g.image == image; o++) {
+                i64 at = roi_pool_place(a, &g, o, x + plane * size);
+                if (at >= 0)
+                    work[plane * size + at] += elem_get(dy[(r * a->channels + c) * bins + o]);
+            }
+        }
+    }
+}
+ENTRY_SPANS_6(roi_pool_back, acc, const elem, const f32, const void, const elem, u32)
+
 #endif

@@ -9,10 +9,14 @@
  * `sampling` by `sampling` places (0: as many as its extent, rounded up). */
 struct roi_args {
     i64 n, channels, regions, in[2], out[2], sampling, max, whole, wide;
-    real scale;
+    host_real scale;
 };
 #define roi_align_args roi_args
 #define roi_align_back_args roi_args
+
+/* Without sampling, max and whole. */
+#define roi_pool_args roi_args
+#define roi_pool_back_args roi_args
 
 struct roi_fill_args {
     i64 unused;

@@ -7,7 +7,6 @@
 #include "elem.h"
 #include "formulas.h"
 #include "pairs.h"
-#include "walk.h"
 
 KFN int elem_equal(elem x, elem y)
 {
@@ -83,18 +82,5 @@ KFN u8 compare_elem(int op, elem x, elem y, acc a, acc b, int c)
     default: return 0;
     }
 }
-
-#ifndef ON_HOST
-/* z, x, y: operands 0, 1, 2 of walk. */
-KERNEL(NAME(compare))(struct walk_by_value walk, int op, real a, real b, int c, GLOBAL u8 *z,
-                      GLOBAL const elem *x, GLOBAL const elem *y)
-{
-    FOR_ALL(i, walk.count)
-    {
-        z[walk_at(&walk, 0, i)] = compare_elem(op, x[walk_at(&walk, 1, i)],
-                                               y[walk_at(&walk, 2, i)], number(a), number(b), c);
-    }
-}
-#endif
 
 #endif

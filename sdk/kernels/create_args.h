@@ -10,7 +10,7 @@ enum { CREATE_NUMBERS = 8 };
 /* Numbers start + i step for i below middle, last - (n - 1 - i) step from there on, computed as
  * real; of integers first + i by. */
 struct create_line_args {
-    real start, last, step;
+    host_real start, last, step;
     i64 n, middle, first, by;
 };
 

@@ -6,6 +6,8 @@
  *   KFN                    a function of a kernel
  *   KERNEL(name)           an entry point of a GPU; hosts have none and call the functions
  *   GLOBAL, LOCAL          where a pointer points: device memory, memory of the team
+ *   MAX_LANES              lanes of a team on a GPU, a plugin launches them with as many
+ *   MAX_LOCAL              bytes of a team's memory at most
  *   TEAM, TEAMS            this team's number, how many there are
  *   LANE, LANES            this lane's number in the team, how many there are: a power of two
  *   FOR_LANES(i, n)        this lane's share of 0 to n - 1
@@ -15,11 +17,18 @@
  *                          before a FOR loop: a host may take its rounds in any order, side by
  *                          side; s is what all rounds add to (one or several), or the
  *                          largest, the smallest
+ *   UNROLL                 before a loop of a constant number of rounds: a GPU makes them one after
+ *                          another, so that an array that they index lies in registers
  *   ENTRY_SPANS_n, ENTRY_TEAMS_n     make an entry for GPUs and one for hosts: entry.h
  *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
+ *   ON_PROCESSOR           given by the build for an OpenCL device that is a processor: there too a
+ *                          team is one lane, and a lane makes runs of independent elements
+ *   NO_F64                 given by the build for an OpenCL device without f64: no double compiles
  *
  *   i8 .. i64, u8 .. u64, f32, f64; HAS_F64 is defined where f64 can be computed with
- *   real                   f64, or f32 where there is none: numbers that a host gives
+ *   real                   f64, or f32 where there is none
+ *   host_real              a real that a host gives, in a struct of numbers: it takes the place of
+ *                          an f64 everywhere; not for arrays
  *   f32_bits, f32_from_bits, f64_bits, f64_from_bits: the same bits as the other type
  *
  * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices
@@ -28,17 +37,29 @@
 #ifndef BP_KERNELS_DIALECT_H
 #define BP_KERNELS_DIALECT_H
 
+enum {
+    MAX_LANES = 256,
+    MAX_LOCAL = 32 << 10 /* what every device of OpenCL has; CUDA takes 48 KiB */
+};
+
 #if defined(__OPENCL_C_VERSION__)
 
 #define KFN static inline
 #define GLOBAL __global
 #define LOCAL __local
-#define KERNEL(name) __kernel void name
 #define TEAM ((i64)get_group_id(0))
 #define TEAMS ((i64)get_num_groups(0))
+#ifdef ON_PROCESSOR
+#define KERNEL(name) __kernel void name
+#define LANE ((i64)0)
+#define LANES ((i64)1)
+#define BARRIER() ((void)0)
+#else
+#define KERNEL(name) __kernel __attribute__((reqd_work_group_size(MAX_LANES, 1, 1))) void name
 #define LANE ((i64)get_local_id(0))
 #define LANES ((i64)get_local_size(0))
-#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#endif
 #define TEAM_LOCAL __local
 
 typedef char i8;
@@ -50,7 +71,9 @@ typedef ushort u16;
 typedef uint u32;
 typedef ulong u64;
 typedef float f32;
-#ifdef cl_khr_fp64
+#ifdef NO_F64
+#define double this_device_has_no_double
+#elif defined(cl_khr_fp64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define HAS_F64
 typedef double f64;
@@ -79,7 +102,12 @@ KFN f64 f64_from_bits(u64 bits)
 
 #if defined(__CUDACC__) || defined(__HIP__)
 #define KFN static __device__ inline
-#define KERNEL(name) extern "C" __global__ void name
+#ifdef __HIP__
+#define KERNEL(name) \
+    extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(1, MAX_LANES))) void name
+#else
+#define KERNEL(name) extern "C" __global__ void __launch_bounds__(MAX_LANES) name
+#endif
 #define TEAM ((i64)blockIdx.x)
 #define TEAMS ((i64)gridDim.x)
 #define LANE ((i64)threadIdx.x)
@@ -146,7 +174,9 @@ KFN f64 f64_from_bits(u64 bits)
 #define SIMD_MAX(s) PRAGMA_OF(omp simd reduction(max : s))
 #define SIMD_MIN(s) PRAGMA_OF(omp simd reduction(min : s))
 #define PRAGMA_OF(...) _Pragma(#__VA_ARGS__)
+#define UNROLL
 #else
+#define UNROLL _Pragma("unroll")
 #define SIMD
 #define SIMD_SUM(...)
 #define SIMD_MAX(s)
@@ -154,9 +184,10 @@ KFN f64 f64_from_bits(u64 bits)
 #endif
 
 #ifdef HAS_F64
-typedef f64 real;
+typedef f64 real, host_real;
 #else
 typedef f32 real;
+typedef f32 host_real __attribute__((aligned(8)));
 #endif
 
 #define FOR_LANES(i, n) for (i64 i = LANE; i < (n); i += LANES)

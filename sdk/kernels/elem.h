@@ -149,6 +149,15 @@ KFN elem elem_of_ord(ord x)
 {
     return elem_put((acc)x);
 }
+KFN int ord_nan(ord x)
+{
+#ifdef ELEM_FLOAT
+    return x != x;
+#else
+    (void)x;
+    return 0;
+#endif
+}
 #endif
 
 /* An attribute as it is computed with. */

@@ -9,7 +9,8 @@
  *
  *   teams   KFN void <name>_team(const struct <name>_args *a, i64 team, LOCAL acc *s, p0, ...)
  *           makes number team with all lanes together; s has MAX_LANES places, for the reductions
- *           below. On a host the team is one lane, and s is NULL.
+ *           below; more before an entry for which TEAM_SCRATCH is defined so. On a host the team
+ *           is one lane, and s is NULL.
  *           ENTRY_TEAMS_2(<name>, ...)
  *
  * The entry of a GPU is NAME(<name>)(args, count, p0, ...), that of a host
@@ -18,8 +19,6 @@
 #define BP_KERNELS_ENTRY_H
 
 #include "elem.h"
-
-enum { MAX_LANES = 256 };
 
 /* OPERANDS_n(X, types): X(number, type) for each, with commas. */
 #define OPERANDS_1(X, a) X(0, a)
@@ -35,9 +34,11 @@ enum { MAX_LANES = 256 };
     OPERANDS_9(X, a, b, c, d, e, f, g, h, i), X(9, j)
 
 #ifdef ON_HOST
-/* The host's form: operands as addresses. */
+/* The host's form: operands as addresses. The form is checked against the family's list. */
+enum { FORM_SPANS, FORM_TEAMS };
 #define OPERAND(number, type) (type *)operand[number]
 #define ENTRY_SPANS(name, n, ...) \
+    enum { FORM_##name = FORM_SPANS }; \
     void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
     void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
     { \
@@ -45,6 +46,7 @@ enum { MAX_LANES = 256 };
                     OPERANDS_##n(OPERAND, __VA_ARGS__)); \
     }
 #define ENTRY_TEAMS(name, n, ...) \
+    enum { FORM_##name = FORM_TEAMS }; \
     void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
     void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
     { \
@@ -53,19 +55,39 @@ enum { MAX_LANES = 256 };
                         OPERANDS_##n(OPERAND, __VA_ARGS__)); \
     }
 #else
+#if defined(__OPENCL_C_VERSION__)
+/* A buffer, and where the operand begins in it, in bytes. */
+#define OPERAND_DECLARED(number, type) GLOBAL type *p##number, i64 at##number
+#define OPERAND(number, type) (GLOBAL type *)((GLOBAL const char *)p##number + at##number)
+#else
 #define OPERAND_DECLARED(number, type) GLOBAL type *p##number
 #define OPERAND(number, type) p##number
+#endif
+#ifdef ON_PROCESSOR
+/* A lane makes a run, as a host does. */
+#define ENTRY_SPANS(name, n, ...) \
+    KERNEL(NAME(name))(struct name##_args args, i64 count, i64 run, \
+                       OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
+    { \
+        for (i64 i = TEAM * run; i < count; i += TEAMS * run) \
+            name##_span(&args, i, count - i < run ? count - i : run, \
+                        OPERANDS_##n(OPERAND, __VA_ARGS__)); \
+    }
+#else
 #define ENTRY_SPANS(name, n, ...) \
     KERNEL(NAME(name))(struct name##_args args, i64 count, \
                        OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
     { \
         FOR_ALL(i, count) name##_span(&args, i, 1, OPERANDS_##n(OPERAND, __VA_ARGS__)); \
     }
+#endif
+#define TEAM_SCRATCH MAX_LANES
 #define ENTRY_TEAMS(name, n, ...) \
+    typedef char scratch_of_##name##_fits[sizeof(acc) * TEAM_SCRATCH <= MAX_LOCAL ? 1 : -1]; \
     KERNEL(NAME(name))(struct name##_args args, i64 count, \
                        OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
     { \
-        TEAM_LOCAL acc scratch[MAX_LANES]; \
+        TEAM_LOCAL acc scratch[TEAM_SCRATCH] __attribute__((aligned(16))); \
         for (i64 team = TEAM; team < count; team += TEAMS) \
             name##_team(&args, team, scratch, OPERANDS_##n(OPERAND, __VA_ARGS__)); \
     }
@@ -93,7 +115,7 @@ enum { MAX_LANES = 256 };
 #define ENTRY_TEAMS_10(name, ...) ENTRY_TEAMS(name, 10, __VA_ARGS__)
 
 /* Reductions over the lanes of a team: every lane passes v, every lane gets the result. */
-#if defined(ON_HOST)
+#if defined(ON_HOST) || defined(ON_PROCESSOR)
 #define TEAM_REDUCE(name, better) \
     KFN acc name(acc v, LOCAL acc *s) \
     { \

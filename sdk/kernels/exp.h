@@ -119,21 +119,21 @@ KFN f32 tanh_f32(f32 x)
     return a < 0.625f ? x + tanh_rest_f32(x) : x < 0 ? -wide : wide;
 }
 
-/* The same for arguments of at most 0, in fewer steps: what is below the normal numbers is 0. */
+/* e^x for x of at most 0, in fewer steps: 2^k (1 + r q(r)), q minimax of degree 4 for the relative
+ * error of the whole: less than 2^-23, and with all roundings within 3.4 times 2^-24. Below
+ * 2^-126.5 it is 0, as 2^-127 has the bits of 0. e^0 is 1. */
 KFN f32 exp_f32_below(f32 x)
 {
-    const f32 shift = 0x1.8p23f, least = -0x1.5d589ep6f; /* the last with a normal result */
-    f32 t = (x < least ? least : x) * 0x1.715476p0f + shift, k = t - shift;
-    f32 r = x - k * 0x1.62e4p-1f - k * 0x1.7f7d1cp-20f;
-    f32 p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.0f;
-    p *= f32_from_bits((f32_bits(t) << 23) + 0x3f800000); /* 2^k: the low bits of t are k */
-    return x < least ? 0.0f : p;
+    const f32 shift = 0x1.8p23f, least = -0x1.601814p6f;
+
+    x = x < least ? least : x;
+    f32 t = x * 0x1.715476p0f + shift, k = t - shift;
+    f32 r = x - k * 0x1.62e4p-1f - k * 0x1.7f7d1cp-20f, q = 0x1.0fa834p-7f;
+    q = q * r + 0x1.573a54p-5f;
+    q = q * r + 0x1.555a6ap-3f;
+    q = q * r + 0x1.fffdc6p-2f;
+    q = q * r + 0x1.fffff8p-1f;
+    return (q * r + 1.0f) * f32_from_bits((f32_bits(t) << 23) + 0x3f800000);
 }
 
 #ifdef HAS_F64

@@ -145,10 +145,16 @@ REDUCE_FN acc fold_row(int op, const struct reduce_args *a, const struct reduce_
         s = fold_run(op, s, x + from, run, a->term_stride[a->term_rank - 1], shift, p);
     }
 #else
-    FOR_LANES(i, at->end - at->begin)
-    {
-        i64 run, from = reduce_term(a, at->begin + i, &run);
-        s = fold_join(op, s, fold_term(op, x[from], shift, p));
+    if (a->term_rank == 1) { /* a division takes longer than all else */
+        i64 step = a->term_stride[0];
+        FOR_LANES(i, at->end - at->begin)
+        s = fold_join(op, s, fold_term(op, x[(at->begin + i) * step], shift, p));
+    } else {
+        FOR_LANES(i, at->end - at->begin)
+        {
+            i64 run, from = reduce_term(a, at->begin + i, &run);
+            s = fold_join(op, s, fold_term(op, x[from], shift, p));
+        }
     }
 #endif
     return fold_team_join(op, s, scratch);
@@ -191,11 +197,17 @@ REDUCE_FN void fold_columns(int op, const struct reduce_args *a, const struct re
                             GLOBAL elem *y, GLOBAL acc *partial, GLOBAL const elem *x,
                             GLOBAL const elem *shift)
 {
+    i64 step = a->term_stride[a->term_rank - 1];
+
     FOR_LANES(j, at->n)
     {
         acc s = fold_none(op), of = fold_shift(op, shift, at->out + j), p = number(a->p);
-        for (i64 t = at->begin, run; t < at->end; t++)
-            s = fold_join(op, s, fold_term(op, x[reduce_term(a, t, &run) + j], of, p));
+        for (i64 t = at->begin, run; t < at->end; t += run) {
+            GLOBAL const elem *from = x + reduce_term(a, t, &run) + j;
+            run = run < at->end - t ? run : at->end - t;
+            for (i64 i = 0; i < run; i++, from += step)
+                s = fold_join(op, s, fold_term(op, *from, of, p));
+        }
         fold_put(op, a, at->out + j, at->at + j, s, of, y, partial);
     }
 }
@@ -220,8 +232,9 @@ KFN void fold_team(const struct fold_args *a, i64 team, LOCAL acc *scratch, GLOB
                    GLOBAL acc *partial, GLOBAL const elem *x, GLOBAL const elem *shift)
 {
     switch (a->r.op) {
-#ifdef ELEM_FLOAT
 #define CASE(op) case op: fold_op(op, &a->r, team, scratch, y, partial, x, shift); break;
+    CASE(FOLD_sum)
+#ifdef ELEM_FLOAT
     CASE(FOLD_nansum)
     CASE(FOLD_exp)
     CASE(FOLD_count)
@@ -230,8 +243,8 @@ KFN void fold_team(const struct fold_args *a, i64 team, LOCAL acc *scratch, GLOB
     CASE(FOLD_power)
     CASE(FOLD_largest)
     CASE(FOLD_smallest)
-#undef CASE
 #endif
+#undef CASE
     default: fold_op(FOLD_prod, &a->r, team, scratch, y, partial, x, shift);
     }
 }

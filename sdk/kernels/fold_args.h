@@ -15,7 +15,7 @@ struct fold_end_args {
 /* x and dx lie side by side; y and dy repeat along axes of stride 0. */
 struct norm_grad_args {
     i64 rank, shape[8], y_stride[8], dy_stride[8];
-    real p;
+    host_real p;
 };
 
 #endif

@@ -44,7 +44,7 @@ enum {
 
 /* Reductions and scans, by the kernel that makes them: fold.h, extreme.h, count.h, scan.h. */
 enum { FOLD_prod, FOLD_nansum, FOLD_exp, FOLD_count, FOLD_abs, FOLD_square, FOLD_power,
-       FOLD_largest, FOLD_smallest };
+       FOLD_largest, FOLD_smallest, FOLD_sum };
 enum { EXTREME_max, EXTREME_min };
 enum { COUNT_any, COUNT_all, COUNT_nonzero };
 enum { SCAN_sum, SCAN_prod, SCAN_exp };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* histogram.h: histograms and the suppression of overlapping boxes: the rest of order.h, which
- * includes it and makes the entries. */
+
 #ifndef BP_KERNELS_HISTOGRAM_H
 #define BP_KERNELS_HISTOGRAM_H
 
@@ -80,51 +79,81 @@ KFN void histogram_add_span(const struct histogram_args *a, i64 begin, i64 count
     }
 }
 
-#ifdef ELEM_FLOAT
-/* Whether boxes a and b share more of their union than allowed. */
-KFN i64 nms_overlap(GLOBAL const elem *a, GLOBAL const elem *b, acc threshold)
+struct nms_box {
+    acc low[2], high[2];
+};
+
+KFN struct nms_box nms_box_at(GLOBAL const elem *p, i64 form)
 {
-    acc left = elem_get(a[0]), top = elem_get(a[1]), right = elem_get(a[2]), end = elem_get(a[3]);
-    acc left_b = elem_get(b[0]), top_b = elem_get(b[1]);
-    acc right_b = elem_get(b[2]), end_b = elem_get(b[3]);
-    acc area = (right - left) * (end - top) + (right_b - left_b) * (end_b - top_b);
-    acc width = (right < right_b ? right : right_b) - (left > left_b ? left : left_b);
-    acc height = (end < end_b ? end : end_b) - (top > top_b ? top : top_b);
+    struct nms_box b;
+
+    for (int k = 0; k < 2; k++) {
+        acc u = elem_get(p[k]), v = elem_get(p[k + 2]);
+        i64 turned = form == NMS_OPPOSITE && v < u;
+        b.low[k] = form == NMS_CENTRE ? u - v / 2 : turned ? v : u;
+        b.high[k] = form == NMS_CENTRE ? u + v / 2 : turned ? u : v;
+    }
+    return b;
+}
+
+/* Whether two boxes share more of their union than allowed. */
+KFN i64 nms_overlap(struct nms_box a, struct nms_box b, acc threshold)
+{
+    acc area = (a.high[0] - a.low[0]) * (a.high[1] - a.low[1]) +
+               (b.high[0] - b.low[0]) * (b.high[1] - b.low[1]);
+    acc width = (a.high[0] < b.high[0] ? a.high[0] : b.high[0]) -
+                (a.low[0] > b.low[0] ? a.low[0] : b.low[0]);
+    acc height = (a.high[1] < b.high[1] ? a.high[1] : b.high[1]) -
+                 (a.low[1] > b.low[1] ? a.low[1] : b.low[1]);
     acc shared = width > 0 && height > 0 ? width * height : 0;
 
     return shared / (area - shared) > threshold;
 }
-#else
-KFN i64 nms_overlap(GLOBAL const elem *a, GLOBAL const elem *b, acc threshold)
-{
-    (void)a, (void)b, (void)threshold; /* no row */
-    return 0;
-}
-#endif
 
-/* The one team: box after box in their order, each that stays removes others behind it. */
+/* A line of scores a team: box after box in their order, each that stays removes others behind it.
+ * scores may be NULL: all count. Those of a line that stay lie at most apart in index. */
 KFN void nms_team(const struct nms_args *a, i64 team, LOCAL acc *s, GLOBAL i64 *index,
-                  GLOBAL const elem *boxes, GLOBAL const struct sort_pair *pairs,
-                  GLOBAL u8 *removed, GLOBAL i64 *result)
+                  GLOBAL i64 *counts, GLOBAL const elem *boxes, GLOBAL const elem *scores,
+                  GLOBAL const struct sort_pair *pairs, GLOBAL u8 *removed)
 {
-    i64 kept = team;
+    i64 line = a->first + team, kept = 0;
 
     (void)s;
+    boxes += line / a->classes * a->n * 4;
+    pairs += team * a->n;
+    removed += team * a->n;
     FOR_LANES(i, a->n) removed[i] = 0;
-    for (i64 i = 0; i < a->n; i++) {
-        GLOBAL const elem *box = boxes + 4 * pairs[i].at;
+    for (i64 i = 0; i < a->n && kept < a->most; i++) {
+        i64 at = pairs[i].at;
+        struct nms_box box = nms_box_at(boxes + 4 * at, a->form);
         BARRIER();
         if (removed[i]) continue; /* all lanes see the same */
-        if (LANE == 0) index[kept] = pairs[i].at;
+        if (scores && elem_get(scores[line * a->n + at]) <= (acc)a->score) break;
+        if (LANE == 0) index[line * a->most + kept] = at;
         kept++;
         FOR_LANES(k, a->n - i - 1)
         {
             i64 other = i + 1 + k;
-            if (nms_overlap(box, boxes + 4 * pairs[other].at, (acc)a->threshold))
+            if (nms_overlap(box, nms_box_at(boxes + 4 * pairs[other].at, a->form),
+                            (acc)a->threshold))
                 removed[other] = 1;
         }
     }
-    if (LANE == 0) *result = kept;
+    if (LANE == 0) counts[line] = kept;
+}
+
+/* Places of the lists: number i most + k is box k of line i, if that has so many. before: how many
+ * lines before have, and all. */
+KFN void nms_write_span(const struct nms_write_args *a, i64 begin, i64 count, GLOBAL i64 *y,
+                        GLOBAL const i64 *index, GLOBAL const i64 *before)
+{
+    for (i64 i = begin; i < begin + count; i++) {
+        i64 line = i / a->most, to = before[line] + i % a->most;
+        if (to >= before[line + 1]) continue;
+        y[3 * to] = line / a->classes;
+        y[3 * to + 1] = line % a->classes;
+        y[3 * to + 2] = index[i];
+    }
 }
 
 #undef BINNED

@@ -256,3 +256,20 @@ enum bp_status portable_gather_tree(const struct bp_launch *launch)
     portable_fault(&p, launch);
     return portable_run(launch, &p);
 }
+
+enum bp_status portable_reverse_sequence(const struct bp_launch *launch)
+{
+    const struct bp_reverse_sequence_attrs *a = launch->attrs;
+    const struct bp_view *x = launch->in[0], *lengths = launch->in[1];
+    struct portable_split t = portable_split(x, portable_axis(a->time_axis, x->rank));
+    struct portable_split b = portable_split(x, portable_axis(a->batch_axis, x->rank));
+    struct reverse_args args = {t.extent, t.inner, b.extent, b.inner,
+                                t.inner < b.inner ? t.inner : b.inner, lengths->dtype == BP_I64};
+    struct portable p = PORTABLE(index, reverse, portable_move_type(x->dtype), args, x->count, 2);
+
+    portable_view(&p, launch->out[0]);
+    portable_view(&p, x);
+    portable_view(&p, lengths);
+    portable_fault(&p, launch);
+    return portable_run(launch, &p);
+}

@@ -178,6 +178,21 @@ KFN void place_span(const struct place_args *a, i64 begin, i64 count, GLOBAL ele
 }
 ENTRY_SPANS_2(place, elem, const elem)
 
+KFN void reverse_span(const struct reverse_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                      GLOBAL const elem *x, GLOBAL const void *lengths, GLOBAL u32 *fault)
+{
+    i64 end = begin + count;
+
+    for (i64 at = begin; at < end;) {
+        i64 t = at / a->t_step % a->steps, stop = at - at % a->inner + a->inner, by = 0;
+        i64 length = index_at(lengths, a->wide, at / a->b_step % a->batch);
+        if (length < 0 || length > a->steps) fault_set(fault, 1);
+        else if (t < length) by = (length - 1 - 2 * t) * a->t_step;
+        for (stop = stop < end ? stop : end; at < stop; at++) y[at] = x[at + by];
+    }
+}
+ENTRY_SPANS_4(reverse, elem, const elem, const void, u32)
+
 /* One beam of the last step, followed to the first: column number b beams + w. */
 KFN void gather_tree_span(const struct gather_tree_args *a, i64 begin, i64 count, GLOBAL elem *y,
                           GLOBAL const elem *ids, GLOBAL const elem *parents, GLOBAL u32 *fault)

@@ -53,6 +53,12 @@ struct copy_args {
     i64 unused;
 };
 
+/* Elements t_step apart are steps of a sequence, elements b_step apart lie in others; inner: the
+ * smaller of both. */
+struct reverse_args {
+    i64 steps, t_step, batch, b_step, inner, wide;
+};
+
 struct gather_tree_args {
     i64 steps, batch, beams;
 };

@@ -14,6 +14,16 @@ static struct label_row_args label_args(const struct bp_launch *launch)
                                    a->ignore_index, a->logits, (real)a->label_smoothing};
 }
 
+/* Runs it on so many outputs and inputs. */
+static enum bp_status run(const struct bp_launch *launch, struct portable *p, int outputs,
+                          int inputs)
+{
+    for (int i = 0; i < outputs; i++) portable_view(p, launch->out[i]);
+    for (int i = 0; i < inputs; i++) portable_view(p, launch->in[i]);
+    portable_fault(p, launch);
+    return portable_run(launch, p);
+}
+
 enum bp_status portable_label_loss(const struct bp_launch *launch)
 {
     struct label_row_args args = label_args(launch);
@@ -22,15 +32,8 @@ enum bp_status portable_label_loss(const struct bp_launch *launch)
     double work = (args.logits ? 12 : 1) * (double)args.n + 16;
     struct portable row = PORTABLE(label, label_row, type, args, lines, work);
     struct portable columns = PORTABLE(label, label_columns, type, args, lines, work);
-    struct portable *p = args.inner == 1 ? &row : &columns;
 
-    portable_view(p, launch->out[0]);
-    portable_view(p, launch->out[1]);
-    portable_view(p, launch->in[0]);
-    portable_view(p, launch->in[1]);
-    portable_view(p, launch->in[2]);
-    portable_fault(p, launch);
-    return portable_run(launch, p);
+    return run(launch, args.inner == 1 ? &row : &columns, 2, 3);
 }
 
 enum bp_status portable_label_loss_grad(const struct bp_launch *launch)
@@ -41,13 +44,6 @@ enum bp_status portable_label_loss_grad(const struct bp_launch *launch)
     double work = (args.logits ? 24 : 1) * (double)args.n + 16;
     struct portable row = PORTABLE(label, label_row_grad, type, args, lines, work);
     struct portable columns = PORTABLE(label, label_columns_grad, type, args, lines, work);
-    struct portable *p = args.inner == 1 ? &row : &columns;
 
-    portable_view(p, launch->out[0]);
-    portable_view(p, launch->in[0]);
-    portable_view(p, launch->in[1]);
-    portable_view(p, launch->in[2]);
-    portable_view(p, launch->in[3]);
-    portable_fault(p, launch);
-    return portable_run(launch, p);
+    return run(launch, args.inner == 1 ? &row : &columns, 1, 4);
 }

@@ -9,7 +9,7 @@
  * logarithms of probabilities. */
 struct label_row_args {
     i64 n, inner, wide, ignore, logits;
-    real smoothing;
+    host_real smoothing;
 };
 #define label_columns_args label_row_args
 #define label_row_grad_args label_row_args

@@ -94,7 +94,13 @@ static void like_stats(struct axes *axes, int slot, const struct bp_view *view)
         if (!axes->at[i].inner) axes->at[i].stride[slot] = view->stride[at++];
 }
 
-/* The same, side by side. */
+/* Of one with a number for each channel. */
+static i64 step_of(const struct bp_view *view)
+{
+    return view ? view->stride[0] : 0;
+}
+
+/* As like_stats, side by side. */
 static void like_dense(struct axes *axes, int slot)
 {
     i64 next = 1;
@@ -218,10 +224,6 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
     like_params(&axes, NORM_BIAS, v.bias);
     like_stats(&axes, NORM_MEAN, v.mean);
     like_stats(&axes, NORM_R, v.r);
-    like_stats(&axes, NORM_OLD_MEAN, v.old_mean);
-    like_stats(&axes, NORM_OLD_VARIANCE, v.old_variance);
-    like_stats(&axes, NORM_NEW_MEAN, v.new_mean);
-    like_stats(&axes, NORM_NEW_VARIANCE, v.new_variance);
     args.p = plan_of(&axes, epsilon_of(cut.kind, launch->attrs));
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
@@ -230,6 +232,10 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
         const struct bp_batch_norm_train_attrs *a = launch->attrs;
         args.p.momentum = a->momentum;
         args.p.unbiased = a->unbiased;
+        args.p.kept[NORM_OLD_MEAN] = step_of(v.old_mean);
+        args.p.kept[NORM_OLD_VARIANCE] = step_of(v.old_variance);
+        args.p.kept[NORM_NEW_MEAN] = step_of(v.new_mean);
+        args.p.kept[NORM_NEW_VARIANCE] = step_of(v.new_variance);
     }
     struct portable p = PORTABLE(normalise, normalise, portable_type(v.x->dtype), args,
                                  args.p.teams, team_work(&args.p));

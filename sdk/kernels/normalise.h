@@ -18,21 +18,21 @@ struct norm_more {
 KFN void norm_put_stats(const struct norm_plan *p, const struct norm_base *b, i64 j,
                         struct norm_stats s, const struct norm_more *m)
 {
-    i64 at[NORM_SLOTS];
     acc stays = number(p->momentum), n = (acc)p->terms;
+    i64 group = b->first + j;
 
     if (!m->mean && !m->r && !m->new_mean) return;
-    for (i64 slot = 0; slot < p->slots; slot++) at[slot] = b->at[slot] + j * norm_next(p, slot);
     if (!p->terms) s.mean = s.variance;
-    if (m->mean) m->mean[at[NORM_MEAN]] = s.mean;
-    if (m->r) m->r[at[NORM_R]] = s.r;
+    if (m->mean) m->mean[b->at[NORM_MEAN] + j * norm_next(p, NORM_MEAN)] = s.mean;
+    if (m->r) m->r[b->at[NORM_R] + j * norm_next(p, NORM_R)] = s.r;
     if (m->new_mean)
-        m->new_mean[at[NORM_NEW_MEAN]] = stays * m->old_mean[at[NORM_OLD_MEAN]] +
-                                         (1 - stays) * s.mean;
+        m->new_mean[group * p->kept[NORM_NEW_MEAN]] =
+            stays * m->old_mean[group * p->kept[NORM_OLD_MEAN]] + (1 - stays) * s.mean;
     if (p->unbiased) s.variance *= n / (n - 1);
     if (m->new_variance)
-        m->new_variance[at[NORM_NEW_VARIANCE]] = stays * m->old_variance[at[NORM_OLD_VARIANCE]] +
-                                                 (1 - stays) * s.variance;
+        m->new_variance[group * p->kept[NORM_NEW_VARIANCE]] =
+            stays * m->old_variance[group * p->kept[NORM_OLD_VARIANCE]] +
+            (1 - stays) * s.variance;
 }
 
 #ifdef ON_HOST
@@ -109,6 +109,43 @@ KFN void norm_put_columns(const struct norm_plan *p, const struct norm_base *b, 
     }
 }
 
+/* A row of so many vectors, known where this is inlined: it stays in registers. */
+KFN __attribute__((always_inline)) void norm_vectors(const struct norm_plan *p, int vectors,
+                                                     elem *y, const elem *x, const elem *scale,
+                                                     const elem *bias)
+{
+    norm_vec v[NORM_SHORT], sum[4] = {{0}}, square[4] = {{0}};
+    struct norm_stats s;
+    acc mean = 0;
+
+    for (int k = 0; k < vectors; k++) v[k] = norm_load(x + k * NORM_LANES);
+    if (p->centre) {
+        for (int k = 0; k < vectors; k++) sum[k & 3] += v[k];
+        mean = norm_across((sum[0] + sum[1]) + (sum[2] + sum[3])) / (acc)(vectors * NORM_LANES);
+    }
+    for (int k = 0; k < vectors; k++) square[k & 3] += (v[k] - mean) * (v[k] - mean);
+    s = norm_stats(p, mean, norm_across((square[0] + square[1]) + (square[2] + square[3])));
+    for (int k = 0; k < vectors; k++) {
+        norm_vec h = (v[k] - s.mean) * s.r;
+        if (scale) h *= norm_load(scale + k * NORM_LANES);
+        if (bias) h += norm_load(bias + k * NORM_LANES);
+        norm_store(y + k * NORM_LANES, h);
+    }
+}
+
+/* Result: whether it is such a row. */
+KFN int norm_short(const struct norm_plan *p, elem *y, const elem *x, const elem *scale,
+                   const elem *bias)
+{
+    switch (p->terms) {
+    case NORM_LANES: norm_vectors(p, 1, y, x, scale, bias); return 1;
+    case 2 * NORM_LANES: norm_vectors(p, 2, y, x, scale, bias); return 1;
+    case 4 * NORM_LANES: norm_vectors(p, 4, y, x, scale, bias); return 1;
+    case 8 * NORM_LANES: norm_vectors(p, 8, y, x, scale, bias); return 1;
+    default: return 0;
+    }
+}
+
 /* A row, with all else that is there beside it (norm_plan.plain): short ones are many. */
 KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, const elem *scale,
                     const elem *bias)
@@ -119,6 +156,7 @@ KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, 
 
     x += row * p->stride[NORM_X][0];
     y += row * p->stride[NORM_Y][0];
+    if (norm_short(p, y, x, scale, bias)) return;
     if (n <= NORM_BLOCK) {
         if (p->centre) mean = norm_sum_power(x, n, 0, 1) / (acc)n;
         squares = norm_sum_power(x, n, mean, 2);
@@ -204,6 +242,47 @@ KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scr
 ENTRY_TEAMS_10(normalise, elem, const elem, const void, const void, acc, acc, const acc, const acc,
                acc, acc)
 
+#ifdef ON_HOST
+enum { GIVEN_RUN = 2048 };
+
+/* Whether lines are alike: an element of each has the same parameters, all side by side. */
+KFN int norm_lines_alike(const struct norm_plan *p)
+{
+    for (i64 axis = 0; axis < p->outer; axis++)
+        if (p->stride[NORM_MEAN][axis] || p->stride[NORM_R][axis] ||
+            p->stride[NORM_SCALE][axis] || p->stride[NORM_BIAS][axis])
+            return 0;
+    return norm_run(p) <= GIVEN_RUN && norm_step(p, NORM_X) == 1 && norm_step(p, NORM_Y) == 1 &&
+           norm_step(p, NORM_MEAN) == 1;
+}
+
+/* Channels innermost: their factors are made once for all lines. */
+KFN void norm_given_lines(const struct norm_plan *p, i64 begin, i64 n, elem *y, const elem *x,
+                          const acc *scale, const acc *bias, const acc *mean,
+                          const acc *variance)
+{
+    acc factor[GIVEN_RUN], shift[GIVEN_RUN], eps = number(p->epsilon);
+    i64 run = norm_run(p);
+
+    SIMD for (i64 i = 0; i < run; i++) {
+        factor[i] = (scale ? scale[i * norm_step(p, NORM_SCALE)] : 1) /
+                    MATH(sqrt)(variance[i * norm_step(p, NORM_R)] + eps);
+        shift[i] = bias ? bias[i * norm_step(p, NORM_BIAS)] : 0;
+    }
+    for (i64 end = begin + n; begin < end;) {
+        i64 first = begin % run, rest = run - first < end - begin ? run - first : end - begin;
+        struct norm_base b;
+        norm_find(p, begin / run, &b);
+        const elem *from = x + b.at[NORM_X] + first;
+        elem *to = y + b.at[NORM_Y] + first;
+        SIMD for (i64 i = 0; i < rest; i++)
+            to[i] = elem_put((elem_get(from[i]) - mean[first + i]) * factor[first + i] +
+                             shift[first + i]);
+        begin += rest;
+    }
+}
+#endif
+
 /* With a mean and a variance that are given. Terms are lines along the last axis, of which there
  * is no other kind: outer axes number them. */
 KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i64 n,
@@ -215,6 +294,12 @@ KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i
     i64 run = norm_run(p), same = !norm_step(p, NORM_MEAN) && !norm_step(p, NORM_R) &&
                                   !norm_step(p, NORM_SCALE) && !norm_step(p, NORM_BIAS);
 
+#ifdef ON_HOST
+    if (!same && norm_lines_alike(p)) {
+        norm_given_lines(p, begin, n, y, x, scale, bias, mean, variance);
+        return;
+    }
+#endif
     for (i64 end = begin + n; begin < end;) {
         struct norm_base b;
         norm_find(p, begin / run, &b);

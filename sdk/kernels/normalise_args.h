@@ -19,12 +19,11 @@ enum {
     NORM_MEAN,
     NORM_R, /* 1 / sqrt(variance + epsilon) */
     NORM_DY,
-    NORM_OLD_MEAN = NORM_DY,
-    NORM_OLD_VARIANCE,
-    NORM_NEW_MEAN,
-    NORM_NEW_VARIANCE,
     NORM_SLOTS
 };
+
+/* Statistics of all calls, of batch_norm_train: a number for each group, which is a channel. */
+enum { NORM_OLD_MEAN, NORM_OLD_VARIANCE, NORM_NEW_MEAN, NORM_NEW_VARIANCE, NORM_KEPT };
 
 /* Groups of terms: outer axes tell groups apart, inner ones, which follow them, the terms of each.
  * An operand that does not have an axis has stride 0 there. Teams make `wide` neighbouring groups
@@ -32,6 +31,7 @@ enum {
 struct norm_plan {
     i64 outer, inner; /* axes, at least one of each */
     i64 shape[NORM_AXES], stride[NORM_SLOTS][NORM_AXES];
+    i64 kept[NORM_KEPT]; /* strides */
     i64 groups, terms;
     i64 wide, blocks, teams; /* blocks: teams along the last outer axis */
     i64 centre;              /* the mean is subtracted */
@@ -39,8 +39,8 @@ struct norm_plan {
     i64 unbiased;
     i64 plain; /* one axis of each, terms side by side in all operands, scale wherever there is
                   bias, and no others */
-    i64 slots; /* operands: those from here on are not there */
-    real epsilon, momentum;
+    i64 slots; /* operands: those from here on are not there, or have one element */
+    host_real epsilon, momentum;
 };
 
 struct normalise_args {

@@ -10,10 +10,14 @@
 #include "maths.h"
 #include "entry.h"
 #include "normalise_args.h"
+#ifdef ON_HOST
+#include "across.h"
+#endif
 
 /* Where a team's groups begin in each operand, and how many there are. */
 struct norm_base {
     i64 at[NORM_SLOTS], n;
+    i64 first; /* along the last outer axis */
 };
 
 KFN void norm_find(const struct norm_plan *p, i64 team, struct norm_base *base)
@@ -21,6 +25,7 @@ KFN void norm_find(const struct norm_plan *p, i64 team, struct norm_base *base)
     i64 last = p->outer - 1, rest = last ? team / p->blocks : 0; /* a division takes long */
     i64 first = (team - rest * p->blocks) * p->wide;
 
+    base->first = first;
     base->n = p->shape[last] - first < p->wide ? p->shape[last] - first : p->wide;
     for (i64 slot = 0; slot < p->slots; slot++) base->at[slot] = first * p->stride[slot][last];
     for (i64 axis = last - 1; axis >= 0; axis--) {
@@ -29,6 +34,7 @@ KFN void norm_find(const struct norm_plan *p, i64 team, struct norm_base *base)
         for (i64 slot = 0; slot < p->slots; slot++)
             base->at[slot] += at * p->stride[slot][axis];
     }
+    for (i64 slot = p->slots; slot < NORM_SLOTS; slot++) base->at[slot] = 0;
 }
 
 /* Terms come in lines along the last inner axis. */
@@ -125,7 +131,8 @@ KFN struct norm_stats norm_measure(const struct norm_plan *p, GLOBAL const elem 
 
 #ifdef ON_HOST
 enum {
-    NORM_LANES = VECTOR / (int)sizeof(acc),
+    NORM_LANES = ACROSS,
+    NORM_SHORT = 8, /* vectors of a row that stays in registers */
     NORM_SIDE = 64,    /* places at which the largest of a row is looked for */
     NORM_BLOCK = 1024, /* terms before they go to a double */
     NORM_LINES = 32,   /* the same, of a column */
@@ -146,16 +153,24 @@ KFN norm_vec norm_load(const elem *x)
 #endif
 }
 
-/* By halves: a reduction that a compiler makes adds one lane after the other. */
+KFN void norm_store(elem *y, norm_vec v)
+{
+#ifdef ELEM_HALF
+    acc lane[NORM_LANES];
+
+    __builtin_memcpy(lane, &v, sizeof v);
+    SIMD for (int j = 0; j < NORM_LANES; j++) y[j] = elem_put(lane[j]);
+#else
+    *(norm_vec *)y = v;
+#endif
+}
+
 KFN acc norm_across(norm_vec v)
 {
     acc lane[NORM_LANES];
 
     __builtin_memcpy(lane, &v, sizeof v);
-    for (int half = NORM_LANES / 2; half; half /= 2) {
-        SIMD for (int j = 0; j < half; j++) lane[j] += lane[j + half];
-    }
-    return lane[0];
+    return across_sum(lane);
 }
 
 KFN norm_vec norm_power(const elem *x, acc mean, int power)

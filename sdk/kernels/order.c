@@ -3,6 +3,7 @@
 #include "order_args.h"
 #include "portable.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /* Lines are sorted in groups, whose pairs take about so much workspace, or one line. */
@@ -373,15 +374,96 @@ enum bp_status portable_nms(const struct bp_launch *launch)
     const struct bp_view *boxes = launch->in[0], *scores = launch->in[1];
     struct portable_split one = {1, boxes->shape[0], 1};
     struct sorting s = sorting_of(scores ? scores : boxes, one, true);
-    struct nms_args args = {boxes->shape[0], (real)a->iou_threshold};
+    struct nms_args args = {.n = boxes->shape[0], .most = boxes->shape[0], .classes = 1,
+                            .form = NMS_CORNERS, .threshold = (real)a->iou_threshold};
     struct portable p = PORTABLE(order, nms, s.type, args, 1, 1);
     enum bp_status status = scores ? sort_lines(launch, &s, 0, s.lines)
                                    : load(launch, &s, 0, s.lines);
 
     portable_view(&p, launch->out[0]);
+    portable_result(&p, launch->result);
     portable_view(&p, boxes);
+    portable_view(&p, NULL);
     portable_workspace(&p, launch, (size_t)s.pairs);
     portable_workspace(&p, launch, (size_t)(2 * s.spare));
-    portable_result(&p, launch->result);
     return status ? status : portable_run(launch, &p);
+}
+
+/* Where what a suppression needs lies in its workspace, behind the pairs and the spare ones: the
+ * boxes that stay, up to `most` for each line; how many before each line, and in all; a byte for
+ * each box of the lines that are sorted at a time. */
+struct suppressing {
+    int64_t most, index, before, removed, bytes;
+};
+
+static struct suppressing suppressing_of(const struct bp_view *scores, int64_t max_boxes)
+{
+    struct sorting s = sorting_of(scores, lines_of(scores, -1), true);
+    int64_t n = s.args.extent;
+    struct suppressing r = {.most = max_boxes < n ? max_boxes : n, .index = 2 * s.spare};
+
+    r.before = r.index + 8 * s.lines * r.most;
+    r.removed = r.before + 8 * (s.lines + 1);
+    r.bytes = r.removed + s.group * n;
+    return r;
+}
+
+enum bp_status portable_non_max_suppression_prepare(void *self, const struct bp_prep *prep,
+                                                    struct bp_plan *out)
+{
+    const struct bp_non_max_suppression_attrs *a = prep->attrs;
+
+    (void)self;
+    return portable_needs(out, suppressing_of(prep->in[1], a->max_boxes).bytes);
+}
+
+/* Lines of scores in groups: sorted, then each on its own. */
+static enum bp_status suppress(const struct bp_launch *launch, struct sorting *s,
+                               struct suppressing r)
+{
+    const struct bp_non_max_suppression_attrs *a = launch->attrs;
+    struct nms_args args = {.n = s->args.extent, .most = r.most, .classes = s->x->shape[1],
+                            .form = a->center_point_box ? NMS_CENTRE : NMS_OPPOSITE,
+                            .threshold = (real)a->iou_threshold, .score = (real)a->score_threshold};
+    enum bp_status status = BP_OK;
+
+    for (int64_t first = 0; first < s->lines && status == BP_OK; first += s->group) {
+        int64_t n = s->lines - first < s->group ? s->lines - first : s->group;
+        struct portable p = PORTABLE(order, nms, s->type, args, n,
+                                     8.0 * (double)args.n * (double)args.most);
+        args.first = first;
+        status = sort_lines(launch, s, first, n);
+        portable_workspace(&p, launch, (size_t)r.index);
+        portable_workspace(&p, launch, (size_t)r.before);
+        portable_view(&p, launch->in[0]);
+        portable_view(&p, a->score_threshold == -INFINITY ? NULL : s->x);
+        portable_workspace(&p, launch, (size_t)s->pairs);
+        portable_workspace(&p, launch, (size_t)r.removed);
+        if (status == BP_OK) status = portable_run(launch, &p);
+    }
+    return status;
+}
+
+enum bp_status portable_non_max_suppression(const struct bp_launch *launch)
+{
+    const struct bp_non_max_suppression_attrs *a = launch->attrs;
+    const struct bp_view *scores = launch->in[1];
+    struct sorting s = sorting_of(scores, lines_of(scores, -1), true);
+    struct suppressing r = suppressing_of(scores, a->max_boxes);
+    struct unique_args lines = {.parts = s.lines};
+    struct nms_write_args args = {r.most, scores->shape[1]};
+    struct portable scan = PORTABLE(order, unique_scan, s.type, lines, 1, (double)s.lines);
+    struct portable write = PORTABLE(order, nms_write, s.type, args, s.lines * r.most, 4);
+    enum bp_status status = suppress(launch, &s, r);
+
+    portable_workspace(&scan, launch, (size_t)r.before);
+    portable_result(&scan, launch->result);
+    portable_workspace(&scan, launch, (size_t)(r.before + 8 * s.lines));
+    portable_result(&scan, NULL);
+    portable_result(&scan, NULL);
+    if (status == BP_OK) status = portable_run(launch, &scan);
+    portable_view(&write, launch->out[0]);
+    portable_workspace(&write, launch, (size_t)r.index);
+    portable_workspace(&write, launch, (size_t)r.before);
+    return status ? status : portable_run(launch, &write);
 }

@@ -274,6 +274,7 @@ ENTRY_SPANS_3(shard, elem, const elem, u32)
 ENTRY_SPANS_2(histogram_range, binned, const elem)
 ENTRY_SPANS_3(histogram_count, i64, const elem, const binned)
 ENTRY_SPANS_2(histogram_add, i64, const i64)
-ENTRY_TEAMS_5(nms, i64, const elem, const struct sort_pair, u8, i64)
+ENTRY_TEAMS_6(nms, i64, i64, const elem, const elem, const struct sort_pair, u8)
+ENTRY_SPANS_3(nms_write, i64, const i64, const i64)
 
 #endif

@@ -59,15 +59,23 @@ struct shard_args {
 /* n values in parts of `part`; data: the range is in memory. */
 struct histogram_args {
     i64 n, part, parts, bins, data;
-    real low, high;
+    host_real low, high;
 };
 #define histogram_range_args histogram_args
 #define histogram_count_args histogram_args
 #define histogram_add_args histogram_args
 
+/* What the four numbers of a box are: two corners, the first below the second; two opposite ones;
+ * the centre and the extents. */
+enum { NMS_CORNERS, NMS_OPPOSITE, NMS_CENTRE };
+
+/* Lines of scores of n boxes, from number first on: `classes` of them for each batch of boxes. */
 struct nms_args {
-    i64 n;
-    real threshold;
+    i64 first, n, most, classes, form;
+    host_real threshold, score;
+};
+struct nms_write_args {
+    i64 most, classes;
 };
 
 #endif

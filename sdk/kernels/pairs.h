@@ -18,11 +18,6 @@ typedef f32 inner;
 #define INNER(name) MATH(name)
 #endif
 
-KFN int ord_nan(ord x)
-{
-    return x != x;
-}
-
 KFN ord ord_fmod(ord x, ord y)
 {
     return MATH(fmod)(x, y);
@@ -114,12 +109,6 @@ KFN acc acc_div(acc x, acc y)
 #else /* integers */
 
 enum { WIDTH = 8 * (int)sizeof(elem) };
-
-KFN int ord_nan(ord x)
-{
-    (void)x;
-    return 0;
-}
 
 /* Over 0: 0. The lowest value over -1 would overflow. */
 KFN ord ord_fmod(ord x, ord y)

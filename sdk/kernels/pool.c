@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: launches of the kernels of pool.h. */
-#include "pool_args.h"
+#include "pool_shape.h"
 #include "portable.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 /* The attributes of all pools begin as those of max_pool. Windows that part x evenly are plain
@@ -42,6 +41,19 @@ static void spatial_axes(struct pool_args *p, const struct bp_max_pool_attrs *a,
         p->axis[at].number = number;
         number *= p->axis[at].in;
     }
+}
+
+struct pool_args pool_args_of(const struct bp_launch *launch, bool average)
+{
+    struct pool_args args = {0};
+
+    if (average) {
+        const struct bp_avg_pool_attrs *a = launch->attrs;
+        args.include_pad = a->include_pad;
+        args.divisor = (real)a->divisor;
+    }
+    spatial_axes(&args, launch->attrs, launch->in[0], launch->out[0], NULL, false);
+    return args;
 }
 
 /* The axes of what is made, from the longest stride to the shortest; extents of 1 lie outside.
@@ -89,10 +101,9 @@ static int64_t plane_of(const struct pool_args *p)
 enum bp_status portable_max_pool(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct pool_args args = {0};
+    struct pool_args args = pool_args_of(launch, false);
     struct portable p;
 
-    spatial_axes(&args, launch->attrs, x, y, NULL, false);
     order_axes(&args, y, x, y, NULL, 0);
     p = (struct portable)PORTABLE(pool, max_pool, portable_type(y->dtype), args, y->count,
                                   2 * window_of(&args));
@@ -122,12 +133,10 @@ enum bp_status portable_max_pool_with_index(const struct bp_launch *launch)
 
 enum bp_status portable_avg_pool(const struct bp_launch *launch)
 {
-    const struct bp_avg_pool_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct pool_args args = {.include_pad = a->include_pad, .divisor = (real)a->divisor};
+    struct pool_args args = pool_args_of(launch, true);
     struct portable p;
 
-    spatial_axes(&args, launch->attrs, x, y, NULL, false);
     order_axes(&args, y, x, y, NULL, 0);
     p = (struct portable)PORTABLE(pool, avg_pool, portable_type(y->dtype), args, y->count,
                                   window_of(&args) + 10);

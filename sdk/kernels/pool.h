@@ -7,20 +7,18 @@
 #define BP_KERNELS_POOL_H
 
 #include "entry.h"
-#include "pool_args.h"
+#include "pool_window.h"
 
 #ifdef ON_HOST
 #define POOL_FN static inline __attribute__((always_inline))
-enum { POOL_ROOM = POOL_TILE };
 #else
 #define POOL_FN KFN
+#endif
+#if defined(ON_HOST) || defined(ON_PROCESSOR)
+enum { POOL_ROOM = POOL_TILE };
+#else
 enum { POOL_ROOM = 1 }; /* a lane makes one element at a time */
 #endif
-
-/* A range of whole numbers, of which end is not one. */
-struct pool_range {
-    i64 begin, end;
-};
 
 /* A tile: w elements from the one at these coordinates on. spatial: its place in the three spatial
  * axes; made, x, y, index: offsets, those of what is read without the spatial axes. */
@@ -28,34 +26,50 @@ struct pool_tile {
     i64 w, spatial[3], made, x, y, index, number;
 };
 
-KFN i64 pool_up(i64 a, i64 b)
+/* Goes through elements in the order of the places: where it is, by place, and how many are left.
+ */
+struct pool_walk {
+    i64 at[POOL_AXES], left;
+};
+
+POOL_FN struct pool_walk pool_walk_from(const struct pool_args *a, i64 i, i64 n)
 {
-    return a > 0 ? (a + b - 1) / b : -(-a / b);
+    struct pool_walk w;
+
+    for (i64 k = a->rank - 1; k >= 0; k--) {
+        w.at[k] = i % a->place[k].extent;
+        i /= a->place[k].extent;
+    }
+    w.left = n;
+    return w;
 }
 
-/* Floor and ceiling of o in / out: where adaptive windows begin and end. */
-KFN struct pool_range pool_part(i64 o, i64 in, i64 out)
+/* n elements on, none of which lies beyond the innermost place. */
+POOL_FN void pool_walk_on(const struct pool_args *a, struct pool_walk *w, i64 n)
 {
-    struct pool_range r;
+    i64 k = a->rank - 1;
 
-    r.begin = o * in / out;
-    r.end = ((o + 1) * in + out - 1) / out;
-    return r;
+    w->left -= n;
+    w->at[k] += n;
+    for (; k > 0 && w->at[k] == a->place[k].extent; k--) {
+        w->at[k] = 0;
+        w->at[k - 1]++;
+    }
 }
 
-/* grad: what is made is the gradient of x, else the result. */
-POOL_FN struct pool_tile pool_tile_at(const struct pool_args *a, i64 grad, i64 i, i64 end)
+/* The tile that is next. grad: what is made is the gradient of x, else the result. */
+POOL_FN struct pool_tile pool_tile_at(const struct pool_args *a, i64 grad,
+                                      const struct pool_walk *walk)
 {
     struct pool_tile t;
-    i64 last = a->rank - 1, rest = i;
+    i64 last = a->rank - 1;
 
     for (int s = 0; s < 3; s++) t.spatial[s] = 0;
     t.made = t.x = t.y = t.index = t.number = 0;
     t.w = 1;
     for (i64 k = last; k >= 0; k--) {
         struct pool_place p = a->place[k];
-        i64 at = rest % p.extent;
-        rest /= p.extent;
+        i64 at = walk->at[k];
         t.made += at * (grad ? p.x : p.y);
         if (k == last) t.w = p.extent - at;
         if (p.spatial >= 0) {
@@ -68,33 +82,8 @@ POOL_FN struct pool_tile pool_tile_at(const struct pool_args *a, i64 grad, i64 i
         if (p.spatial < 0 || !grad) t.index += at * p.index;
     }
     t.w = t.w < a->tile ? t.w : a->tile;
-    t.w = t.w < end - i ? t.w : end - i;
+    t.w = t.w < walk->left ? t.w : walk->left;
     return t;
-}
-
-/* Places of the window at o that lie on x: numbers in the window, or places of x where windows are
- * adaptive. All of it along the run. */
-KFN struct pool_range pool_taps(const struct pool_args *a, i64 s, i64 o)
-{
-    struct pool_axis x = a->axis[s];
-    i64 start = o * x.stride - x.before;
-    struct pool_range r;
-
-    if (a->adaptive) return pool_part(o, x.in, x.out);
-    r.begin = 0;
-    r.end = x.window;
-    if (s == a->run) return r;
-    if (start < 0) r.begin = pool_up(-start, x.dilation);
-    if (start + (x.window - 1) * x.dilation >= x.in) r.end = pool_up(x.in - start, x.dilation);
-    return r;
-}
-
-/* The place in x of number t. */
-KFN i64 pool_at(const struct pool_args *a, i64 s, i64 o, i64 t)
-{
-    struct pool_axis x = a->axis[s];
-
-    return a->adaptive ? t : o * x.stride - x.before + t * x.dilation;
 }
 
 /* The elements of a tile of n for which place p, p + step, ... lies within 0 to in - 1. */
@@ -103,27 +92,9 @@ KFN struct pool_range pool_inside(i64 p, i64 step, i64 in, i64 n)
     struct pool_range r;
 
     r.begin = p < 0 ? pool_up(-p, step) : 0;
-    r.end = p < in ? (in - 1 - p) / step + 1 : 0;
-    r.end = r.end < n ? r.end : n;
+    r.end = n;
+    if (p + (n - 1) * step >= in) r.end = p < in ? (in - 1 - p) / step + 1 : 0;
     return r;
-}
-
-/* How many places of axis s the window at o counts. */
-KFN i64 pool_count(const struct pool_args *a, i64 s, i64 o)
-{
-    struct pool_axis x = a->axis[s];
-    i64 start = o * x.stride - x.before, begin = 0, end = x.window, limit = x.in;
-    struct pool_range r;
-
-    if (a->whole) return x.window;
-    if (a->adaptive) {
-        r = pool_part(o, x.in, x.out);
-        return r.end - r.begin;
-    }
-    if (a->include_pad) limit = x.limit;
-    else if (start < 0) begin = pool_up(-start, x.dilation);
-    if (start + (x.window - 1) * x.dilation >= limit) end = pool_up(limit - start, x.dilation);
-    return end - begin;
 }
 
 /* What the window at element j of a tile is divided by. */
@@ -131,16 +102,6 @@ KFN acc pool_divisor(const struct pool_args *a, i64 o0, i64 o1, i64 o2)
 {
     if (a->divisor != 0) return number(a->divisor);
     return (acc)(pool_count(a, 0, o0) * pool_count(a, 1, o1) * pool_count(a, 2, o2));
-}
-
-KFN int pool_nan(ord x)
-{
-#ifdef ELEM_FLOAT
-    return x != x;
-#else
-    (void)x;
-    return 0;
-#endif
 }
 
 KFN ord pool_lowest(void)
@@ -162,7 +123,7 @@ POOL_FN void pool_max_row(ord *best, GLOBAL const elem *x, i64 step, i64 begin, 
     SIMD
     for (i64 j = begin; j < end; j++) {
         ord v = elem_ord(x[j * step]);
-        best[j] = (v > best[j]) | pool_nan(v) ? v : best[j];
+        best[j] = (v > best[j]) | ord_nan(v) ? v : best[j];
     }
 }
 
@@ -178,7 +139,7 @@ POOL_FN void pool_index_row(ord *best, i64 *at, GLOBAL const elem *x, i64 step, 
 {
     for (i64 j = begin; j < end; j++) {
         ord v = elem_ord(x[j * step]);
-        if (at[j] < 0 || v > best[j] || (pool_nan(v) && !pool_nan(best[j]))) {
+        if (at[j] < 0 || v > best[j] || (ord_nan(v) && !ord_nan(best[j]))) {
             best[j] = v;
             at[j] = number + j * number_step;
         }
@@ -214,13 +175,29 @@ POOL_FN void pool_window(int what, const struct pool_args *a, const struct pool_
                     pool_index_row(best, at, x + from, step, n, number, in.begin, in.end);
                 else if (what == POOL_MAX && step == 1)
                     pool_max_row(best, x + from, 1, in.begin, in.end);
+                else if (what == POOL_MAX && step == 2)
+                    pool_max_row(best, x + from, 2, in.begin, in.end);
                 else if (what == POOL_MAX)
                     pool_max_row(best, x + from, step, in.begin, in.end);
                 else if (step == 1)
                     pool_sum_row(sum, x + from, 1, in.begin, in.end);
+                else if (step == 2)
+                    pool_sum_row(sum, x + from, 2, in.begin, in.end);
                 else
                     pool_sum_row(sum, x + from, step, in.begin, in.end);
             }
+}
+
+POOL_FN void pool_put_best(GLOBAL elem *y, i64 step, const ord *best, i64 n)
+{
+    SIMD
+    for (i64 j = 0; j < n; j++) y[j * step] = elem_of_ord(best[j]);
+}
+
+POOL_FN void pool_put_mean(GLOBAL elem *y, i64 step, const acc *sum, acc by, i64 n)
+{
+    SIMD
+    for (i64 j = 0; j < n; j++) y[j * step] = elem_put(sum[j] / by);
 }
 
 KFN void max_pool_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL elem *y,
@@ -228,13 +205,14 @@ KFN void max_pool_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL elem 
 {
     ord best[POOL_ROOM];
 
-    for (i64 i = begin; i < begin + n;) {
-        struct pool_tile t = pool_tile_at(a, 0, i, begin + n);
+    for (struct pool_walk walk = pool_walk_from(a, begin, n); walk.left;) {
+        struct pool_tile t = pool_tile_at(a, 0, &walk);
         i64 step = a->place[a->rank - 1].y;
         for (i64 j = 0; j < t.w; j++) best[j] = pool_lowest();
         pool_window(POOL_MAX, a, &t, best, (i64 *)0, (acc *)0, x);
-        for (i64 j = 0; j < t.w; j++) y[t.made + j * step] = elem_of_ord(best[j]);
-        i += t.w;
+        if (step == 1) pool_put_best(y + t.made, 1, best, t.w);
+        else pool_put_best(y + t.made, step, best, t.w);
+        pool_walk_on(a, &walk, t.w);
     }
 }
 ENTRY_SPANS_2(max_pool, elem, const elem)
@@ -246,8 +224,8 @@ KFN void max_pool_index_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL
     ord best[POOL_ROOM];
     i64 at[POOL_ROOM];
 
-    for (i64 i = begin; i < begin + n;) {
-        struct pool_tile t = pool_tile_at(a, 0, i, begin + n);
+    for (struct pool_walk walk = pool_walk_from(a, begin, n); walk.left;) {
+        struct pool_tile t = pool_tile_at(a, 0, &walk);
         struct pool_place last = a->place[a->rank - 1];
         for (i64 j = 0; j < t.w; j++) {
             best[j] = pool_lowest();
@@ -257,7 +235,7 @@ KFN void max_pool_index_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL
         for (i64 j = 0; j < t.w && y; j++) y[t.made + j * last.y] = elem_of_ord(best[j]);
         for (i64 j = 0; j < t.w && index; j++)
             index_put(index, a->wide, t.index + j * last.index, at[j]);
-        i += t.w;
+        pool_walk_on(a, &walk, t.w);
     }
 }
 ENTRY_SPANS_3(max_pool_index, elem, void, const elem)
@@ -267,20 +245,21 @@ KFN void avg_pool_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL elem 
 {
     acc sum[POOL_ROOM];
 
-    for (i64 i = begin; i < begin + n;) {
-        struct pool_tile t = pool_tile_at(a, 0, i, begin + n);
+    for (struct pool_walk walk = pool_walk_from(a, begin, n); walk.left;) {
+        struct pool_tile t = pool_tile_at(a, 0, &walk);
         i64 step = a->place[a->rank - 1].y, same = a->run < 0 || a->whole || a->divisor != 0;
         acc by = pool_divisor(a, t.spatial[0], t.spatial[1], t.spatial[2]);
         for (i64 j = 0; j < t.w; j++) sum[j] = acc_zero();
         pool_window(POOL_SUM, a, &t, (ord *)0, (i64 *)0, sum, x);
-        for (i64 j = 0; j < t.w; j++) {
-            if (!same)
-                by = pool_divisor(a, t.spatial[0] + (a->run == 0 ? j : 0),
-                                  t.spatial[1] + (a->run == 1 ? j : 0),
-                                  t.spatial[2] + (a->run == 2 ? j : 0));
-            y[t.made + j * step] = elem_put(sum[j] / by);
+        if (same && step == 1) pool_put_mean(y + t.made, 1, sum, by, t.w);
+        else if (same) pool_put_mean(y + t.made, step, sum, by, t.w);
+        for (i64 j = 0; j < t.w && !same; j++) {
+            by = pool_divisor(a, t.spatial[0] + (a->run == 0 ? j : 0),
+                              t.spatial[1] + (a->run == 1 ? j : 0),
+                              t.spatial[2] + (a->run == 2 ? j : 0));
+            pool_put_mean(y + t.made + j * step, 1, sum + j, by, 1);
         }
-        i += t.w;
+        pool_walk_on(a, &walk, t.w);
     }
 }
 ENTRY_SPANS_2(avg_pool, elem, const elem)
@@ -394,13 +373,13 @@ KFN void max_pool_grad_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL 
 {
     acc sum[POOL_ROOM];
 
-    for (i64 i = begin; i < begin + n;) {
-        struct pool_tile t = pool_tile_at(a, 1, i, begin + n);
+    for (struct pool_walk walk = pool_walk_from(a, begin, n); walk.left;) {
+        struct pool_tile t = pool_tile_at(a, 1, &walk);
         i64 step = a->place[a->rank - 1].x;
         for (i64 j = 0; j < t.w; j++) sum[j] = acc_zero();
         pool_windows(POOL_INDEX, a, &t, sum, dy, index);
         for (i64 j = 0; j < t.w; j++) dx[t.made + j * step] = elem_put(sum[j]);
-        i += t.w;
+        pool_walk_on(a, &walk, t.w);
     }
 }
 ENTRY_SPANS_3(max_pool_grad, elem, const elem, const void)
@@ -410,13 +389,13 @@ KFN void avg_pool_grad_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL 
 {
     acc sum[POOL_ROOM];
 
-    for (i64 i = begin; i < begin + n;) {
-        struct pool_tile t = pool_tile_at(a, 1, i, begin + n);
+    for (struct pool_walk walk = pool_walk_from(a, begin, n); walk.left;) {
+        struct pool_tile t = pool_tile_at(a, 1, &walk);
         i64 step = a->place[a->rank - 1].x;
         for (i64 j = 0; j < t.w; j++) sum[j] = acc_zero();
         pool_windows(POOL_SUM, a, &t, sum, dy, (GLOBAL const void *)0);
         for (i64 j = 0; j < t.w; j++) dx[t.made + j * step] = elem_put(sum[j]);
-        i += t.w;
+        pool_walk_on(a, &walk, t.w);
     }
 }
 ENTRY_SPANS_2(avg_pool_grad, elem, const elem)

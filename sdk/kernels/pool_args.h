@@ -25,7 +25,7 @@ struct pool_place {
  * tiles of `tile` are made together; -1: they have one window. */
 struct pool_args {
     i64 rank, run, tile, adaptive, include_pad, whole, wide;
-    real divisor; /* 0: the count */
+    host_real divisor; /* 0: the count */
     struct pool_place place[POOL_AXES];
     struct pool_axis axis[3];
 };

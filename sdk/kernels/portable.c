@@ -25,6 +25,51 @@ enum portable_type portable_move_type(uint32_t dtype)
     return (enum portable_type)type[dtype];
 }
 
+/* By ENTRY_<name>; and where the entries of each family begin. */
+static const struct {
+    const char *name;
+    int is_team;
+} entry_of[] = {
+#define ENTRY(name) [ENTRY_##name] = {#name, 0},
+#define ENTRY_TEAM(name) [ENTRY_##name] = {#name, 1},
+#include "families.def"
+};
+static const int first_of[] = {
+#define FAMILY(family) FIRST_##family,
+#include "families.def"
+    PORTABLE_ENTRIES,
+};
+
+int portable_entries(enum portable_family family)
+{
+    return first_of[family + 1] - first_of[family];
+}
+
+int portable_entry_number(enum portable_family family, int entry)
+{
+    return first_of[family] + entry;
+}
+
+const char *portable_entry_name(enum portable_family family, int entry)
+{
+    return entry_of[portable_entry_number(family, entry)].name;
+}
+
+int portable_entry_is_team(enum portable_family family, int entry)
+{
+    return entry_of[portable_entry_number(family, entry)].is_team;
+}
+
+const char *portable_type_name(enum portable_type type)
+{
+    static const char *const name[] = {
+#define X(type) #type,
+        PORTABLE_TYPES(X)
+#undef X
+    };
+    return name[type];
+}
+
 void portable_view(struct portable *p, const struct bp_view *view)
 {
     p->operand[p->n_operand++] = view ? (struct portable_operand){view->data, view->memory}
@@ -33,6 +78,7 @@ void portable_view(struct portable *p, const struct bp_view *view)
 
 void portable_fault(struct portable *p, const struct bp_launch *launch)
 {
+    p->faults |= 1u << p->n_operand;
     p->operand[p->n_operand++] = (struct portable_operand){launch->fault, NULL};
 }
 
@@ -44,6 +90,7 @@ void portable_workspace(struct portable *p, const struct bp_launch *launch, size
 
 void portable_result(struct portable *p, int64_t *result)
 {
+    p->results |= 1u << p->n_operand;
     p->operand[p->n_operand++] = (struct portable_operand){result, NULL};
 }
 

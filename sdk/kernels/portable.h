@@ -4,8 +4,7 @@
  * A family is <family>.h, the kernels in the dialect; <family>.c, one function for each operator
  * (or group of them) that works out from a launch what an entry needs, and has the plugin run it;
  * and <family>.def, the entries and the rows. A plugin compiles the kernels for its device, once
- * for each type of the family, compiles <family>.c, takes the rows, and provides portable_run and
- * portable_number. */
+ * for each type of the family, compiles <family>.c, takes the rows, and provides portable_run. */
 #ifndef BP_KERNELS_PORTABLE_H
 #define BP_KERNELS_PORTABLE_H
 
@@ -22,6 +21,7 @@ enum {
 #define FAMILY(family) FIRST_##family, BEFORE_##family = FIRST_##family - 1,
 #define ENTRY(name) ENTRY_##name,
 #include "families.def"
+    PORTABLE_ENTRIES,
 };
 
 /* The types that families are compiled for: ELEM of elem.h. */
@@ -38,6 +38,13 @@ enum portable_type {
 /* The type for numbers of a dtype (bool as u8), and the one that moves elements of its size. */
 enum portable_type portable_type(uint32_t dtype);
 enum portable_type portable_move_type(uint32_t dtype);
+
+/* Entries: how many a family has; the name of one, and whether it is of teams; a type's name. */
+int portable_entries(enum portable_family family);
+int portable_entry_number(enum portable_family family, int entry); /* below PORTABLE_ENTRIES */
+const char *portable_entry_name(enum portable_family family, int entry);
+int portable_entry_is_team(enum portable_family family, int entry);
+const char *portable_type_name(enum portable_type type);
 
 enum { PORTABLE_OPERANDS = 12 };
 
@@ -56,6 +63,7 @@ struct portable {
     double work;             /* of one of them, in additions, about */
     int n_operand;
     struct portable_operand operand[PORTABLE_OPERANDS];
+    uint32_t faults, results; /* masks: operands that are the launch's fault word, its results */
 };
 
 /* The beginning of one: args is a struct, of which nothing is copied. */
@@ -66,8 +74,18 @@ struct portable {
 /* Provided by the plugin: runs it, or puts it into launch->stream. count 0: nothing. */
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p);
 
-/* Provided by the plugin: the number that a row has in its list. */
+/* Provided by the plugin of a device: whether its teams are many lanes that share fast memory, so
+ * that they are to make blocks of products (block.h). Always the same answer. */
+int portable_has_blocks(void *self, uint32_t device);
+
+/* The number that a row has in its list. A device's plugin has it, and the rows, from rows.c; one
+ * with a list of its own provides it. */
 int portable_number(const struct bp_kernel *row);
+extern const struct bp_kernels portable_rows;
+
+/* Provided by a plugin that has rows of libraries, or rows that some machines cannot run (rows.c):
+ * `usable` of all rows. */
+enum bp_status portable_usable(void *self, const struct bp_kernel *row);
 
 /* Puts an operand at the end: a view (NULL: absent), the launch's fault word, part of its
  * workspace. */
@@ -100,10 +118,25 @@ static inline enum bp_status portable_needs(struct bp_plan *out, int64_t bytes)
 /* Launch functions, one for each that rows name. */
 #define ROW(op, launch, number, T, U, I, R, flags) \
     enum bp_status portable_##launch(const struct bp_launch *launch_);
+#define ROW_DEVICE ROW
 #include "families.def"
+#define ROW_DEVICE_PLANNED ROW_PLANNED
 #define ROW_PLANNED(op, launch, number, T, U, I, R, flags) \
     enum bp_status portable_##launch##_prepare(void *self, const struct bp_prep *prep, \
                                                struct bp_plan *out);
 #include "families.def"
+#define FORMULA(op, family, number, T, U) \
+    enum bp_status portable_##family(const struct bp_launch *launch_);
+#define FORMULA_BOOL(op, family, number)
+#include "formula_rows.def"
+
+/* Functions of rows of libraries: rows.c. */
+#ifdef PORTABLE_LIBRARIES
+#define LIBRARY_ROW(op, variant, function, plan, end, number, T, flags) \
+    enum bp_status function(const struct bp_launch *launch); \
+    enum bp_status plan(void *self, const struct bp_prep *prep, struct bp_plan *out); \
+    void end(void *self, const struct bp_kernel *row, void *made);
+#include PORTABLE_LIBRARIES
+#endif
 
 #endif

@@ -7,7 +7,6 @@
 #include "elem.h"
 #include "formulas.h"
 #include "maths.h"
-#include "walk.h"
 
 KFN int acc_is_zero(acc x)
 {
@@ -19,36 +18,17 @@ KFN int acc_is_zero(acc x)
 }
 
 /* predicate_isnan(e) and so on: what one element gives. */
-#define PREDICATE_ANY(op, formula) \
-    KFN u8 predicate_##op(elem e) \
+#define PREDICATE_OF(of, formula) \
+    KFN u8 of(elem e) \
     { \
         acc x = elem_get(e); \
         return (u8)(formula); \
     }
+#define PREDICATE_ANY(op, formula) PREDICATE_OF(predicate_##op, formula)
 #ifdef ELEM_FLOAT
-#define PREDICATE_FLOAT(op, formula) PREDICATE_ANY(op, formula)
+#define PREDICATE_FLOAT(op, formula) PREDICATE_OF(predicate_##op, formula)
 #endif
 #include "predicate.def"
-
-#ifndef ON_HOST
-/* op is the same for all lanes. */
-KFN u8 predicate_elem(int op, elem e)
-{
-    switch (op) {
-#define PREDICATE_ANY(op, formula) case PREDICATE_##op: return predicate_##op(e);
-#ifdef ELEM_FLOAT
-#define PREDICATE_FLOAT(op, formula) PREDICATE_ANY(op, formula)
-#endif
-#include "predicate.def"
-    default: return 0;
-    }
-}
-
-/* y, x: operands 0, 1 of walk. */
-KERNEL(NAME(predicate))(struct walk_by_value walk, int op, GLOBAL u8 *y, GLOBAL const elem *x)
-{
-    FOR_ALL(i, walk.count) y[walk_at(&walk, 0, i)] = predicate_elem(op, x[walk_at(&walk, 1, i)]);
-}
-#endif
+#undef PREDICATE_OF
 
 #endif

@@ -22,6 +22,14 @@ static void runs_of(const struct bp_view *x, const struct bp_view *scale, int64_
     *inner = scale->count == 1 ? x->count : portable_split(x, portable_axis(axis, x->rank)).inner;
 }
 
+/* Runs it on y, x, scale and zero_point. */
+static enum bp_status run(const struct bp_launch *launch, struct portable *p)
+{
+    portable_view(p, launch->out[0]);
+    for (int i = 0; i < 3; i++) portable_view(p, launch->in[i]);
+    return portable_run(launch, p);
+}
+
 enum bp_status portable_quantize(const struct bp_launch *launch)
 {
     const struct bp_quantize_linear_attrs *attrs = launch->attrs;
@@ -30,11 +38,7 @@ enum bp_status portable_quantize(const struct bp_launch *launch)
     struct portable p = PORTABLE(quantise, quantize, portable_type(x->dtype), args, x->count, 2);
 
     runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
-    portable_view(&p, y);
-    portable_view(&p, x);
-    portable_view(&p, scale);
-    portable_view(&p, launch->in[2]);
-    return portable_run(launch, &p);
+    return run(launch, &p);
 }
 
 enum bp_status portable_dequantize(const struct bp_launch *launch)
@@ -45,9 +49,5 @@ enum bp_status portable_dequantize(const struct bp_launch *launch)
     struct portable p = PORTABLE(quantise, dequantize, portable_type(y->dtype), args, x->count, 1);
 
     runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
-    portable_view(&p, y);
-    portable_view(&p, x);
-    portable_view(&p, scale);
-    portable_view(&p, launch->in[2]);
-    return portable_run(launch, &p);
+    return run(launch, &p);
 }

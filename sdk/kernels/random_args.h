@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_args.h: numbers of the kernels of random.h and randint.h. */
+/* random_args.h: numbers of the kernels of random.h, randint.h and uniform.h. */
 #ifndef BP_KERNELS_RANDOM_ARGS_H
 #define BP_KERNELS_RANDOM_ARGS_H
 
@@ -16,8 +16,8 @@ struct random_source {
 struct draw_args {
     struct random_source from;
     i64 n, op;
-    real a, b, c, d;
-    real base, width; /* of truncated_normal: erf at the lower end, and from it to the upper */
+    host_real a, b, c, d;
+    host_real base, width; /* of truncated_normal: erf at the lower end, and from it to the upper */
 };
 struct bernoulli_args {
     struct random_source from;
@@ -28,10 +28,10 @@ struct bernoulli_args {
 struct dropout_args {
     struct random_source from;
     i64 n, limit;
-    real factor;
+    host_real factor;
 };
 struct dropout_grad_args {
-    real factor;
+    host_real factor;
 };
 struct poisson_args {
     struct random_source from;
@@ -48,6 +48,12 @@ struct randint_args {
     struct random_source from;
     i64 n;
     u64 low, range;
+};
+
+struct uniform_args {
+    struct random_source from;
+    i64 n;
+    host_real low, high;
 };
 
 #endif

@@ -24,7 +24,7 @@ struct reduce_args {
     i64 kept_shape[REDUCE_AXES], kept_stride[REDUCE_AXES];
     i64 term_shape[REDUCE_AXES], term_stride[REDUCE_AXES];
     i64 index_wide; /* results are i64, else i32 or u8 */
-    real p;         /* of a norm */
+    host_real p;    /* of a norm */
 };
 
 #endif

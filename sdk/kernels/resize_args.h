@@ -16,7 +16,7 @@ enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
  * that changes, with strides 0 in what is read, where neighbours are `step` apart. */
 struct resize_args {
     i64 mode, nearest, in, out, crop, exclude, sum;
-    real ahead, num, den, shift, shrink, reach, cubic, outside;
+    host_real ahead, num, den, shift, shrink, reach, cubic, outside;
     i64 rank, axis, step;
     i64 shape[RESIZE_AXES], made[RESIZE_AXES], read[RESIZE_AXES];
 };

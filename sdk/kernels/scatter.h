@@ -153,22 +153,12 @@ KFN i64 segment_begin(const struct segment_args *a, GLOBAL const void *ids, i64 
 }
 
 #ifndef ELEM_COMPLEX
-KFN i64 is_nan(ord x)
-{
-#ifdef ELEM_FLOAT
-    return x != x;
-#else
-    (void)x;
-    return 0;
-#endif
-}
-
 /* Of two the larger or smaller, NaN before all: a number is not better than it. */
 KFN elem segment_better(elem a, elem b, i64 mode)
 {
     ord x = elem_ord(a), y = elem_ord(b);
 
-    return is_nan(y) || (mode == 2 ? y > x : y < x) ? b : a;
+    return ord_nan(y) || (mode == 2 ? y > x : y < x) ? b : a;
 }
 
 KFN elem segment_mean(acc s, i64 n)

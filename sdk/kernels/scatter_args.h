@@ -31,7 +31,7 @@ struct along_args {
 /* y is [outer, depth, inner], index [outer, inner]. */
 struct one_hot_args {
     i64 depth, inner, wide, lenient;
-    real on, off;
+    host_real on, off;
 };
 
 /* x is [n, inner], y [segments, inner]. */

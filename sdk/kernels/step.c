@@ -13,8 +13,8 @@ struct step_ports {
 static struct step_args of_adam(const struct bp_adam_attrs *a, int64_t op)
 {
     return (struct step_args){.op = op,
-                              .beta = {(real)a->beta1, (real)a->beta2},
-                              .rest = {(real)(1 - a->beta1), (real)(1 - a->beta2)},
+                              .beta1 = (real)a->beta1, .beta2 = (real)a->beta2,
+                              .rest1 = (real)(1 - a->beta1), .rest2 = (real)(1 - a->beta2),
                               .epsilon = (real)a->epsilon,
                               .decay = (real)a->decay};
 }
@@ -22,8 +22,8 @@ static struct step_args of_adam(const struct bp_adam_attrs *a, int64_t op)
 static struct step_args of_rho(double rho, double epsilon, double momentum, int64_t op)
 {
     return (struct step_args){.op = op,
-                              .beta = {(real)rho},
-                              .rest = {(real)(1 - rho)},
+                              .beta1 = (real)rho,
+                              .rest1 = (real)(1 - rho),
                               .epsilon = (real)epsilon,
                               .momentum = (real)momentum};
 }
@@ -46,8 +46,8 @@ static struct step_args numbers_of(const struct bp_launch *launch, int64_t op)
                                   .momentum = (real)momentum->momentum};
     case STEP_adamax:
         return (struct step_args){.op = op,
-                                  .beta = {(real)adamax->beta1, (real)adamax->beta2},
-                                  .rest = {(real)(1 - adamax->beta1)},
+                                  .beta1 = (real)adamax->beta1, .beta2 = (real)adamax->beta2,
+                                  .rest1 = (real)(1 - adamax->beta1),
                                   .epsilon = (real)adamax->epsilon};
     case STEP_adagrad: return (struct step_args){.op = op, .epsilon = (real)adagrad->epsilon};
     case STEP_adadelta: return of_rho(adadelta->rho, adadelta->epsilon, 0, op);
@@ -87,7 +87,8 @@ static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool 
     const struct bp_view *param = launch->in[0];
     struct step_args args = numbers_of(launch, op);
     struct step_ports at = ports_of(op);
-    struct portable p = PORTABLE(step, step, portable_type(param->dtype), args, param->count, 4);
+    struct portable p =
+        PORTABLE(step, optimizer_step, portable_type(param->dtype), args, param->count, 4);
 
     portable_view(&p, param);
     portable_view(&p, launch->in[1]);
@@ -104,7 +105,7 @@ static enum bp_status run_powers(const struct bp_launch *launch, int64_t op)
 {
     struct step_args s = numbers_of(launch, op);
     struct step_ports at = ports_of(op);
-    struct step_powers_args args = {{s.beta[0], s.beta[1]}};
+    struct step_powers_args args = {s.beta1, s.beta2};
     struct portable p = PORTABLE(step, step_powers, portable_type(launch->in[0]->dtype), args, 1,
                                  1);
 

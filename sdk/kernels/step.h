@@ -139,10 +139,10 @@ KFN struct step_numbers step_numbers(const struct step_args *a, GLOBAL const acc
 {
     struct step_numbers k;
 
-    k.beta1 = number(a->beta[0]);
-    k.beta2 = number(a->beta[1]);
-    k.rest1 = number(a->rest[0]);
-    k.rest2 = number(a->rest[1]);
+    k.beta1 = number(a->beta1);
+    k.beta2 = number(a->beta2);
+    k.rest1 = number(a->rest1);
+    k.rest2 = number(a->rest2);
     k.epsilon = number(a->epsilon);
     k.decay = number(a->decay);
     k.momentum = number(a->momentum);
@@ -185,10 +185,10 @@ STEP_FN void step_third(int op, struct step_numbers *k, i64 begin, i64 n, GLOBAL
     else step_run(op, 2, k, begin, n, p, g, c0, c1, c2);
 }
 
-KFN void step_span(const struct step_args *a, i64 begin, i64 n, GLOBAL elem *p,
-                   GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2,
-                   GLOBAL const acc *rate, GLOBAL const acc *power1, GLOBAL const acc *power2,
-                   GLOBAL const acc *norm)
+KFN void optimizer_step_span(const struct step_args *a, i64 begin, i64 n, GLOBAL elem *p,
+                             GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2,
+                             GLOBAL const acc *rate, GLOBAL const acc *power1,
+                             GLOBAL const acc *power2, GLOBAL const acc *norm)
 {
     struct step_numbers k = step_numbers(a, rate, power1, power2, norm);
 
@@ -205,7 +205,8 @@ KFN void step_span(const struct step_args *a, i64 begin, i64 n, GLOBAL elem *p,
     default: step_run(STEP_lars, 1, &k, begin, n, p, g, c0, c1, c2); break;
     }
 }
-ENTRY_SPANS_9(step, elem, const elem, acc, acc, acc, const acc, const acc, const acc, const acc)
+ENTRY_SPANS_9(optimizer_step, elem, const elem, acc, acc, acc, const acc, const acc, const acc,
+              const acc)
 
 /* Of one part: the squares of the parameters, and of what is compared with them. */
 KFN void step_norms_team(const struct step_norms_args *a, i64 part, LOCAL acc *scratch,
@@ -265,8 +266,8 @@ KFN void step_powers_span(const struct step_powers_args *a, i64 begin, i64 n, GL
                           GLOBAL acc *power2)
 {
     for (i64 i = begin; i < begin + n; i++) {
-        power1[0] *= number(a->beta[0]);
-        if (power2) power2[0] *= number(a->beta[1]);
+        power1[0] *= number(a->beta1);
+        if (power2) power2[0] *= number(a->beta2);
     }
 }
 ENTRY_SPANS_2(step_powers, acc, acc)

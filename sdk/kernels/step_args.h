@@ -10,12 +10,13 @@ enum {
     STEP_PART = 4096
 }; /* elements of a partial norm */
 
-/* An optimizer's numbers; rest[i]: 1 - beta i, made in f64. */
+/* An optimizer's numbers; rest: 1 - beta, made in f64. */
 struct step_args {
     i64 op, nesterov;
-    real beta[2], rest[2];
-    real epsilon, decay, momentum, coefficient;
+    host_real beta1, beta2, rest1, rest2;
+    host_real epsilon, decay, momentum, coefficient;
 };
+#define optimizer_step_args step_args
 
 /* Sums of squares of two things in each of `parts` parts of n elements; and of those. */
 struct step_norms_args {
@@ -26,14 +27,14 @@ struct step_factor_args {
     struct step_norms_args n;
 };
 struct step_powers_args {
-    real beta[2];
+    host_real beta1, beta2;
 };
 struct unscale_args {
     i64 begin; /* found becomes false, and that is all */
 };
 struct loss_scale_args {
     i64 grow_after, shrink_after;
-    real grow, shrink;
+    host_real grow, shrink;
 };
 
 #endif

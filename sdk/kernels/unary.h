@@ -7,7 +7,6 @@
 #include "formulas.h"
 #include "maths.h"
 #include "special.h"
-#include "walk.h"
 
 KFN acc acc_neg(acc x)
 {
@@ -106,8 +105,8 @@ KFN acc unary_number(int op, int i, real v)
 }
 
 /* unary_exp(e, a, b, c) and so on: what one element gives; a, b, c of unary_number. */
-#define UNARY_OF(type, get, put, op, formula) \
-    KFN elem unary_##op(elem e, acc a, acc b, acc c) \
+#define UNARY_OF(type, get, put, of, formula) \
+    KFN elem of(elem e, acc a, acc b, acc c) \
     { \
         type x = get(e); \
         (void)a; \
@@ -115,45 +114,21 @@ KFN acc unary_number(int op, int i, real v)
         (void)c; \
         return put(formula); \
     }
-#define UNARY_NUMBER(op, formula) UNARY_OF(acc, elem_get, elem_put, op, formula)
+#define UNARY_NUMBER(op, formula) UNARY_OF(acc, elem_get, elem_put, unary_##op, formula)
 #ifndef ELEM_COMPLEX
-#define UNARY_REAL(op, formula) UNARY_OF(ord, elem_ord, elem_of_ord, op, formula)
+#define UNARY_REAL(op, formula) UNARY_OF(ord, elem_ord, elem_of_ord, unary_##op, formula)
 #if defined(ELEM_FLOAT)
-#define UNARY_SIGNED(op, formula) UNARY_REAL(op, formula)
-#define UNARY_FLOAT(op, formula) UNARY_NUMBER(op, formula)
-#define UNARY_FORM(op, formula) UNARY_NUMBER(op, formula)
+#define UNARY_SIGNED(op, formula) UNARY_OF(ord, elem_ord, elem_of_ord, unary_##op, formula)
+#define UNARY_FLOAT(op, formula) UNARY_OF(acc, elem_get, elem_put, unary_##op, formula)
+#define UNARY_FORM(op, formula) UNARY_OF(acc, elem_get, elem_put, unary_##op, formula)
 #else
-#define UNARY_BITS(op, formula) UNARY_NUMBER(op, formula)
+#define UNARY_BITS(op, formula) UNARY_OF(acc, elem_get, elem_put, unary_##op, formula)
 #if defined(ELEM_SIGNED)
-#define UNARY_SIGNED(op, formula) UNARY_REAL(op, formula)
+#define UNARY_SIGNED(op, formula) UNARY_OF(ord, elem_ord, elem_of_ord, unary_##op, formula)
 #endif
 #endif
 #endif
 #include "unary.def"
 #undef UNARY_OF
-
-#ifndef ON_HOST
-/* op is the same for all lanes. */
-KFN elem unary_elem(int op, elem e, acc a, acc b, acc c)
-{
-    switch (op) {
-#define UNARY_EACH(op) case UNARY_##op: return unary_##op(e, a, b, c);
-#include "unary_each.def"
-    default: return e;
-    }
-}
-
-/* y, x: operands 0, 1 of walk; a, b, c: attributes. y may be x, exactly. */
-KERNEL(NAME(unary))(struct walk_by_value walk, int op, real a, real b, real c, GLOBAL elem *y,
-                    GLOBAL const elem *x)
-{
-    acc p = unary_number(op, 0, a), q = unary_number(op, 1, b), r = unary_number(op, 2, c);
-
-    FOR_ALL(i, walk.count)
-    {
-        y[walk_at(&walk, 0, i)] = unary_elem(op, x[walk_at(&walk, 1, i)], p, q, r);
-    }
-}
-#endif
 
 #endif

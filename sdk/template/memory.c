@@ -29,7 +29,8 @@ enum bp_status template_memory_allocate(void *instance, uint32_t device, uint32_
     char *pages = mmap(NULL, 2 * half, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) goto unused;
     if (mprotect(pages + half, open, PROT_READ | PROT_WRITE)) goto unmap;
-    *out = (struct bp_memory){(void *)half, pages + open - round_up(size, TEMPLATE_ALIGNMENT)};
+    *out = (struct bp_memory){.handle = (void *)half,
+                              .data = pages + open - round_up(size, TEMPLATE_ALIGNMENT)};
     return BP_OK;
 unmap:
     munmap(pages, 2 * half);

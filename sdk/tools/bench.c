@@ -285,6 +285,7 @@ static void run_both(struct bench *bench)
         }
         bench_calls(bench);
         bench_many(bench);
+        bench_program(bench);
         bench_memory(bench);
     }
     pthread_mutex_unlock(&closed);

@@ -91,6 +91,7 @@ bool bench_kernel_run(void *kernel); /* a bench_body */
 
 void bench_calls(struct bench *bench);   /* bench_calls.c: launch cost */
 void bench_many(struct bench *bench);    /* bench_many.c: many signatures */
+void bench_program(struct bench *bench); /* bench_program.c: graphs that are run again */
 void bench_memory(struct bench *bench);  /* bench_memory.c: allocation */
 void bench_copies(struct bench *bench);  /* bench_copies.c */
 void bench_streams(struct bench *bench); /* bench_streams.c: two threads */

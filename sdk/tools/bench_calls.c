@@ -35,7 +35,7 @@ static bool prepare(void *ctx)
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
     struct bp_prepared *p;
 
-    if (bp_prepared_create(c->bench->device, &call, &p)) return false;
+    if (bp_prepared_create(c->bench->device, &call, NULL, 0, &p)) return false;
     bp_prepared_destroy(p);
     return true;
 }
@@ -52,7 +52,7 @@ static bool setup(struct calls *c)
            !bp_tensor_create(c->bench->device, BP_F32, 1, shape, &c->z) &&
            !bp_tensor_write(c->bench->stream, c->x, &one, sizeof one) &&
            !bp_tensor_write(c->bench->stream, c->y, &one, sizeof one) &&
-           !bp_prepared_create(c->bench->device, &call, &c->prepared);
+           !bp_prepared_create(c->bench->device, &call, NULL, 0, &c->prepared);
 }
 
 static void run(struct calls *c)

@@ -42,7 +42,7 @@ static bool setup(struct compute *c, const struct bp_call *like, uint32_t rank, 
     call.in = in;
     call.n_in = 2;
     return zeros(c->bench, rank, a, &c->in[0]) && zeros(c->bench, rank, b, &c->in[1]) &&
-           !bp_prepared_create(c->bench->device, &call, &c->prepared) &&
+           !bp_prepared_create(c->bench->device, &call, NULL, 0, &c->prepared) &&
            !bp_prepared_output(c->prepared, 0, &info) &&
            !bp_tensor_create(c->bench->device, BP_F32, info.rank, info.shape, &c->out);
 }

@@ -39,7 +39,7 @@ static bool prepare(struct bench *bench, uint32_t rank, const int64_t *shape, st
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
 
     return !bp_tensor_create(bench->device, BP_F32, rank, shape, &s->z) &&
-           !bp_prepared_create(bench->device, &call, &s->prepared);
+           !bp_prepared_create(bench->device, &call, NULL, 0, &s->prepared);
 }
 
 static bool eager(const struct bench *bench, const struct signature *s)

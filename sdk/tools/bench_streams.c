@@ -119,7 +119,7 @@ static bool setup(struct lane *lane)
            !bp_tensor_create(device, BP_F32, 1, shape, &lane->z) &&
            !bp_tensor_write(lane->stream, lane->x, zero, sizeof zero) &&
            !bp_tensor_write(lane->stream, lane->y, zero, sizeof zero) &&
-           !bp_prepared_create(device, &call, &lane->prepared);
+           !bp_prepared_create(device, &call, NULL, 0, &lane->prepared);
 }
 
 static void finish(struct lane *lane)

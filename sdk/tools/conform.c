@@ -83,12 +83,12 @@ static bool read_words(const struct words *w, struct conform_options *o)
 
 int bp_cmd_conform(int argc, char **argv)
 {
-    struct conform_options o = {.progress = show};
+    struct conform_options o = {.command = "conform", .progress = show};
     struct words w = {.jobs = NAN}; /* not given: no number that is written is NaN */
     char self[PATH_MAX] = "";
     const struct bp_option options[] = {
         {"suite", 0, BP_OPTION_TEXT, "S,..",
-         "only these suites: plugin, runtime, memory, kernel, gradient", &o.suites},
+         "only these suites: plugin, runtime, memory, kernel, gradient, ccl, stress", &o.suites},
         {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only cases whose id fits; may be given again",
          &w.filters},
         {"shard", 0, BP_OPTION_TEXT, "I/N", "only part I of N", &w.shard},
@@ -122,7 +122,7 @@ int bp_cmd_conform(int argc, char **argv)
         .options = options,
     };
 
-    if (argc > 1 && !strcmp(argv[1], CONFORM_CHILD)) return conform_child(argc - 2, argv + 2);
+    if (argc > 1 && !strcmp(argv[1], CONFORM_CHILD)) return conform_child(argc - 3, argv + 3);
     int status = bp_options_parse(&usage, argc, argv, &w.device);
     if (status != BP_OPTIONS_GOOD) return status;
     if (!read_words(&w, &o)) return BP_EXIT_USAGE;

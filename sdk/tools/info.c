@@ -33,6 +33,8 @@ static const struct {
     {BP_EMULATED_EVENTS, "events", "events: waiting for one waits for its stream"},
     {BP_EMULATED_STREAM_WAIT, "stream_wait", "waits between streams: the host waits"},
     {BP_EMULATED_MEMORY_INFO, "memory_info", "free memory: counted by the core"},
+    {BP_EMULATED_RECORDING, "recording", "recorded work: programs run node by node"},
+    {BP_EMULATED_COLLECTIVES, "collectives", "collectives: by way of host memory"},
 }, flag_words[] = {
     {BP_DEVICE_INLINE, "inline", "inline: work is done when its call returns"},
     {BP_DEVICE_HOST_VISIBLE, "host_visible", "host-visible: the host may touch its memory"},

@@ -18,6 +18,12 @@ static const struct command {
     {"manifest", bp_cmd_manifest, "FILE.so", "write the manifest that announces a plugin"},
     {"conform", bp_cmd_conform, "DEV", "test a device against the references"},
     {"bench", bp_cmd_bench, "DEV", "measure a device"},
+#ifdef BP_ONNX
+    {"run", bp_cmd_run, "MODEL.onnx", "run an ONNX model on a device"},
+    {"onnx-test", bp_cmd_onnx_test, "DIR", "test a device with ONNX's models"},
+#endif
+    {"ccl-bench", bp_cmd_ccl_bench, "[-n N]", "measure collective calls"},
+    {"launch", bp_cmd_launch, "-n N CMD", "run a command as the ranks of a job"},
     {"probe-plugin", bp_cmd_probe_plugin, NULL, NULL},
     {"read-plugin", bp_cmd_read_plugin, NULL, NULL},
 };
@@ -29,7 +35,7 @@ static void print_help(FILE *file)
     fprintf(file, "Backplane %s: runs operators on devices that plugins bring.\n\n", bp_version());
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i].words)
-            fprintf(file, "  %-8s  %-15s %s\n", commands[i].name, commands[i].words,
+            fprintf(file, "  %-9s  %-15s %s\n", commands[i].name, commands[i].words,
                     commands[i].summary);
     fprintf(file, "\n`bp COMMAND -h` says more; every command takes --json.\n"
                   "Exit status: 0 good, 1 a check failed, 2 wrong use or nothing matched,\n"

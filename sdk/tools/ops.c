@@ -230,11 +230,14 @@ static int show_device(const char *name, bool json)
 int bp_cmd_ops(int argc, char **argv)
 {
     const char *device = NULL;
-    bool json = false, markdown = false;
+    bool json = false, markdown = false, onnx = false;
     const struct bp_option options[] = {
         {"device", 0, BP_OPTION_TEXT, "DEV", "the dtypes that this device has kernels for",
          &device},
         {"markdown", 0, BP_OPTION_FLAG, NULL, "print docs/ops.md", &markdown},
+#ifdef BP_ONNX
+        {"onnx", 0, BP_OPTION_FLAG, NULL, "print the table of docs/onnx.md", &onnx},
+#endif
         {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &json},
         {0},
     };
@@ -247,10 +250,14 @@ int bp_cmd_ops(int argc, char **argv)
     };
     int status = bp_options_parse(&usage, argc, argv, NULL);
     if (status != BP_OPTIONS_GOOD) return status;
-    if (markdown && (json || device)) {
-        bp_complain("ops", "--markdown goes with no other option: it prints docs/ops.md");
+    if ((markdown || onnx) && (json || device || markdown == onnx)) {
+        bp_complain("ops", "--%s goes with no other option: it prints docs/%s.md",
+                    markdown ? "markdown" : "onnx", markdown ? "ops" : "onnx");
         return BP_EXIT_USAGE;
     }
+#ifdef BP_ONNX
+    if (onnx) return bp_ops_onnx();
+#endif
     if (markdown) return bp_ops_markdown();
     if (device) return show_device(device, json);
     if (json) return print_json(NULL);

@@ -141,15 +141,16 @@ static int take_option(const struct bp_usage *usage, int argc, char **argv, int 
 {
     const char *arg = argv[*at];
     const char *value = NULL;
-    const struct bp_option *o = NULL;
+    const struct bp_option *o;
 
     if (!strncmp(arg, "--", 2)) {
         size_t n = strcspn(arg + 2, "=");
         o = option_find(usage, arg + 2, n);
         if (arg[2 + n]) value = arg + 2 + n + 1;
-    } else if (!arg[2]) {
+    } else { /* "-j 4" or "-j4" */
         for (o = usage->options; o->name && o->letter != arg[1];) o++;
-        if (!o->name) o = NULL;
+        if (!o->name || (arg[2] && o->kind == BP_OPTION_FLAG)) o = NULL;
+        if (arg[2]) value = arg + 2;
     }
     if (!o) return unknown_option(usage, arg);
     if (o->kind == BP_OPTION_FLAG) {

@@ -154,21 +154,22 @@ void bp_table_row(struct bp_table *table, const char *const *cells, const char *
 }
 
 /* The last column is not padded, and goes on below itself where it does not fit. */
-static void print_row(const struct bp_table *table, size_t row, const int *widths, int indent)
+static void print_row(const struct bp_table *table, FILE *file, size_t row, const int *widths,
+                      int indent)
 {
     char *const *cell = &table->cell[row * table->columns];
     size_t filled = table->columns;
     int at = indent;
 
     while (filled > 1 && !*cell[filled - 1]) filled--;
-    printf("%*s", indent, "");
+    fprintf(file, "%*s", indent, "");
     for (size_t i = 0; i + 1 < filled; i++) {
         int used = columns(cell[i], strlen(cell[i]));
-        printf("%s%*s", cell[i], widths[i] - used + 2, "");
+        fprintf(file, "%s%*s", cell[i], widths[i] - used + 2, "");
         at += widths[i] + 2;
     }
     if (filled < table->columns || width() - at < 20) {
-        printf("%s\n", cell[filled - 1]);
+        fprintf(file, "%s\n", cell[filled - 1]);
         return;
     }
     char *text = NULL;
@@ -176,11 +177,11 @@ static void print_row(const struct bp_table *table, size_t row, const int *width
     FILE *memory = must(open_memstream(&text, &size));
     bp_text_print(memory, at, cell[filled - 1]);
     fclose(memory);
-    printf("%s", text + at); /* its first line has begun already */
+    fprintf(file, "%s", text + at); /* its first line has begun already */
     free(text);
 }
 
-void bp_table_print(const struct bp_table *table, int indent)
+void bp_table_write(const struct bp_table *table, FILE *file, int indent)
 {
     int *widths = must(calloc(table->columns, sizeof *widths));
 
@@ -189,10 +190,15 @@ void bp_table_print(const struct bp_table *table, int indent)
         if (used > widths[i % table->columns]) widths[i % table->columns] = used;
     }
     for (size_t row = 0; row < table->rows; row++) {
-        print_row(table, row, widths, indent);
-        if (table->note[row]) bp_text_print(stdout, indent + 4, table->note[row]);
+        print_row(table, file, row, widths, indent);
+        if (table->note[row]) bp_text_print(file, indent + 4, table->note[row]);
     }
     free(widths);
+}
+
+void bp_table_print(const struct bp_table *table, int indent)
+{
+    bp_table_write(table, stdout, indent);
 }
 
 void bp_table_finish(struct bp_table *table)

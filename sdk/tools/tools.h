@@ -25,6 +25,12 @@ int bp_cmd_doctor(int argc, char **argv);
 int bp_cmd_manifest(int argc, char **argv);
 int bp_cmd_conform(int argc, char **argv);
 int bp_cmd_bench(int argc, char **argv);
+int bp_cmd_launch(int argc, char **argv);
+int bp_cmd_ccl_bench(int argc, char **argv);
+/* Where sdk/onnx is built. */
+int bp_cmd_onnx_test(int argc, char **argv);
+int bp_cmd_run(int argc, char **argv);
+int bp_ops_onnx(void); /* ops_onnx.c: `bp ops --onnx` */
 
 /* Commands that bp runs in child processes of itself; not shown by -h. */
 int bp_cmd_probe_plugin(int argc, char **argv);
@@ -99,7 +105,8 @@ struct bp_table {
 };
 void bp_table_init(struct bp_table *table, size_t n_columns, const char *const *headings_or_null);
 void bp_table_row(struct bp_table *table, const char *const *cells, const char *note);
-void bp_table_print(const struct bp_table *table, int indent);
+void bp_table_print(const struct bp_table *table, int indent); /* on standard output */
+void bp_table_write(const struct bp_table *table, FILE *file, int indent);
 void bp_table_finish(struct bp_table *table);
 
 /* "f32 f64", "none". To be freed. */

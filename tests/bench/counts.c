@@ -251,7 +251,7 @@ static bool setup(struct kit *k, const char *device)
         if (bp_tensor_create(k->bench.device, BP_F32, 1, shape, &k->xyz[i]) ||
             bp_tensor_write(k->bench.stream, k->xyz[i], &one, sizeof one))
             return false;
-    return !bp_prepared_create(k->bench.device, &call, &k->prepared) &&
+    return !bp_prepared_create(k->bench.device, &call, NULL, 0, &k->prepared) &&
            bench_kernel_open(&k->bench, bp_prepared_kernel(k->prepared), k->xyz, &k->kernel);
 }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The suites runtime, memory and gradient have teeth for the core's own promises: each rule of the allocator
-and of the order of work, and some rules of gradients, are broken once, in a library of its own, and a case must fail.
+"""The suites runtime, memory, gradient and ccl have teeth for the core's own promises: each rule of the allocator
+and of the order of work, and some rules of gradients and collectives, are broken once, in a library of its own, and a
+case must fail.
 
-    core_mutants.py ROOT BUILD BP LIBBACKPLANE TEMPLATE LAZY
+    core_mutants.py ROOT BUILD BP LIBBACKPLANE TEMPLATE LAZY SIM
 
 What is not broken passes on all these devices, in both modes of streams. The rules stand in
 tests/mutants/rules.py; a mutant is noticed by a case that fails, crashes or comes to no end: a run that
@@ -15,29 +16,31 @@ import os
 import subprocess
 import sys
 
-ROOT, BUILD, BP, LIBRARY, TEMPLATE, LAZY = (os.path.abspath(a) for a in sys.argv[1:7])
+ROOT, BUILD, BP, LIBRARY, TEMPLATE, LAZY, SIM = (os.path.abspath(a) for a in sys.argv[1:8])
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
 from mutate import Core, run  # noqa: E402
 from rules import SUITES  # noqa: E402
 
 CORE = Core(ROOT, BUILD, os.path.basename(LIBRARY), ("conform", "core_mutants"))
 PLACES = {"async": ("cpu", "async"), "inline": ("cpu", "inline"), "template": (TEMPLATE, "inline"),
-          "lazy": (LAZY, "inline")}
-TRIES = 3  # of two threads the slower one may be the one that is to be too early
+          "lazy": (LAZY, "inline"), "sim": (SIM, "inline")}
+TRIES = 5  # of two threads the slower one may be the one that is to be too early
 LIMIT = 60  # seconds, for one run
-SUITE_NAMES = "runtime,memory,gradient"
+ALL = "runtime,memory,gradient,ccl"
+SUITE_NAMES = {"sim": "runtime,memory", "lazy": "runtime,memory,gradient"}  # where nothing is broken: its kernels are the cpu's
 BAD = ("fail", "crash", "timeout")
 
 
-def conform(number, where, library, *options):
+def conform(number, where, library, suites, *options):
     """The bad cases, and how many there were."""
     report = os.path.join(CORE.folder, f"{number}.json")
     if os.path.exists(report):
         os.unlink(report)
     place, streams = PLACES[where]
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-    env.update(BP_STREAMS=streams, BP_PLUGIN_PATH=os.path.join(BUILD, "plugins", "cpu"), LD_LIBRARY_PATH=library)
-    done = subprocess.run([BP, "conform", place, "--suite", SUITE_NAMES, "--json", report, *options],
+    env.update(BP_STREAMS=streams, BP_PLUGIN_PATH=os.path.join(BUILD, "plugins", "cpu"), LD_LIBRARY_PATH=library,
+               BP_SIM_DEVICES="2")
+    done = subprocess.run([BP, "conform", place, "--suite", suites, "--json", report, *options],
                           capture_output=True, text=True, timeout=LIMIT, env=env, stdin=subprocess.DEVNULL)
     assert os.path.exists(report), f"no report: exit status {done.returncode}: {done.stderr[-500:]}"
     with open(report, encoding="utf-8") as f:
@@ -60,7 +63,7 @@ def attempt(number, path, old, new, where, case):
     library = linked(number, changed, os.path.join(CORE.folder, str(number)))
     for _ in range(TRIES):
         try:
-            bad, _ = conform(number, where, library, "--timeout", "2", "-j", "1", "--filter", case, "--filter", f"{case}/*")
+            bad, _ = conform(number, where, library, ALL, "--timeout", "2", "-j", "1", "--filter", case, "--filter", f"{case}/*")
         except subprocess.TimeoutExpired:
             return False, f"{where}: no end of the run"
         if bad:
@@ -72,7 +75,7 @@ def sound():
     """The library as it is, linked in the same way, passes everywhere; and it is the one that is used."""
     library = linked(0, {}, os.path.join(CORE.folder, "0"))
     for where in PLACES:
-        bad, n = conform(0, where, library)
+        bad, n = conform(0, where, library, SUITE_NAMES.get(where, ALL))
         assert not bad and n > 300, f"{where}: {n} cases; bad: {[c['id'] for c in bad]}"
     os.truncate(os.path.join(library, "libbackplane.so.0"), 0)
     done = subprocess.run([BP, "list"], env={**os.environ, "LD_LIBRARY_PATH": library}, capture_output=True, text=True)

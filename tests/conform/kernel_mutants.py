@@ -1,27 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The suite kernel has teeth: each kernel of tests/mutants/kernels*.py is broken once, in a cpu plugin of its
-own, and a case of its operator must fail.
+"""The suites kernel and stress have teeth: kernels of tests/mutants/kernels*.py are broken, each once, in a cpu plugin of
+its own, and a case of its operator must fail. With LARGE_TESTS in the environment all of them, and those of
+tests/mutants/stress.py; else 45 that a seed chooses, another one each time; MUTANTS_SEED=N chooses them again.
+MUTANTS=GLOB: those whose name or cases fit.
 
     kernel_mutants.py ROOT BUILD BP PLUGIN
 """
-import concurrent.futures
+import fnmatch
 import importlib
 import json
 import os
+import random
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 
 ROOT, BUILD, BP, PLUGIN = (os.path.abspath(a) for a in sys.argv[1:5])
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
+from mutate import compilation, run_all  # noqa: E402
+from stress import STRESS  # noqa: E402
 KERNELS = [k for name in sorted(os.listdir(sys.path[0])) if name.startswith("kernels") and name.endswith(".py")
            for k in importlib.import_module(name[:-3]).KERNELS]
 
 FOLDER = os.path.join(BUILD, "tests", "conform", "kernel_mutants")
 BAD = ("fail", "crash", "timeout")
-LIMIT = 120  # seconds, for one run
+LIMIT, LIMIT_STRESS = 120, 400  # seconds, for one run
+SOME = 45
 
 
 def ninja(tool, *what):
@@ -32,11 +39,17 @@ COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].st
 LINK = shlex.split(ninja("commands", os.path.relpath(PLUGIN, BUILD)).splitlines()[-1])
 
 
-def copied(number, path, old, new):
-    """A folder with the file broken, and whatever lies beside it."""
+def source(path, old):
+    """The file's text, in which old stands once."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         text = f.read()
     assert text.count(old) == 1, f"'{old}' stands {text.count(old)} times in {path}, expected once"
+    return text
+
+
+def copied(number, path, old, new):
+    """A folder with the file broken, and whatever lies beside it."""
+    text = source(path, old)
     folder = os.path.join(FOLDER, str(number))
     shutil.rmtree(folder, ignore_errors=True)
     beside = os.path.join(folder, os.path.basename(os.path.dirname(path)))
@@ -49,18 +62,16 @@ def copied(number, path, old, new):
 def compiled(folder, path, part):
     """The objects that become others: the one whose path has that part, from the folder's files."""
     output, = [o for o in COMPILE if part in o and o.endswith(".o")]
-    command = shlex.split(COMPILE[output]["command"])
+    command = compilation(COMPILE[output]["command"])
     source = os.path.normpath(os.path.join(BUILD, command[-1]))
-    if source == os.path.join(ROOT, path):
-        command[-1] = os.path.join(folder, os.path.basename(os.path.dirname(path)), os.path.basename(path))
+    if os.path.dirname(source) == os.path.dirname(os.path.join(ROOT, path)):  # else -I finds what is broken
+        command[-1] = os.path.join(folder, os.path.basename(os.path.dirname(path)), os.path.basename(source))
     result = os.path.join(folder, "changed.o")
     command[command.index("-o") + 1] = result
     for flag, n in (("-MD", 1), ("-MQ", 2), ("-MF", 2)):
         at = command.index(flag)
         del command[at:at + n]
     command = [a if not a.startswith("-O") else "-O1" for a in command]
-    if os.path.basename(command[0]) == "ccache":
-        del command[0]
     subprocess.run([command[0], "-w", f"-I{folder}", *command[1:]], cwd=BUILD, check=True)
     return {output: result}
 
@@ -85,47 +96,52 @@ def conform(plugin, cases):
     report = os.path.join(os.path.dirname(plugin), "report.json")
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     env["BP_PLUGIN_PATH"] = FOLDER  # where there is none: the one that is named is the only one
-    done = subprocess.run([BP, "conform", plugin, "--suite", "kernel", "--filter", cases, "--json", report, "-j", "1"],
-                          capture_output=True, text=True, timeout=LIMIT, env=env, stdin=subprocess.DEVNULL)
+    suite, limit, *more = ("stress", LIMIT_STRESS, "--timeout", "300") if cases.startswith("stress/") else ("kernel", LIMIT)
+    done = subprocess.run([BP, "conform", plugin, "--suite", suite, "--filter", cases, "--json", report, "-j", "1", *more],
+                          capture_output=True, text=True, timeout=limit, env=env, stdin=subprocess.DEVNULL)
     assert os.path.exists(report), f"no report: exit status {done.returncode}: {done.stderr[-500:]}"
     with open(report, encoding="utf-8") as f:
         ran = json.load(f)["cases"]
     return [c for c in ran if c["outcome"] in BAD], len(ran)
 
 
-def attempt(numbered):
-    number, (name, path, old, new, part, cases) = numbered
+def attempt(number, path, old, new, part, cases):
     try:
         folder = copied(number, path, old, new)
         bad, n = conform(linked(folder, compiled(folder, path, part)), cases)
         noticed = f"{bad[0]['id']}: {' '.join(bad[0]['message'].split())[:150]}" if bad else f"{n} cases did not notice"
-        return number, name, bool(bad), noticed
-    except (AssertionError, ValueError, subprocess.SubprocessError) as error:
-        return number, name, False, str(error)
+        return bool(bad), noticed
     finally:
         shutil.rmtree(os.path.join(FOLDER, str(number)), ignore_errors=True)
 
 
-def sound():
+def chosen():
+    for _, path, old, *_ in KERNELS + STRESS:
+        source(path, old)
+    if os.environ.get("MUTANTS"):
+        return [k for k in KERNELS + STRESS if any(fnmatch.fnmatch(text, os.environ["MUTANTS"]) for text in (k[0], k[5]))]
+    if os.environ.get("LARGE_TESTS"):
+        return KERNELS + STRESS
+    seed = int(os.environ.get("MUTANTS_SEED") or time.time())
+    print(f"# MUTANTS_SEED={seed}: {SOME} of {len(KERNELS)}", flush=True)
+    return random.Random(seed).sample(KERNELS, SOME)
+
+
+def sound(kernels):
     """The plugin as it is, linked in the same way, passes the same cases."""
     folder = os.path.join(FOLDER, "0")
     os.makedirs(folder, exist_ok=True)
     plugin = linked(folder, {})
-    for cases in sorted({k[5] for k in KERNELS}):
+    for cases in sorted({k[5] for k in kernels}):
         bad, n = conform(plugin, cases)
         assert n and not bad, f"{cases}: {n} cases; bad: {[c['id'] for c in bad][:3]}"
     shutil.rmtree(folder)
 
 
 def main():
-    sound()
-    print(f"1..{len(KERNELS)}", flush=True)
-    failed = 0
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for number, name, noticed, text in pool.map(attempt, enumerate(KERNELS, 1)):
-            failed += not noticed
-            print(f"{'ok' if noticed else 'not ok'} {number} - {name}\n# {text}", flush=True)
-    return failed > 0
+    kernels = chosen()
+    sound(kernels)
+    return run_all(kernels, attempt)
 
 
 sys.exit(main())

@@ -16,10 +16,11 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+static const char *chosen = ""; /* read once: kernels ask for each element */
+
 static bool is(const char *mutant)
 {
-    const char *name = getenv("BP_MUTANT");
-    return name && !strcmp(name, mutant);
+    return !strcmp(chosen, mutant);
 }
 
 static void *idle(void *arg)
@@ -32,6 +33,7 @@ __attribute__((constructor)) static void at_load(void)
 {
     pthread_t thread;
 
+    if (getenv("BP_MUTANT")) chosen = getenv("BP_MUTANT");
     if (is("prints")) printf("mutant: loaded\n"), fflush(stdout);
     if (is("thread")) pthread_create(&thread, NULL, idle, NULL);
     if (is("crash-at-load")) abort();
@@ -318,6 +320,7 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     uint64_t rounded = (size + 63) / 64 * 64;
 
     if (space != BP_SPACE_DEVICE) return bp_fail(self, BP_ERR_UNSUPPORTED, "mutant: no such space");
+    if (is("silent-always")) return BP_ERR_MEMORY;
     if (size > UINT64_C(1) << 40) {
         if (is("silent-memory")) return BP_ERR_MEMORY;
         return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, there are fewer",

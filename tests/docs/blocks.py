@@ -11,8 +11,10 @@ runs for long, needs a chip) has a line before it:
     <!-- not run: the reason -->
 
 A block that begins with ```c complete is compiled as C11, without a warning. The one in README.md is the
-example app, byte for byte. In blocks, $SCRATCH is a directory for the commands of one document, and
-$BUILD the build directory.
+example app, byte for byte. One that begins with ```c from PATH stands in that file, whitespace apart: those
+of docs/kernel-guide.md are all that there is of an operator, and have less than 60 lines. In blocks, $SCRATCH is a directory for the commands of one document, and
+$BUILD the build directory. A whole `bp conform cpu` is made `--quick`, which reaches no
+level: it is a step of ./dev test.
 """
 import glob
 import os
@@ -21,10 +23,12 @@ import subprocess
 import sys
 import tempfile
 
-BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n)?```(?P<kind>[^\n]*)\n(?P<text>.*?)^```$", re.S | re.M)
+BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n)?(?P<indent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)"
+                   r"^(?P=indent)```$", re.S | re.M)
 
 
 def run_shell(text, root, build, scratch):
+    text = re.sub(r"(bp conform cpu)(?!.*--(?:quick|suite|filter))(?: --require \w+)?", r"\1 --quick", text)
     if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: the directory that documents call build
         text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
     env = dict(os.environ, BUILD=build, SCRATCH=scratch)
@@ -34,8 +38,37 @@ def run_shell(text, root, build, scratch):
 
 def compile_c(text, root, build, scratch):
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c", "-"]
-    command += [f"-I{base}/include" for base in (f"{root}/sdk", f"{root}/core", f"{build}/sdk")]
+    command += [f"-I{base}/include" for base in (f"{root}/sdk", f"{root}/core", f"{root}/sdk/onnx",
+                                              f"{build}/sdk")]
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def stands_in(text, path, root):
+    """What is wrong with a block that says that it is copied from a file."""
+    with open(os.path.join(root, path), encoding="utf-8") as f:
+        return None if words(text) in words(f.read()) else f"{path} does not have this:\n{text}"
+
+
+def whole_operator(text, root):
+    """What is wrong with the guide's promise: these pieces are all of an operator, in so many lines."""
+    pieces = [b for b in BLOCK.finditer(text) if b["kind"].startswith("c from ")]
+    shown = {b["kind"].split()[2] for b in pieces}
+    name = re.search(r"^ *ACTIVATION\((\w+),", text, re.M)
+    lines = sum(b["text"].count("\n") for b in pieces)
+    files = [p for d in ("core", "sdk", "plugins") for p in glob.glob(f"{root}/{d}/**/*.*", recursive=True)
+             if p.endswith((".c", ".h", ".def")) and "/sdk/onnx/" not in p]
+    if not name or not 5 < lines < 60:
+        return f"an operator in less than 60 lines: found {name and name[1]}, {lines} lines"
+    has = set()
+    for path in files:
+        with open(path, encoding="utf-8") as f:
+            if re.search(rf"\b(?:bp_grad_)?{name[1]}\b", f.read()):
+                has.add(os.path.relpath(path, root))
+    return None if has == shown else f"{name[1]} is in {sorted(has)}, shown is {sorted(shown)}"
 
 
 def check(path, block, root, build, scratch):
@@ -49,6 +82,8 @@ def check(path, block, root, build, scratch):
         except subprocess.TimeoutExpired:
             return "runs", "it took longer than 900 s"
         return "runs", done.returncode and f"exit status {done.returncode}\n{block['text']}{done.stdout}"
+    if kind[:2] == ["c", "from"] and len(kind) == 3:
+        return "is a copy", stands_in(block["text"], kind[2], root)
     if kind == ["c", "complete"]:
         done = compile_c(block["text"], root, build, scratch)
         with open(os.path.join(root, "examples", "app.c"), encoding="utf-8") as f:
@@ -78,7 +113,13 @@ def main():
                 print(f"{'not ok' if result[1] else 'ok'} {count} - {path}:{line} {result[0]}", flush=True)
                 for note in (result[1] or "").splitlines():
                     print("#  ", note)
-    count += 1
+    count += 2
+    with open(os.path.join(root, "docs", "kernel-guide.md"), encoding="utf-8") as f:
+        wrong = whole_operator(f.read(), root)
+    failed += bool(wrong)
+    print(f"{'not ok' if wrong else 'ok'} {count - 1} - docs/kernel-guide.md shows a whole operator")
+    if wrong:
+        print("#  ", wrong)
     failed += apps != 1
     print(f"{'ok' if apps == 1 else 'not ok'} {count} - README.md has one complete app\n1..{count}")
     return 1 if failed else 0

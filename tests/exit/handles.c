@@ -97,7 +97,7 @@ static struct handles make_handles(enum place place)
     in[0] = in[1] = (struct bp_arg){&h.x, 1};
     OK(bp_tensor_write(h.s.stream, h.x, some, sizeof some));
     OK(bp_event_record(h.event, h.s.stream));
-    OK(bp_prepared_create(h.s.device, &call, &h.prepared));
+    OK(bp_prepared_create(h.s.device, &call, NULL, 0, &h.prepared));
     return h;
 }
 
@@ -142,7 +142,7 @@ static void expect_refused(struct handles *h, const char *word)
     FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_read(h->s.stream, h->x, got, sizeof got));
     FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_copy(h->s.stream, h->x, h->x));
     FAILS(BP_ERR_SHUTDOWN, word,
-          bp_prepared_create(h->s.device, &call, (struct bp_prepared **)&none));
+          bp_prepared_create(h->s.device, &call, NULL, 0, (struct bp_prepared **)&none));
     FAILS(BP_ERR_SHUTDOWN, word, bp_prepared_output(h->prepared, 0, &info));
     FAILS(BP_ERR_SHUTDOWN, word, bp_prepared_run(h->prepared, h->s.stream, in, 2, &h->x, 1, NULL));
     FAILS(BP_ERR_SHUTDOWN, word,
@@ -364,6 +364,7 @@ static void shutdown_runs_what_was_given_and_refuses_the_rest(void)
     c = make_handles(PLAIN);
     before = b.s.gate->ended();
     sem_init(&semaphore, 0, 0);
+    OK(bp_stream_synchronize(a.s.stream)); /* its first work may take longer than is waited below */
     OK(bp_stream_callback(a.s.stream, hold_until, &semaphore));
     OK(bp_tensor_write(a.s.stream, a.x, some, sizeof some));
     FAILS(BP_ERR_TIMEOUT, "cpu:0: launch 2: a callback", bp_shutdown(10000000));

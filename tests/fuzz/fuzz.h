@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz.h: a fuzzer is one function over bytes and some seeds to begin with. With clang and
- * -Dfuzz=true libFuzzer drives it; otherwise mutate.c does, in every build, for as long as it is
- * given. */
+ * -Dfuzz=true libFuzzer drives it (seeds.c); otherwise mutate.c does, in every build, for as long
+ * as it is given. */
 #ifndef BP_TEST_FUZZ_H
 #define BP_TEST_FUZZ_H
 

@@ -25,6 +25,10 @@ CPP = r"""
 #include <cstdio>
 int main() { std::printf("%s %s\n", bp_version(), bp_status_name(BP_ERR_ABSENT)); }
 """
+# y = |x|, of 4 f32, as ONNX writes it
+ABS = (b"\x08\x08\x3a\x2c\x0a\x0b\x0a\x01\x78\x12\x01\x79\x22\x03\x41\x62\x73\x12\x01\x67\x5a\x0f\x0a\x01"
+       b"\x78\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04\x62\x09\x0a\x01\x79\x12\x04\x0a\x02\x08\x01"
+       b"\x42\x02\x10\x0d")
 EXPECTED = "cpu:0: 770 1100 1650 2420\n"
 
 
@@ -121,6 +125,23 @@ def app_cpp(moved):
     expect(printed == f"{version} BP_ERR_ABSENT\n", f"it printed {printed!r}")
 
 
+def app_onnx(moved):
+    """The app of docs/onnx.md builds with pkg-config and runs a model; where the library is built."""
+    if not os.path.exists(os.path.join(moved.prefix, "include", "backplane", "model.h")):
+        return
+    with open(os.path.join(ROOT, "docs", "onnx.md"), encoding="utf-8") as f:
+        block = re.search(r"```c complete\n(.*?)```", f.read(), re.S).group(1)
+    with open(os.path.join(moved.work, "model.c"), "w", encoding="utf-8") as f:
+        f.write(block)
+    env = {"PKG_CONFIG_PATH": os.path.join(moved.libdir, "pkgconfig")}
+    flags = shlex.split(run("pkg-config", "--cflags", "--libs", "backplane-onnx", cwd=moved.work, env=env))
+    run("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "model.c", "-o", "model", *flags,
+        "-Wl,-rpath," + moved.libdir, cwd=moved.work)
+    with open(os.path.join(moved.work, "abs.onnx"), "wb") as f:
+        f.write(ABS)
+    run(os.path.join(moved.work, "model"), "abs.onnx", cwd=moved.work)
+
+
 def vendor(moved):
     """The installed template, renamed and built as its README says, is a plugin that bp takes."""
     folder = os.path.join(moved.work, "vendor")
@@ -135,7 +156,7 @@ def vendor(moved):
 
 
 def main():
-    tests = [headers, bp_list, no_old_paths, app_c, app_cpp, vendor]
+    tests = [headers, bp_list, no_old_paths, app_c, app_cpp, app_onnx, vendor]
     print(f"1..{len(tests)}")
     failed = 0
     # Inside the build directory: a plugin is not loaded from below a directory that others may write to.

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each portable kernel compiles for each dtype as OpenCL C 1.2, as HIP for gfx90a and as CUDA C++ for sm_90
-and PTX, so that none rots before its plugin exists. As C the cpu plugin compiles them.
+"""Each portable kernel compiles for each dtype as OpenCL C 1.2, also for a device without any extension (no f64, no
+f16), as HIP for gfx90a and as CUDA C++ to PTX of sm_90, so that none rots before its plugin exists. As C the cpu plugin
+compiles them; nvcc, where it is, for the cuda plugin.
 
-    compile.py ROOT FOLDER CLANG NVCC FAMILY:DTYPE,DTYPE...     an empty name: that compiler is not here
+    compile.py ROOT FOLDER CLANG NEW_CLANG FAMILY:DTYPE,DTYPE...     NEW_CLANG: one that knows sm_90, from 16 on. An
+    empty name: that compiler is not here
 """
 import os
 import re
 import subprocess
 import sys
 
-ROOT, FOLDER, CLANG, NVCC = sys.argv[1:5]
+ROOT, FOLDER, CLANG, NEW_CLANG = sys.argv[1:5]
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = os.path.join(ROOT, "sdk", "kernels")
 FAMILIES = {name + ".h": types.split(",") for name, types in (a.split(":") for a in sys.argv[5:])}
@@ -21,10 +23,14 @@ WARN = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 WAYS = [
     ("OpenCL", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
                              *WARN, *TEXT], "define .*spir_kernel .*@{}\\("),
+    ("OpenCL without f64", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
+                                         "-Xclang", "-cl-ext=-all", "-DNO_F64", "-cl-single-precision-constant",
+                                         *WARN, *TEXT], "define .*spir_kernel .*@{}\\("),
     ("HIP gfx90a", "hip", CLANG, ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc",
-                                  "-include", os.path.join(HERE, "hip", "hip_runtime.h"), *WARN, *TEXT], "define .*amdgpu_kernel .*@{}\\("),
-    ("CUDA PTX", "cu", NVCC, ["-arch=compute_90", "-ptx", "-Werror", "all-warnings", "-o", "-"], "\\.entry {}\\("),
-    ("CUDA sm_90", "cu", NVCC, ["-arch=sm_90", "-cubin", "-Werror", "all-warnings", "-o", "/dev/stdout"], "{}"),
+                                  "-include", os.path.join(HERE, "runtime.h"), *WARN, *TEXT], "define .*amdgpu_kernel .*@{}\\("),
+    ("CUDA sm_90", "cu", NEW_CLANG, ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "-nocudalib", "-nocudainc",
+                                     "-Wno-unknown-cuda-version", "-D__CUDACC__", "-include", os.path.join(HERE, "runtime.h"), *WARN,
+                                     "-S", "-o", "-"], "\\.entry {}\\("),
 ]
 
 
@@ -62,7 +68,7 @@ def main():
                 print(f"ok {what} # SKIP no compiler of {language} here", flush=True)
                 continue
             wrong = []
-            for dtype in FAMILIES[header] if language != "CUDA sm_90" else FAMILIES[header][::4]:
+            for dtype in (t for t in FAMILIES[header] if language != "OpenCL without f64" or t not in ("f64", "c128")):
                 done = compiled(ending, [compiler, *how], header, dtype)
                 text = done.stdout.decode("latin-1")
                 if done.returncode:

@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of shapes and creation, broken in one way each; see kernels.py."""
 KERNELS = [
+    ("a sequence is turned round as a whole", "sdk/kernels/index.h",
+     "by = (length - 1 - 2 * t) * a->t_step;",
+     "by = (a->steps - 1 - 2 * t) * a->t_step;",
+     "libcpu_index_i32.a.p/", "kernel/reverse_sequence/f32*"),
+    ("the step at a length is turned too", "sdk/kernels/index.h",
+     "else if (t < length) by",
+     "else if (t <= length) by",
+     "libcpu_index_i32.a.p/", "kernel/reverse_sequence/f32*"),
     ("a move forgets where the input begins", "sdk/kernels/rearrange.h",
      "i64 at[MOVE_AXES], to = a->y_first, from = a->x_first, rest = begin, last = a->rank - 1;",
      "i64 at[MOVE_AXES], to = a->y_first, from = 0, rest = begin, last = a->rank - 1;",

@@ -46,7 +46,7 @@ KERNELS = [
      "for (i64 i = 0; i < 1; i++) {",
      "libcpu_step_f32.a.p/entries.c", "kernel/lamb/f32/*"),
     ("powers stay as they are", "sdk/kernels/step.h",
-     "if (power2) power2[0] *= number(a->beta[1]);",
+     "if (power2) power2[0] *= number(a->beta2);",
      "",
      "libcpu_step_f32.a.p/entries.c", "kernel/adam/f32/*"),
     ("unscaling finds no NaN", "sdk/kernels/step.h",

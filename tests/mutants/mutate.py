@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks one rule of rules.py: compiles the broken copy of one file of the core; runs many such tests,
-several at once, and prints TAP.
+"""Breaks one rule of rules.py: compiles the broken copy of one file of the core. Runs many tests of what is
+broken, several at once, and prints TAP.
 """
 import concurrent.futures
 import json
@@ -9,6 +9,12 @@ import shlex
 import subprocess
 
 from rules import BOTH, RULES
+
+
+def compilation(text):
+    """A compiler's command as a list, without ccache, for which a file that is compiled once is a loss."""
+    command = shlex.split(text)
+    return command[os.path.basename(command[0]) == "ccache":]
 
 
 class Core:
@@ -23,8 +29,7 @@ class Core:
         for entry in json.loads(done.stdout):
             if target in entry["output"] and entry["output"].endswith(".o"):
                 path = os.path.relpath(os.path.normpath(os.path.join(entry["directory"], entry["file"])), self.root)
-                command = shlex.split(entry["command"])
-                self.command[path] = command[os.path.basename(command[0]) == "ccache":]
+                self.command[path] = compilation(entry["command"])
                 self.object[path] = os.path.join(self.build, entry["output"])
 
     def compiler(self):
@@ -47,22 +52,26 @@ class Core:
         return result
 
 
-def run(who, attempt):
-    """Has each rule of who's broken by attempt(number, file, old, new, where, case), which answers (noticed,
-    text). Answers the exit status."""
-    rules = [rule for rule in RULES if rule[0] in (who, BOTH)]
-    print(f"1..{len(rules)}", flush=True)
+def run_all(todo, attempt):
+    """Has each (name, ...) of todo broken by attempt(number, ...), which answers (noticed, text). Answers the exit
+    status."""
+    print(f"1..{len(todo)}", flush=True)
 
     def one(numbered):
-        number, (_, name, *what) = numbered
+        number, (name, *what) = numbered
         try:
             return number, name, *attempt(number, *what)
-        except (AssertionError, subprocess.CalledProcessError) as error:
+        except (AssertionError, ValueError, subprocess.SubprocessError) as error:
             return number, name, False, str(error)
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for number, name, noticed, text in pool.map(one, enumerate(rules, 1)):
+        for number, name, noticed, text in pool.map(one, enumerate(todo, 1)):
             failed += not noticed
             print(f"{'ok' if noticed else 'not ok'} {number} - {name}\n# {text}", flush=True)
     return failed > 0
+
+
+def run(who, attempt):
+    """Has each rule of who's broken by attempt(number, file, old, new, where, case)."""
+    return run_all([rule[1:] for rule in RULES if rule[0] in (who, BOTH)], attempt)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the allocator and of the order of work, and some of gradients, each as a way to break it: what stands exactly
+"""The rules of the allocator and of the order of work, and some of gradients and of collectives, each as a way to break it: what stands exactly
 once in a file of the core, and what it becomes. Who has to notice: MODEL, the traces of
-tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites runtime, memory and
-gradient (tests/conform/core_mutants.py); or BOTH.
+tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites runtime, memory,
+gradient and ccl (tests/conform/core_mutants.py); or BOTH.
 
-Of the suites it is one case (None where it is not for them): where (cpu with streams of that mode, the template, or the device of late
-work, tests/conform/lazy.c), and its id without the kind of stream.
+Of the suites it is one case (None where it is not for them): where (cpu with streams of that mode, the template, two
+devices of the simulator, or the device of late work, tests/conform/lazy.c), and its id without the kind of stream.
 """
 MODEL, SUITES, BOTH = "model", "suites", "both"
 
@@ -15,7 +15,11 @@ CAPTURE, STATS, QUEUED = "core/memory/capture.c", "core/memory/stats.c", "core/t
 SEEN, LINES, LINE = "core/device/seen.c", "core/device/timelines.c", "core/device/timeline.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
 DEVICE, TRANSFER, GRAPH = "core/device/device.c", "core/tensor/transfer.c", "core/graph/execute.c"
+PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
+LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/check.c"
 GRADIENT, GRADIENT_RULES = "core/graph/gradient.c", "core/op/gradient_rules.c"
+COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/staged.c", "core/ccl/collective.c"
+DIRECT, REDUCE, WAIT = "core/ccl/direct.c", "core/ccl/reduce.c", "core/ccl/wait.c"
 
 # who notices, name, file, text, what it becomes; of the suites where, which case
 RULES = [
@@ -166,8 +170,8 @@ RULES = [
      None, None),
     # 12, 13: limits and sums.
     (BOTH, "no limit", CHUNK,
-     "if (limit && (m->reserved",
-     "if (false && (m->reserved",
+     "if (!limit || (used",
+     "if (true || (used",
      "template", "memory/limit/refused"),
     (BOTH, "the limit forgets what goes", CHUNK,
      "m->reserved -= size;",
@@ -259,7 +263,7 @@ RULES = [
     (SUITES, "an event comes one work too early", EVENT,
      "number = atomic_load(&timeline->last);\n    TRY(bp_timeline_mark",
      "number = atomic_load(&timeline->last);\n    number -= number > 0;\n    TRY(bp_timeline_mark",
-     "inline", "runtime/wait/last-work"),
+     "inline", "runtime/wait/of-callback"),
     (SUITES, "an event moves on with its stream", EVENT,
      "*out_timeline = timeline;",
      "*out_timeline = timeline;\n    *out_number = atomic_load(&timeline->last);",
@@ -302,7 +306,7 @@ RULES = [
      "c->fn(c->ctx, status);\n    c->fn(c->ctx, status);\n    return BP_OK;",
      "inline", "runtime/callback/order"),
     (SUITES, "the app is called before work has ended", CALLBACK,
-     "if (!timeline->queue) status = bp_timeline_wait(timeline, c->number, UINT64_MAX);",
+     "if (!timeline->queue)\n        status = bp_timeline_tell(timeline, c->number,\n                                  bp_timeline_wait(timeline, c->number, UINT64_MAX));",
      "",
      "template", "runtime/callback/after-work"),
     (SUITES, "a callback may wait for itself", QUEUE,
@@ -342,6 +346,95 @@ RULES = [
      "TRY(bp_device_synchronize(src->device));",
      "",
      "lazy", "runtime/other/copied-to-host"),
+    (SUITES, "the host is sent to the beginning of the memory", TENSOR,
+     "return first && t->view.count ? first + t->offset : NULL;",
+     "return first && t->view.count ? first : NULL;",
+     "sim", "memory/space/pinned"),
+    (SUITES, "the host reads managed memory before work has written it", TENSOR,
+     "TRY(bp_device_synchronize(tensor->device));\n    if (atomic_load(",
+     "if (tensor->storage->space != BP_SPACE_MANAGED) TRY(bp_device_synchronize(tensor->device));\n    if (atomic_load(",
+     "sim", "memory/space/managed"),
+    # Launches.
+    (SUITES, "a launch waits in its queue", LAUNCH,
+     "return bp_launch_queue(timeline, l, step->kernel, step->row, p->device);",
+     "{ status = bp_launch_queue(timeline, l, step->kernel, step->row, p->device); "
+     "if (status == BP_OK) bp_queue_flush(timeline->queue); return status; }",
+     "async", "runtime/launch/held"),
+    (SUITES, "a launch waits for its work", LAUNCH,
+     "status = step->kernel->launch(l);",
+     "status = step->kernel->launch(l); p->device->entry->runtime.synchronize(p->device->entry->self, 0, NULL);",
+     "template", "runtime/launch/returns"),
+    (SUITES, "a wait behind the caller is counted", LAUNCH,
+     "number = l.tag = bp_work_begin(",
+     "bp_block(p->device, BP_BLOCK_MEMORY);\n    number = l.tag = bp_work_begin(",
+     "inline", "runtime/launch/held"),
+    (SUITES, "launches have a stream of their own", LAUNCH,
+     "l->stream = timeline->stream;",
+     "l->stream = NULL; static void *own; if (p->device->entry->runtime.stream_create && !timeline->now && !timeline->queue) "
+     "{ if (!own) p->device->entry->runtime.stream_create(p->device->entry->self, 0, &own); l->stream = own; }",
+     "sim", "runtime/launch/order"),
+    (SUITES, "a queue that is full loses a task", QUEUE,
+     "queue->given++;\n        *queue->end = task;\n        queue->end = &task->next;\n        queue->waiting++;",
+     "queue->given++;\n        if (queue->waiting + 1 < QUEUE_MAX) { *queue->end = task;\n        queue->end = &task->next; }\n"
+     "        else { queue->given--; task->destroy(task); }\n        queue->waiting++;",
+     "async", "runtime/launch/many"),
+    (SUITES, "no stream waits for launches", LINE,
+     "if (timeline == other || bp_timeline_passed(other, number)) return BP_OK;",
+     "if (timeline == other || other) return BP_OK;",
+     "async", "runtime/launch/across"),
+    (SUITES, "what a launch reads is not noted", LAUNCH,
+     "if (in[i]) bp_storage_use(in[i]->storage, timeline, number);\n    for (uint32_t i = 0; i < p->n_out; i++)",
+     "for (uint32_t i = 0; i < p->n_out; i++)",
+     "async", "memory/reuse/launched"),
+    # Failures.
+    (SUITES, "a failure does not stay", FAILURE,
+     "if (bp_failed(failure)) return;\n    failure->why",
+     "return;\n    failure->why",
+     "sim", "runtime/failure/stays"),
+    (SUITES, "a failure is not told to callbacks", CALLBACK,
+     "if (status == BP_OK) status = bp_timeline_refuse(timeline, c->number);",
+     "",
+     "async", "runtime/failure/callback"),
+    (SUITES, "a stream's failure is everybody's", FAILURE,
+     "return shared ? keep_of_all(device, status)",
+     "return device ? keep_of_all(device, status)",
+     "sim", "runtime/failure/others"),
+    (SUITES, "a failure is told again when its stream is gone", FAILURE,
+     "if (number > atomic_load(&timeline->base)) atomic_store(&timeline->failure.told, true);",
+     "",
+     "sim", "runtime/failure/gone"),
+    (SUITES, "a failure is that of earlier work too", FAILURE,
+     "if (status == BP_OK && number > base && number > sound)",
+     "if (status == BP_OK && number > base)",
+     "async", "runtime/failure/before"),
+    # Two devices.
+    (SUITES, "a wait for another device waits for nothing", LINE,
+     "if (can_follow(timeline, other)) status = follow_mark(timeline, other, number);",
+     "if (can_follow(timeline, other)) status = timeline->device == other->device ? "
+     "follow_mark(timeline, other, number) : BP_ERR_INVALID;",
+     "sim", "runtime/pair/waits"),
+    (SUITES, "a device waits for all devices", DEVICE,
+     "status = bp_device_drain(device);\n    if (status) return status;\n    TRY(bp_device_check_lost(device));",
+     "for (struct bp_device *d = device->core->devices; d; d = d->next) bp_device_drain(d);\n"
+     "    status = BP_OK;\n    TRY(bp_device_check_lost(device));",
+     "sim", "runtime/pair/at-once"),
+    (SUITES, "tensors of another device are taken", CHECK,
+     "if (site->graph || site->device == t->device) return BP_OK;",
+     "if (site || t) return BP_OK;",
+     "sim", "runtime/pair/mixed"),
+    (SUITES, "a copy between devices does not wait for who writes what it reads", PEER,
+     "if (t != reader && !is_recorded(t))",
+     "if (false)",
+     "sim", "runtime/pair/moves"),
+    (SUITES, "a copy between devices is not waited for by the stream that it was given to", PEER,
+     "TRY(bp_timeline_follow(target, reader, number));",
+     "",
+     "sim", "runtime/pair/moves"),
+    (SUITES, "a device's launches are put together where those of all are", LAUNCH,
+     "struct bp_launch l = step->launch;\n    enum bp_status status;\n    uint64_t number;\n\n    l.in = in;\n    l.out = out;",
+     "static struct bp_launch l;\n    enum bp_status status;\n    uint64_t number;\n\n    l = step->launch;\n    l.in = in;\n"
+     "    l.out = out;\n    usleep(50);",
+     "sim", "runtime/pair/threads"),
     # Graphs.
     (SUITES, "a value goes after its first reader", GRAPH,
      "if (g->node[n].in[i] != BP_NO_VALUE) e->last[g->node[n].in[i]] = n;",
@@ -372,4 +465,54 @@ RULES = [
      "c->want[i] = sweep->wanted[v] && is_smooth_value(sweep->graph, v);",
      "c->want[i] = !i && sweep->wanted[v] && is_smooth_value(sweep->graph, v);",
      "inline", "gradient/mul/smooth/2x3+2x3/second"),
+    # Collectives: data that does not come, comes from elsewhere or is computed otherwise; ranks that are not compared.
+    (SUITES, "what a call made on the host is not written to the device", STAGED,
+     "if (!s->dst.tensor || k >= s->n_piece) return BP_OK;", "if (s->dst.tensor || k >= s->n_piece) return BP_OK;",
+     "template", "ccl/all_reduce/f32-sum/3x11"),
+    (SUITES, "a device's numbers are not read", STAGED,
+     "TRY(copy_chunk(s, &s->src, s->asked, true, &s->read[s->asked % SLOTS]));", "s->read[s->asked % SLOTS] = 0;",
+     "template", "ccl/all_gather/f32/2x11"),
+    (SUITES, "each rank begins a reduction with itself", COLLECTIVE,
+     "src[i] = window[i] + skip;", "src[i] = window[(i + b->rank) % b->n] + skip;",
+     "inline", "ccl/all_reduce/f32-sum/7x513"),
+    (SUITES, "small floats are rounded at each step", REDUCE,
+     "(has_avx2() ? table[dtype].avx2 : table[dtype].any)(reduction, dst, src, n_src, count,\n"
+     "                                                            ranks);",
+     "for (uint32_t j = 1; j < n_src; j++) {\n        const void *two[2] = {j > 1 ? dst : src[0], src[j]};\n"
+     "        table[dtype].any(reduction, dst, two, 2, count, ranks);\n    }",
+     "inline", "ccl/all_reduce/bf16-sum/7x5"),
+    (SUITES, "one dtype is reduced as another", REDUCE,
+     "[BP_F16] = {f16_any, f16_avx2}", "[BP_F16] = {i16_any, i16_avx2}",
+     "inline", "ccl/reduce_scatter/f16-max/3x3001"),
+    (SUITES, "a rank keeps its part of a reduction", DIRECT,
+     "                        BP_BOARD_ANY);\n}", "                        b->rank);\n}",
+     "inline", "ccl/all_reduce/f32-sum/3x4099"),
+    (SUITES, "the end of a broadcast is short", DIRECT,
+     "part - cut, d->far", "part - cut - 1, d->far",
+     "inline", "ccl/broadcast/f32/3x4099"),
+    (SUITES, "ranks leave while others read their buffers", COLLECTIVE,
+     "    return await_all(b);", "    return BP_OK;",
+     "inline", "ccl/overwritten/4"),
+    (SUITES, "a ragged part lies where it did not lie", COLLECTIVE,
+     "window[i] + skip, piece_bytes(part, room, k));\n        begin += part;",
+     "window[i] + skip, piece_bytes(part, room, k));\n        begin += b->rank > 1 ? 0 : part;",
+     "async", "ccl/all_to_all_ragged/f32/4x513"),
+    (SUITES, "a gather gathers nothing", COLLECTIVE,
+     "case BP_COMM_GATHER:\n    case BP_COMM_ALL_GATHER:", "case BP_COMM_GATHER: break;\n    case BP_COMM_ALL_GATHER:",
+     "inline", "ccl/gather/f32/4x11"),
+    (SUITES, "counts are not compared", COLLECTIVE,
+     "e->what != own->what || e->count != own->count", "e->what != own->what",
+     "inline", "ccl/mismatch/count/3"),
+    (SUITES, "who calls what is not compared", COLLECTIVE,
+     "e->what != own->what || e->count != own->count", "e->count != own->count",
+     "inline", "ccl/mismatch/reduction/8"),
+    (SUITES, "nobody looks for the dead", WAIT,
+     "TRY(look_for_dead(b, of));", "if (false) TRY(look_for_dead(b, of));",
+     "inline", "ccl/death/before/2"),
+    (SUITES, "time is never up", WAIT,
+     "if (now < b->deadline) return BP_OK;", "if (now < b->deadline || b->n) return BP_OK;",
+     "async", "ccl/late/3"),
+    (SUITES, "keys of a split count the other way", COMM,
+     "all[i].key < all[rank].key ||", "all[i].key > all[rank].key ||",
+     "inline", "ccl/split/5"),
 ]

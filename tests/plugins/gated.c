@@ -4,7 +4,7 @@
  * cast of f32, of which the last two only copy, and cast takes long to prepare.
  *
  * GATED_STREAMS: the devices have streams; else one order each. GATED_EVENTS: and events, which
- * streams of this instance can wait for. */
+ * streams of this instance can wait for. GATED_PEERS: copies between the two. */
 #include "gated.h"
 
 #include <backplane/attrs.h>
@@ -58,7 +58,7 @@ static pthread_cond_t changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t holding, lost;
 static uint64_t ended;
-static uint32_t next_failure, events_fail, records_fail;
+static uint32_t next_failure, events_fail, records_fail, peers_fail;
 
 static void init(void)
 {
@@ -124,10 +124,15 @@ static void no_record(uint32_t status)
     set(&records_fail, status);
 }
 
+static void no_peers(uint32_t status)
+{
+    set(&peers_fail, status);
+}
+
 BP_EXPORT const struct gated_control *gated_control(void)
 {
     static const struct gated_control control = {hold, open_gate, count_ended, fail,
-                                                 lose, no_events, no_record};
+                                                 lose, no_events, no_record, no_peers};
 
     return &control;
 }
@@ -379,10 +384,20 @@ static enum bp_status event_create(void *self, uint32_t device, void **out_event
     return BP_OK;
 }
 
+/* Streams that have not come to their wait for it find it reached. */
 static void event_destroy(void *self, uint32_t device, void *event)
 {
-    (void)self;
+    static struct event past = {.reached = UINT64_MAX};
+    struct gated *g = self;
+
     (void)device;
+    pthread_mutex_lock(&lock);
+    for (struct stream *s = g->streams; s; s = s->next)
+        for (struct job *j = s->first; j; j = j->next) {
+            if (j->wait == event) j->wait = &past;
+            if (j->mark == event) j->mark = &past;
+        }
+    pthread_mutex_unlock(&lock);
     free(event);
 }
 
@@ -458,6 +473,23 @@ static enum bp_status stream_wait(void *self, uint32_t device, void *stream, voi
 }
 #endif
 
+#ifdef GATED_PEERS
+static enum bp_status copy_peer(void *self, uint32_t device, void *stream, uint32_t to,
+                                const struct bp_copy *copy)
+{
+    struct gated *g = self;
+    uint32_t status;
+
+    pthread_mutex_lock(&lock);
+    status = peers_fail;
+    pthread_mutex_unlock(&lock);
+    if (status == BP_ERR_UNSUPPORTED) return BP_ERR_UNSUPPORTED;
+    if (status) return bp_fail(g->host, (enum bp_status)status, "no copy for you");
+    if (to == device) abort();
+    return copy_within(self, device, stream, copy);
+}
+#endif
+
 static const struct bp_runtime runtime = {
     .size = sizeof runtime,
     .device_count = device_count,
@@ -479,6 +511,9 @@ static const struct bp_runtime runtime = {
     .event_query = event_query,
     .event_wait = event_wait,
     .stream_wait = stream_wait,
+#endif
+#ifdef GATED_PEERS
+    .copy_peer = copy_peer,
 #endif
 };
 

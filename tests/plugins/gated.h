@@ -14,6 +14,7 @@ struct gated_control {
     void (*lose)(void);              /* every callback answers BP_ERR_DEVICE_LOST; nothing runs */
     void (*no_events)(uint32_t status); /* event_create answers that; 0: it works */
     void (*no_record)(uint32_t status); /* event_record answers that; 0: it works */
+    void (*no_peers)(uint32_t status);  /* copy_peer answers that; 0: it works */
 };
 
 const struct gated_control *gated_control(void);

@@ -4,6 +4,8 @@
  * meson.build. The tests give each to the loader, to `bp doctor` and to `bp list --probe`. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
+#include <backplane/ccl.h>
+#include <backplane/graphs.h>
 #include <backplane/runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +223,39 @@ static struct {
     .more = {POISON, POISON, POISON, POISON},
 };
 
+static enum bp_status capture(void *self, uint32_t device, void *stream)
+{
+    (void)self;
+    (void)device;
+    (void)stream;
+    return BP_ERR_UNSUPPORTED;
+}
+static enum bp_status capture_end(void *self, uint32_t device, void *stream, void **out)
+{
+    (void)out;
+    return capture(self, device, stream);
+}
+static enum bp_status replay(void *self, uint32_t device, void *recording, void *stream)
+{
+    (void)recording;
+    return capture(self, device, stream);
+}
+static void nothing(void *self, uint32_t device, void *what)
+{
+    capture(self, device, what);
+}
+static struct bp_graphs graphs = {.size = sizeof graphs};
+static const struct bp_graphs whole_graphs = {
+    .size = sizeof graphs, .capture_begin = capture, .capture_end = capture_end,
+    .capture_abort = nothing, .replay = replay, .recording_destroy = nothing};
+
+static enum bp_status group(void *self)
+{
+    (void)self;
+    return BP_OK;
+}
+static const struct bp_ccl half_ccl = {.size = sizeof half_ccl, .group_end = group};
+
 /* Bytes of a struct from field on: what a shorter table does not have is no NULL but anything. */
 #define SHORTEN(object, field) \
     shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
@@ -286,6 +321,10 @@ static void __attribute__((constructor)) prepare(void)
     if (IS("no_runtime")) table.plugin.runtime = NULL;
     if (IS("no_copy_in")) runtime.runtime.copy_in = NULL;
     if (IS("half_events")) runtime.runtime.event_query = query;
+    if (IS("half_graphs")) graphs.replay = replay;
+    if (IS("no_streams")) graphs = whole_graphs;
+    if (IS("half_graphs") || IS("no_streams")) table.plugin.graphs = &graphs;
+    if (IS("half_ccl")) table.plugin.ccl = &half_ccl;
     if (IS("twin_rows")) rows[2].name = rows[0].name;
     if (IS("empty_row")) rows[1].launch = NULL;
     if (IS("odd_stride")) kernels.stride = 12;

@@ -171,7 +171,9 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
 
     (void)self;
     (void)device;
+#ifndef PACED_HANDLES
     (void)space;
+#endif
     if (!chunk) abort();
     pthread_mutex_lock(&lock);
     if (size > paced.budget - paced.used) {
@@ -186,7 +188,8 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     paced.chunks++;
     pthread_mutex_unlock(&lock);
 #ifdef PACED_HANDLES
-    *out = (struct bp_memory){(void *)chunk->first, NULL};
+    *out = (struct bp_memory){.handle = (void *)chunk->first,
+                              .host = space == BP_SPACE_DEVICE ? NULL : (void *)chunk->first};
 #else
     *out = (struct bp_memory){NULL, (void *)chunk->first};
 #endif

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that tests/run.py counts right: above all that nothing that broke off is taken for success."""
+"""Proves that tests/run.py counts right: above all that nothing that broke off is taken for success; and that what it
+builds ahead gives way to tests."""
 import contextlib
 import io
 import os
 import sys
+import stat
 import tempfile
+import time
 import types
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -56,6 +59,10 @@ def of_report(status=0, **named):
     return counted(run.count_conform, "x", report(**named), done)
 
 
+def of_libfuzzer(status, output):
+    return counted(run.count_libfuzzer, ["fuzz_x"], types.SimpleNamespace(returncode=status, stdout=output))
+
+
 def refuses_without_reason():
     try:
         read("# comment\nunit/a: good\nunit/b:\n")
@@ -64,6 +71,40 @@ def refuses_without_reason():
     return False
 
 
+@contextlib.contextmanager
+def builds(script):
+    """A run that builds by the script."""
+    before = run.DEV
+    with tempfile.TemporaryDirectory() as folder:
+        run.DEV = os.path.join(folder, "dev")
+        with open(run.DEV, "w", encoding="utf-8") as f:
+            f.write("#!/bin/sh\n" + script)
+        os.chmod(run.DEV, stat.S_IRWXU)
+        try:
+            yield run.Run(folder, run.Count(read(ALLOWED)))
+        finally:
+            run.DEV = before
+
+
+def built_ahead(script):
+    """What the build of the second of two kinds said, and what was counted for both."""
+    with builds(script) as r:
+        r.ahead = run.Ahead(r, ["asan", "tsan"])
+        good = [run.build_step(r, kind) for kind in ("asan", "tsan")]
+        return r.ahead.future["tsan"].result().stdout, good, r.count.failed
+
+
+def stopped_ahead():
+    with builds("sleep 60\n") as r:
+        ahead, start = run.Ahead(r, ["asan", "tsan"]), time.monotonic()
+        while not ahead.child:
+            time.sleep(0.01)
+        ahead.stop()
+        return ahead.future["asan"].result().returncode < 0 and ahead.future["tsan"].cancelled() \
+            and time.monotonic() - start < 30
+
+
+TRIED = "Done 20 runs in 1 second(s)\nstat::number_of_executed_units: 20\n"
 TAP = "1..3\nok 1 - x\nok 2 - y\n"
 CHECKS = {
     "a program that ends well": lambda: of_program("OK") == (1, 0, 0),
@@ -92,7 +133,14 @@ CHECKS = {
         cases=["pass", ("skip", "kernel/a/b")]) == (1, 1, 0),
     "a case allowed at any depth": lambda: of_report(
         cases=["pass", ("xfail", "kernel/a/b@row")]) == (1, 0, 1),
+    "libFuzzer without a finding": lambda: of_libfuzzer(0, TRIED) == (1, 0, 0),
+    "libFuzzer with a finding": lambda: of_libfuzzer(77, TRIED) == (0, 1, 0),
+    "libFuzzer that tried nothing": lambda: of_libfuzzer(0, "stat::number_of_executed_units: 0\n") == (0, 1, 0),
+    "libFuzzer that says nothing": lambda: of_libfuzzer(0, "") == (0, 1, 0),
     "an allowed skip without a reason is refused": refuses_without_reason,
+    "a build ahead, which is behind": lambda: built_ahead("sleep 1\nnice\n") == ("19\n", [True, True], 0),
+    "a build ahead that fails": lambda: built_ahead("echo no\n[ $2 = asan ]\n") == ("no\n", [True, False], 1),
+    "no build that is stopped": stopped_ahead,
 }
 
 

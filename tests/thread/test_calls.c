@@ -87,7 +87,7 @@ static void make_shared(struct bp_stream *stream)
 
     need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){1}, &one), "create");
     need(bp_tensor_write(stream, one, &value, sizeof value), "write");
-    need(bp_prepared_create(device, &call, &prepared), "prepare");
+    need(bp_prepared_create(device, &call, NULL, 0, &prepared), "prepare");
     need(bp_graph_create(core, &graph), "graph");
     need(bp_graph_input(graph, "x", BP_F32, 1, (int64_t[]){1}, &x), "input");
     need(bp_op_add(bp_graph_scope(graph), x, x, &s), "record");

@@ -559,6 +559,75 @@ def manifest_asks_no_more_than_the_table():
                              0).json()["name"] == "actor", act)
 
 
+# ---- what the environment says to the cpu plugin
+
+
+def cpu_info(**env):
+    result = expect_status(bp("info", "cpu", "--json", path="", plugins="cpu", env=env), 0)
+    return result.json(), result.err
+
+
+LEVELS = ["portable", "avx2", "avx512"]
+
+
+@test
+def cpu_rows_by_level():
+    """BP_CPU_ISA caps the rows: each level has those of the one below, and the rest say what they need."""
+    best, _ = cpu_info()
+    top = LEVELS.index(best["driver"].split()[-1])
+    usable = []
+    for at, level in enumerate(LEVELS[:top + 1]):
+        info, err = cpu_info(BP_CPU_ISA=level)
+        kernels = info["kernels"]
+        expect(not err and info["driver"].endswith(f"kernels {level}"), level, info["driver"] + err)
+        expect(kernels["rows"] == best["kernels"]["rows"], "the list of rows is one", level)
+        bad = {row["name"]: row["reason"] for row in kernels["unusable"]}
+        expect(len(bad) == kernels["rows"] - kernels["usable"], "each row that cannot run is named", level)
+        for name, reason in bad.items():
+            last = name.split("_")[-1]
+            if last in LEVELS:
+                expect(LEVELS.index(last) > at and f"needs {last}" in reason and "BP_CPU_ISA" in reason,
+                       f"{level}: {name}", reason)
+        expect(f"cpu_exp_{level}" not in bad and "cpu_exp" not in bad, f"{level}: its own rows", sorted(bad))
+        for above in LEVELS[at + 1:]:
+            expect(f"cpu_exp_{above}" in bad, f"{level} runs rows of {above}", sorted(bad))
+        usable.append(kernels["usable"])
+    expect(all(low < high for low, high in zip(usable, usable[1:])), "a higher level runs more", usable)
+    expect(usable[-1] == best["kernels"]["usable"], "the highest is what there is without a cap", usable)
+
+
+@test
+def cpu_level_that_there_is_not():
+    best, _ = cpu_info()
+    for level in ("avx3", "AVX2", "avx2 "):
+        info, err = cpu_info(BP_CPU_ISA=level)
+        expect(err.startswith(f"bp: warning: cpu: BP_CPU_ISA={level} is unknown and ignored; expected portable"),
+               "a warning", err)
+        expect(err.count("\n") == 1, "one line of it", err)
+        expect(info["kernels"] == best["kernels"] and info["driver"] == best["driver"], "nothing else changes", level)
+
+
+@test
+def cpu_library_that_is_not_there():
+    """A wrong path takes the library's rows away, and each says why."""
+    best = cpu_info()[0]["kernels"]
+    for library in ("DNNL", "OPENBLAS"):
+        variable, suffix = f"BP_CPU_{library}", f"_{library.lower()}"
+        for path in ("/nowhere/library.so", "library.so", "off"):
+            info, err = cpu_info(**{variable: path})
+            kernels = info["kernels"]
+            lost = {r["name"]: r["reason"] for r in kernels["unusable"] if r["name"].endswith(suffix)}
+            others = [r for r in kernels["unusable"] if not r["name"].endswith(suffix)]
+            expect(not err and lost, "its rows are not usable, which is no warning", err)
+            expect(others == [r for r in best["unusable"] if not r["name"].endswith(suffix)],
+                   "other rows stay as they were", others)
+            expect(kernels["usable"] == kernels["rows"] - len(lost) - len(others), "fewer rows", kernels["usable"])
+            for name, reason in lost.items():
+                expect(f"{variable}={path}" in reason, f"{name}: why", reason)
+        text = bp("info", "cpu", path="", plugins="cpu", env={variable: "library.so"})
+        expect(f"{variable}=library.so" in expect_status(text, 0).out, "the same as text", text)
+
+
 BENCH_ROWS = {  # what each is compared with
     "launch/prepared": "kernel", "launch/eager": "kernel", "launch/prepare": None,
     "launch/new-shape": "the same calls again", "launch/1000-signatures": "prepared calls",

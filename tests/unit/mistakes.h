@@ -36,6 +36,9 @@ enum thing {
     T_GRAPH,  /* complete: z = x + x of f32 [2, 3] */
     T_GENERATOR,
     T_STORAGE, /* 64 bytes of T_DEVICE */
+    T_PROGRAM, /* of T_GRAPH on T_DEVICE */
+    T_STORE,
+    T_COMM, /* of one rank, with T_DEVICE */
     T_KINDS,  /* one past the last kind of handle */
 
     T_STRANGER, /* 512 bytes that are no handle */
@@ -142,7 +145,7 @@ struct world mistakes_world(void);
 void mistakes_world_finish(struct world *w);
 
 extern const struct table mistakes_core, mistakes_device, mistakes_stream, mistakes_tensor,
-    mistakes_dlpack, mistakes_call, mistakes_graph;
+    mistakes_dlpack, mistakes_call, mistakes_graph, mistakes_comm, mistakes_model;
 
 /* How rows are written. */
 #define COUNT(list) (sizeof(list) / sizeof *(list))

@@ -20,7 +20,7 @@ static uint64_t einsum_labels(const union value *a)
 
 static uint64_t prepared_create(const union value *a)
 {
-    return bp_prepared_create(a[0].p, a[1].cp, a[2].p);
+    return bp_prepared_create(a[0].p, a[1].cp, a[2].cp, a[3].u, a[4].p);
 }
 
 static uint64_t prepared_destroy(const union value *a)
@@ -78,7 +78,8 @@ static const struct function functions[] = {
     {"bp_einsum_labels", einsum_labels,
      {POINTER("ij,jk->ik"), POINTER(labels), NUMBER(8), OUT_OF(T_NONE)}},
     {"bp_prepared_create", prepared_create,
-     {HANDLE(T_DEVICE), POINTER_OWN(CALL), OUT_OF(T_PREPARED)}, .called = ""},
+     {HANDLE(T_DEVICE), POINTER_OWN(CALL), OPTIONAL(NULL), NUMBER(0), OUT_OF(T_PREPARED)},
+     .called = ""},
     {"bp_prepared_destroy", prepared_destroy, {HANDLE(T_PREPARED)}, ANSWERS_NOTHING},
     {"bp_prepared_kernel", prepared_kernel, {HANDLE(T_PREPARED)}, ANSWERS_EMPTY},
     {"bp_prepared_steps", prepared_steps, {HANDLE(T_PREPARED)}, ANSWERS_ZERO},
@@ -374,7 +375,7 @@ static void prepare(struct world *w)
     w->thing[ROW].p = row;
     w->thing[CALL].p = &add;
     w->thing[GRAPH_CALL].p = &graph_add;
-    OK(bp_prepared_create(w->f.device, &sum, (struct bp_prepared **)&w->thing[SUM].p));
+    OK(bp_prepared_create(w->f.device, &sum, NULL, 0, (struct bp_prepared **)&w->thing[SUM].p));
 }
 
 static void finish(struct world *w)

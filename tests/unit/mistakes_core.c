@@ -54,6 +54,11 @@ static uint64_t error_message(const union value *a)
     return (uintptr_t)bp_error_message();
 }
 
+static uint64_t error_set(const union value *a)
+{
+    return bp_error_set((enum bp_status)a[0].u, a[1].cp);
+}
+
 static uint64_t status_name(const union value *a)
 {
     return (uintptr_t)bp_status_name((enum bp_status)a[0].u);
@@ -107,6 +112,7 @@ static const struct function functions[] = {
     {"bp_core_load_path", core_load_path,
      {HANDLE(T_CORE), POINTER(TEMPLATE), {.kind = ARG_OUT_OPT}}, .called = ""},
     {"bp_error_message", error_message, {{0}}, ANSWERS_TEXT},
+    {"bp_error_set", error_set, {NUMBER(BP_OK), OPTIONAL(NULL)}},
     {"bp_status_name", status_name, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},
     {"bp_status_text", status_text, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},
     {"bp_dtype_name", dtype_name, {NUMBER(BP_F32)}, ANSWERS_TEXT},
@@ -149,6 +155,8 @@ static const struct mistake mistakes[] = {
     {"bp_core_load_path", "no such file", BP_ERR_PLUGIN, "/no/such/bp_plugin.so",
      {PUT(2, "/no/such/bp_plugin.so")}},
 
+    {"bp_error_set", "a text of its own", BP_ERR_INVALID, "said by another",
+     {SET(1, BP_ERR_INVALID), PUT(2, "said by another library")}},
     {"bp_status_name", "no status", 0, "BP_ERR_?", {SET(1, 12345)}},
     {"bp_status_text", "no status", 0, "a status that this version does not know", {SET(1, 12345)}},
     {"bp_dtype_name", "no dtype", 0, "?", {SET(1, 99)}},

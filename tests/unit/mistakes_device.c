@@ -29,6 +29,11 @@ static uint64_t device_properties(const union value *a)
     return bp_device_properties(a[0].p, a[1].p);
 }
 
+static uint64_t device_core(const union value *a)
+{
+    return (uintptr_t)bp_device_core(a[0].p);
+}
+
 static uint64_t device_synchronize(const union value *a)
 {
     return bp_device_synchronize(a[0].p);
@@ -37,6 +42,11 @@ static uint64_t device_synchronize(const union value *a)
 static uint64_t device_emulated(const union value *a)
 {
     return bp_device_emulated(a[0].p);
+}
+
+static uint64_t device_peer_copies(const union value *a)
+{
+    return bp_device_peer_copies(a[0].p);
 }
 
 static uint64_t device_blocked(const union value *a)
@@ -111,10 +121,12 @@ static const struct function functions[] = {
      {HANDLE(T_CORE), NUMBER_OWN(T_PLUGIN), NUMBER(0), OUT_OF(T_DEVICE)}},
     {"bp_device_destroy", device_destroy, {HANDLE(T_DEVICE)}, ANSWERS_NOTHING},
     {"bp_device_name", device_name, {HANDLE(T_DEVICE)}, ANSWERS_EMPTY},
+    {"bp_device_core", device_core, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
     {"bp_device_properties", device_properties,
      {HANDLE(T_DEVICE), ANSWER(struct bp_device_properties)}},
     {"bp_device_synchronize", device_synchronize, {HANDLE(T_DEVICE)}},
     {"bp_device_emulated", device_emulated, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
+    {"bp_device_peer_copies", device_peer_copies, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
     {"bp_device_blocked", device_blocked, {HANDLE(T_DEVICE), NUMBER(0)}, ANSWERS_ZERO},
     {"bp_device_memory", device_memory, {HANDLE(T_DEVICE), ANSWER(struct bp_memory_stats)}},
     {"bp_device_kernels", device_kernels, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_graph.c: wrong calls of graph.h. */
+/* mistakes_graph.c: wrong calls of graph.h and program.h. */
 #include "mistakes.h"
 
 static uint64_t graph_create(const union value *a)
@@ -62,6 +62,27 @@ static uint64_t graph_node(const union value *a)
     return bp_graph_node(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
+static uint64_t program_create(const union value *a)
+{
+    return bp_program_create(a[0].p, a[1].p, a[2].p);
+}
+
+static uint64_t program_destroy(const union value *a)
+{
+    bp_program_destroy(a[0].p);
+    return 0;
+}
+
+static uint64_t program_run(const union value *a)
+{
+    return bp_program_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
+}
+
+static uint64_t program_info(const union value *a)
+{
+    return bp_program_info(a[0].p, a[1].p);
+}
+
 enum {
     INPUTS = T_OWN, /* a list of T_TENSOR */
     VALUES,         /* of T_SCRATCH_SYMBOL */
@@ -93,6 +114,13 @@ static const struct function functions[] = {
     {"bp_graph_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
     {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_value_info)}},
     {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_node_info)}},
+    {"bp_program_create", program_create,
+     {HANDLE(T_GRAPH), HANDLE(T_DEVICE), OUT_OF(T_PROGRAM)}},
+    {"bp_program_destroy", program_destroy, {HANDLE(T_PROGRAM)}, ANSWERS_NOTHING},
+    {"bp_program_run", program_run,
+     {HANDLE(T_PROGRAM), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),
+      {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
+    {"bp_program_info", program_info, {HANDLE(T_PROGRAM), ANSWER(struct bp_program_info)}},
 };
 
 static const struct mistake mistakes[] = {
@@ -134,6 +162,19 @@ static const struct mistake mistakes[] = {
     {"bp_graph_run", "a device for an output", BP_ERR_INVALID, "output 0", {USE(5, T_DEVICE)}},
     {"bp_graph_run", "a stream for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STREAM)}},
     {"bp_graph_run", "no handle for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STRANGER)}},
+    {"bp_program_run", "fewer inputs", BP_ERR_INVALID, "0 inputs", {SET(4, 0)}},
+    {"bp_program_run", "the most inputs", BP_ERR_INVALID, "inputs", {SET(4, SIZE_MAX)}},
+    {"bp_program_run", "more outputs", BP_ERR_INVALID, "2 outputs", {SET(6, 2)}},
+    {"bp_program_run", "the most outputs", BP_ERR_INVALID, "outputs", {SET(6, SIZE_MAX)}},
+    {"bp_program_run", "a stream of another device", BP_ERR_INVALID, "the stream is of template:0",
+     {USE(2, T_OTHER_STREAM)}},
+    {"bp_program_run", "an output of another shape", BP_ERR_INVALID, "output z",
+     {USE(5, T_SHORT)}},
+    {"bp_program_run", "an output of another device", BP_ERR_INVALID, "template:0",
+     {USE(5, T_OTHER_TENSOR)}},
+    {"bp_program_run", "a frozen output", BP_ERR_INVALID, "frozen", {USE(5, T_FROZEN)}},
+    {"bp_program_run", "a symbolic output", BP_ERR_INVALID, "output 0", {USE(5, T_SYMBOL)}},
+    {"bp_program_run", "a stream for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STREAM)}},
     {"bp_graph_gradient", "the most y", BP_ERR_INVALID, "n_y is 18446744073709551615",
      {SET(4, SIZE_MAX)}},
     {"bp_graph_gradient", "the most x", BP_ERR_INVALID, "n_x is 18446744073709551615",
@@ -173,6 +214,8 @@ static void more(struct world *w)
         char what[64];
         struct mistake m = {"bp_graph_run", what, BP_ERR_INVALID, "input x", {PUT(3, &in)}};
         snprintf(what, sizeof what, "input x is thing %u", wrong_input[i]);
+        mistakes_try(w, &m);
+        m.function = "bp_program_run";
         mistakes_try(w, &m);
     }
 }

@@ -64,6 +64,18 @@ static uint64_t stream_calls(const union value *a)
     return bp_stream_calls(a[0].p, a[1].p);
 }
 
+static void watch(void *ctx, const struct bp_watched *call)
+{
+    (void)ctx;
+    (void)call;
+}
+
+static uint64_t stream_watch(const union value *a)
+{
+    bp_stream_watch(a[0].p, watch, a[1].p);
+    return bp_stream_watch(a[0].p, NULL, NULL);
+}
+
 static uint64_t event_create(const union value *a)
 {
     return bp_event_create(a[0].p, a[1].p);
@@ -134,6 +146,7 @@ static const struct function functions[] = {
     {"bp_stream_scope", stream_scope, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
     {"bp_stream_device", stream_device, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
     {"bp_stream_calls", stream_calls, {HANDLE(T_STREAM), ANSWER(struct bp_call_stats)}},
+    {"bp_stream_watch", stream_watch, {HANDLE(T_STREAM), OPTIONAL("anything")}},
     {"bp_event_create", event_create, {HANDLE(T_DEVICE), OUT_OF(T_EVENT)}},
     {"bp_event_destroy", event_destroy, {HANDLE(T_EVENT)}, ANSWERS_NOTHING},
     {"bp_event_record", event_record, {HANDLE(T_EVENT), HANDLE(T_STREAM)}},

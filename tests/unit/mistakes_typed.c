@@ -128,7 +128,7 @@ static void refused(struct subject *s, enum way way, const char *what, enum bp_s
     if (way == GRADIENT)
         got = bp_call_gradient(s->w->f.scope, &s->call, result, result, s->n_out, all, out,
                                s->op->n_in);
-    else if (way == PREPARE) got = bp_prepared_create(s->w->f.device, &s->call, &prepared);
+    else if (way == PREPARE) got = bp_prepared_create(s->w->f.device, &s->call, NULL, 0, &prepared);
     else got = bp_call_run(scope, &s->call, out, s->n_out, NULL);
     for (size_t i = 0; i < COUNT(out) && !seen[0]; i++) seen[0] = out[i];
     if (prepared != untouched) seen[0] = prepared;

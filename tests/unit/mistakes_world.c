@@ -13,7 +13,8 @@ const char *mistakes_kind(enum thing thing)
         [T_CORE] = "core",         [T_DEVICE] = "device",   [T_STREAM] = "stream",
         [T_EVENT] = "event",       [T_TENSOR] = "tensor",   [T_SYMBOL] = "symbolic tensor",
         [T_PREPARED] = "prepared", [T_GRAPH] = "graph",     [T_GENERATOR] = "generator",
-        [T_STORAGE] = "storage",
+        [T_STORAGE] = "storage",   [T_PROGRAM] = "program",
+        [T_STORE] = "store",       [T_COMM] = "communicator",
         [T_STRANGER] = "stranger", [T_OTHER_TENSOR] = "tensor of another device",
     };
 
@@ -104,6 +105,7 @@ struct world mistakes_world(void)
 {
     struct world w = {.thing[T_STRANGER].p = stranger};
     struct bp_tensor *x, *pair[2];
+    struct bp_comm_id id;
     struct bp_arg in[2] = {{&pair[0], 1}, {&pair[1], 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
 
@@ -117,9 +119,15 @@ struct world mistakes_world(void)
     w.thing[T_SCRATCH_SYMBOL].p = x;
     OK(bp_memory_create(w.f.device, NULL, BP_SPACE_DEVICE, 64,
                         (struct bp_storage **)&w.thing[T_STORAGE].p));
+    OK(bp_program_create(w.thing[T_GRAPH].p, w.f.device,
+                         (struct bp_program **)&w.thing[T_PROGRAM].p));
+    OK(bp_store_serve(NULL, (struct bp_store **)&w.thing[T_STORE].p));
+    OK(bp_comm_id_create(&id));
+    OK(bp_comm_create(w.f.device, &id, 0, 1, (struct bp_comm **)&w.thing[T_COMM].p));
     OK(bp_generator_create(1, (struct bp_generator **)&w.thing[T_GENERATOR].p));
     pair[0] = pair[1] = w.thing[T_TENSOR].p;
-    OK(bp_prepared_create(w.f.device, &call, (struct bp_prepared **)&w.thing[T_PREPARED].p));
+    OK(bp_prepared_create(w.f.device, &call, NULL, 0,
+                          (struct bp_prepared **)&w.thing[T_PREPARED].p));
     return w;
 }
 
@@ -149,10 +157,13 @@ void mistakes_world_finish(struct world *w)
 
     for (size_t i = 0; i < COUNT(tensors); i++) bp_tensor_destroy(w->thing[tensors[i]].p);
     bp_prepared_destroy(w->thing[T_PREPARED].p);
+    bp_program_destroy(w->thing[T_PROGRAM].p);
     bp_graph_destroy(w->thing[T_GRAPH].p);
     bp_graph_destroy(w->thing[T_SCRATCH].p);
     bp_generator_destroy(w->thing[T_GENERATOR].p);
     bp_memory_destroy(w->thing[T_STORAGE].p);
+    bp_comm_destroy(w->thing[T_COMM].p);
+    bp_store_destroy(w->thing[T_STORE].p);
     bp_event_destroy(w->thing[T_EVENT].p);
     bp_event_destroy(w->thing[T_NEW_EVENT].p);
     bp_event_destroy(w->thing[T_OTHER_EVENT].p);

@@ -18,7 +18,7 @@ from mutate import Core, run  # noqa: E402
 from rules import MODEL  # noqa: E402
 
 TRACES = 400  # each breaks off at the first one that notices
-CORE = Core(ROOT, BUILD, "libbackplane_parts", ("unit", "pool_mutants"))
+CORE = Core(ROOT, BUILD, "libbackplane.so", ("unit", "pool_mutants"))
 
 
 def attempt(number, path, old, new, *_):

@@ -271,7 +271,7 @@ Test(async, the_best_of_many_rows_is_taken)
     struct bp_call call = {.size = sizeof call, .op = "cast", .in = in, .n_in = 1};
     struct bp_prepared *p;
 
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     cr_assert_str_eq(bp_prepared_kernel(p), "faulty_cast_best");
     bp_prepared_destroy(p);
     bp_tensor_destroy(x);
@@ -342,7 +342,9 @@ Test(async, what_is_missing_is_supplied_and_said)
 
     cr_assert_eq(bp_device_emulated(f.device), BP_EMULATED_STREAMS | BP_EMULATED_EVENTS |
                                                    BP_EMULATED_STREAM_WAIT |
-                                                   BP_EMULATED_MEMORY_INFO);
+                                                   BP_EMULATED_MEMORY_INFO |
+                                                   BP_EMULATED_RECORDING |
+                                                   BP_EMULATED_COLLECTIVES);
     OK(bp_stream_create(f.device, &other));
     OK(bp_event_create(f.device, &event));
     OK(bp_event_record(event, f.stream));
@@ -378,7 +380,7 @@ Test(async, a_row_that_refuses_in_prepare_is_passed_over)
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
     struct bp_prepared *p;
 
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     cr_assert_str_eq(bp_prepared_kernel(p), "faulty_add");
     bp_prepared_destroy(p);
     call.kernel = "faulty_add_never";

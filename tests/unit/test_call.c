@@ -80,7 +80,7 @@ Test(call, every_row_of_an_operator_can_be_asked_for)
         OK(bp_device_kernel(f.device, i, &info));
         if (strcmp(info.op, "add") || *info.reason || !(info.types[0] & BP_M(F32))) continue;
         call.kernel = info.name;
-        OK(bp_prepared_create(f.device, &call, &prepared));
+        OK(bp_prepared_create(f.device, &call, NULL, 0, &prepared));
         cr_assert_str_eq(bp_prepared_kernel(prepared), info.name);
         bp_prepared_destroy(prepared);
         OK(bp_call_run(f.scope, &call, &z, 1, NULL));
@@ -106,7 +106,7 @@ Test(call, prepared_runs_again_with_other_tensors)
     struct bp_matmul_attrs other = bp_matmul_defaults();
     struct bp_prepared *p;
 
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     OK(bp_prepared_output(p, 0, &info));
     cr_assert_eq(info.rank, 2);
     cr_assert_eq(info.bytes, 4);
@@ -220,6 +220,59 @@ Test(call, keeps_channels_last)
     }
     bp_tensor_destroy(x);
     bp_tensor_destroy(w);
+    bp_tensor_destroy(base);
+    fixture_finish(&f);
+}
+
+static struct bp_tensor *pooled(struct fixture *f, struct bp_tensor *x, bool max)
+{
+    struct bp_max_pool_attrs most = bp_max_pool_defaults();
+    struct bp_avg_pool_attrs mean = bp_avg_pool_defaults();
+    struct bp_tensor *y;
+
+    most.window[0] = most.window[1] = mean.window[0] = mean.window[1] = 2;
+    OK(max ? bp_op_max_pool(f->scope, x, &most, &y) : bp_op_avg_pool(f->scope, x, &mean, &y));
+    return y;
+}
+
+/* The same through pools, a norm and a join; what is joined has the values of its logical order. */
+Test(call, keeps_channels_last_in_pools_norms_and_joins)
+{
+    struct fixture f = fixture_init();
+    float number[2 * 3 * 3 * 3], got[2 * 6 * 2 * 2];
+    struct bp_tensor *base, *x, *max, *mean, *normed, *joined, *one;
+    struct bp_tensor *xs[2];
+    struct bp_concat_attrs along = bp_concat_defaults();
+
+    for (int i = 0; i < 54; i++) /* stored N H W C */
+        number[i] = (float)(i / 27 * 27 + i % 3 * 9 + i % 27 / 3);
+    base = tensor_of(&f, BP_F32, 1, SHAPE(54), number);
+    one = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 1, 1));
+    OK(bp_tensor_view(base, 0, 4, SHAPE(2, 3, 3, 3), SHAPE(27, 1, 9, 3), &x));
+    along.axis = 1;
+    for (int i = 0; i < 2; i++) {
+        max = pooled(&f, x, true);
+        mean = pooled(&f, x, false);
+        OK(bp_op_batch_norm(f.scope, max, one, one, one, one, NULL, &normed));
+        xs[0] = max, xs[1] = mean;
+        OK(bp_op_concat(f.scope, xs, 2, &along, &joined));
+        expect_channels_last(max);
+        expect_channels_last(mean);
+        expect_channels_last(normed);
+        expect_channels_last(joined);
+        OK(bp_tensor_read(f.stream, joined, got, sizeof got));
+        for (int n = 0; n < 2; n++)
+            for (int c = 0; c < 6; c++) /* windows begin at 0, 1, 3, 4 of a plane */
+                for (int k = 0; k < 4; k++)
+                    cr_expect_float_eq(got[(n * 6 + c) * 4 + k],
+                                       27 * n + 9 * (c % 3) + k + k / 2 + (c < 3 ? 4 : 2), 1e-5);
+        bp_tensor_destroy(max);
+        bp_tensor_destroy(mean);
+        bp_tensor_destroy(normed);
+        bp_tensor_destroy(joined);
+    }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(one);
     bp_tensor_destroy(base);
     fixture_finish(&f);
 }

@@ -180,6 +180,18 @@ Test(compare, poison_is_told_from_results)
     cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 7, 0xa5}), 0);
 }
 
+Test(compare, nothing_is_described_too)
+{
+    const struct comparison c = {.worst = -1};
+    struct ref_array expected;
+    char text[300];
+
+    ref_array_init(&expected, BP_F32, 2, (const int64_t[]){0, 3});
+    compare_describe(&c, &expected, "", text, sizeof text);
+    cr_assert_str_eq(text, "there are no elements");
+    ref_array_finish(&expected);
+}
+
 Test(compare, the_worst_of_many_is_described)
 {
     float got[] = {1, 2, 3.5f, 4, 5, 6};

@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_conform_reduce.c: references of reductions, scans and linear algebra against values from
  * elsewhere: 50 digits of Python's decimal, or by hand; and the labels of einsum. */
+#include "reference_kit.h"
+
 #include <backplane/backplane.h>
 #include <criterion/criterion.h>
 #include <math.h>
-#include <reference/reference.h>
 
 #define LIST(...) (const double[]){__VA_ARGS__}
 #define SHAPE(...) (const int64_t[]){__VA_ARGS__}
-
-static struct ref_array array_of(uint32_t dtype, int rank, const int64_t *shape,
-                                 const double *values)
-{
-    struct ref_array a;
-
-    ref_array_init(&a, dtype, rank, shape);
-    for (int64_t i = 0; i < a.count; i++)
-        if (a.u) a.u[i] = (uint64_t)(int64_t)values[i];
-        else a.v[i] = values[i];
-    return a;
-}
 
 /* The reference of one to three inputs gives this list, to 1e-15. */
 static void check(ref_fn *of, const struct ref_array *in, const void *attrs, int64_t n,
@@ -39,6 +28,19 @@ static void check(ref_fn *of, const struct ref_array *in, const void *attrs, int
 }
 
 static const double x4[] = {0.5, -1.25, 2, 0.75}, y4[] = {1, 2, -0.5, 1.5};
+
+/* Rows to exchange, a pivot that is small, and no row at all. */
+Test(reference, determinants)
+{
+    struct ref_array x = array_of(BP_F64, 3, SHAPE(2, 3, 3),
+                                  LIST(0, 2, 1, 3, 0, 0, 4, 5, 6, 0.0625, 1, 1, 1, 1, 2, 1, 2, 1));
+    struct ref_array none = array_of(BP_F64, 2, SHAPE(0, 0), NULL);
+
+    check(ref_det, &x, NULL, 2, LIST(-21, 1.8125));
+    check(ref_det, &none, NULL, 1, LIST(1));
+    ref_array_finish(&x);
+    ref_array_finish(&none);
+}
 
 Test(reference, reductions_of_four_numbers)
 {

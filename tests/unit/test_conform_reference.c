@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The references of the conformance suite against values that were not made by them: tables from
  * Python's struct, decimal and fractions modules, and sums that can be done by hand. */
+#include "reference_kit.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <reference/philox.h>
-#include <reference/reference.h>
 #include <stdlib.h>
 
 struct format_row {
@@ -111,18 +112,6 @@ Test(number, ulp_is_the_distance_of_neighbours)
 }
 
 /* An array of n numbers along the given axes. */
-static struct ref_array array_of(uint32_t dtype, int rank, const int64_t *shape,
-                                 const double *values)
-{
-    struct ref_array a;
-
-    ref_array_init(&a, dtype, rank, shape);
-    for (int64_t i = 0; i < a.count; i++)
-        if (a.u) a.u[i] = (uint64_t)(int64_t)values[i];
-        else a.v[i] = values[i];
-    return a;
-}
-
 #define SHAPE(...) \
     (const int64_t[]) \
     { \

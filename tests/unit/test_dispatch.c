@@ -71,6 +71,56 @@ Test(dispatch, a_call_is_prepared_once_for_a_signature)
     fixture_finish(&f);
 }
 
+/* What a watcher is told. */
+struct watch {
+    struct fixture *f;
+    char seen[400];
+};
+
+static void note(void *ctx, const struct bp_watched *call)
+{
+    struct watch *w = ctx;
+    size_t used = strlen(w->seen);
+    struct bp_tensor *z;
+
+    snprintf(w->seen + used, sizeof w->seen - used, "%s%s%u/%u ", call->op->name,
+             call->out ? "." : "?", call->n_in, call->n_out);
+    OK(bp_op_neg(w->f->scope, call->in[0], &z)); /* what it calls is not seen */
+    bp_tensor_destroy(z);
+    if (strcmp(call->op->name, "sum") || !call->out) return;
+    cr_assert_eq(((const struct bp_sum_attrs *)call->attrs)->keep, 1);
+    expect_bytes(w->f, call->out[0], F32(6), 4);
+}
+
+Test(dispatch, a_watcher_sees_each_call_before_and_after_it_runs)
+{
+    struct fixture f = fixture_init();
+    struct watch w = {&f, ""};
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *b, *z = NULL;
+    struct bp_expand_attrs wide = {.size = sizeof wide, .shape = {SHAPE(3), 1}};
+    struct bp_sum_attrs sum = bp_sum_defaults();
+
+    sum.keep = 1;
+    for (int i = 0; i < 2; i++) { /* the second one is found again, and takes the shortest way */
+        OK(bp_op_add(f.scope, a, a, &z));
+        bp_tensor_destroy(z);
+    }
+    OK(bp_stream_watch(f.stream, note, &w));
+    OK(bp_op_add(f.scope, a, a, &z));
+    bp_tensor_destroy(z);
+    OK(bp_op_sum(f.scope, a, &sum, &z));
+    OK(bp_op_expand(f.scope, z, NULL, &wide, &b));
+    cr_assert_eq(bp_op_add(f.scope, a, NULL, &z), BP_ERR_INVALID);
+    OK(bp_stream_watch(f.stream, NULL, NULL));
+    bp_tensor_destroy(z);
+    OK(bp_op_add(f.scope, a, a, &z));
+    cr_assert_str_eq(w.seen, "add?2/1 add.2/1 sum?1/1 sum.1/1 expand?2/1 expand.2/1 ");
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(b);
+    bp_tensor_destroy(a);
+    fixture_finish(&f);
+}
+
 /* One line for each thing that makes a signature another one. */
 Test(dispatch, whatever_a_plan_may_depend_on_is_in_the_signature)
 {
@@ -266,7 +316,7 @@ Test(dispatch, a_prepared_call_refuses_another_constant)
     struct bp_prepared *p;
 
     for (int i = 0; i < 2; i++) OK(bp_tensor_freeze(w[i]));
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){x, w[0]}, 2, &z, 1, NULL));
     expect_bytes(&f, z, F32(1, 2, 3, 4), 16);
     FAILS(BP_ERR_INVALID, "another constant",
@@ -307,7 +357,7 @@ Test(dispatch, an_operator_runs_as_those_it_is_defined_in)
     OK(bp_op_mse_loss(f.scope, x, y, &z));
     expect_bytes(&f, z, F32(21.0f / 4), 4);
     cr_assert_eq(fallbacks(&f, "mse_loss", BP_FALLBACK_EXPAND, NULL), 4);
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     cr_assert_eq(bp_prepared_steps(p), 4);
     bp_prepared_destroy(p);
     bp_tensor_destroy(x);
@@ -510,7 +560,7 @@ Test(dispatch, an_update_is_given_the_input_itself)
     bp_tensor_destroy(z);
     expect_bytes(&f, half, (uint16_t[]){6, 12}, 4);
     expect_updates(4);
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){half, dh, lr}, 3, &half, 1, NULL));
     expect_bytes(&f, half, (uint16_t[]){4, 8}, 4);
     expect_updates(5);

@@ -242,6 +242,111 @@ Test(index, nms_keeps_the_best)
     fixture_finish(&f);
 }
 
+/* Two classes of the boxes above, whose corners lie in any order, or as centres and extents. */
+Test(index, non_max_suppression_by_class)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *boxes = tensor_of(&f, BP_F32, 3, SHAPE(1, 3, 4),
+                                        F32(5, 2, 0, 0, 1, 0, 6, 2, 9, 10, 10, 9));
+    struct bp_tensor *centres = tensor_of(&f, BP_F32, 3, SHAPE(1, 3, 4),
+                                          F32(2.5f, 1, 5, 2, 3.5f, 1, 5, 2, 9.5f, 9.5f, 1, 1));
+    struct bp_tensor *scores = tensor_of(&f, BP_F32, 3, SHAPE(1, 2, 3),
+                                         F32(0.5f, 0.75f, 0.25f, 0.5f, 0.125f, 0.75f));
+    struct bp_tensor *two = tensor_of(&f, BP_I64, 0, NULL, I64(2)), *y;
+    struct bp_non_max_suppression_attrs a = bp_non_max_suppression_defaults();
+
+    OK(bp_op_non_max_suppression(f.scope, boxes, scores, NULL, NULL, NULL, NULL, &y));
+    expect_bytes(&f, y, NULL, 0);
+    destroy(&y, 1);
+    a.iou_threshold = 0.5;
+    OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, NULL, NULL, &a, &y));
+    expect_bytes(&f, y, I64(0, 0, 1, 0, 0, 2, 0, 1, 2, 0, 1, 0), 96);
+    destroy(&y, 1);
+    a.max_boxes = 3;
+    a.iou_threshold = 0.7;
+    a.score_threshold = 0.25;
+    a.center_point_box = 1;
+    OK(bp_op_non_max_suppression(f.scope, centres, scores, NULL, NULL, NULL, &a, &y));
+    expect_bytes(&f, y, I64(0, 0, 1, 0, 0, 0, 0, 1, 2, 0, 1, 0), 96);
+    a.max_boxes = -1;
+    destroy(&y, 1);
+    FAILS(BP_ERR_INVALID, "max_boxes",
+          bp_op_non_max_suppression(f.scope, boxes, scores, NULL, NULL, NULL, &a, &y));
+    FAILS(BP_ERR_INVALID, "B N 4",
+          bp_op_non_max_suppression(f.scope, scores, boxes, two, NULL, NULL, NULL, &y));
+    destroy((struct bp_tensor *[]){boxes, centres, scores, two}, 4);
+    fixture_finish(&f);
+}
+
+/* Thresholds as tensors: of one float without axes or with one, and of nothing else. */
+Test(index, thresholds_as_tensors)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *boxes = tensor_of(&f, BP_F32, 3, SHAPE(1, 2, 4),
+                                        F32(0, 0, 5, 2, 1, 0, 6, 2));
+    struct bp_tensor *scores = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 2), F32(0.5f, 0.75f));
+    struct bp_tensor *two = tensor_of(&f, BP_I32, 1, SHAPE(1), I32(2));
+    struct bp_tensor *iou = tensor_of(&f, BP_F64, 0, NULL, F64(0.7)), *y;
+    struct bp_tensor *least = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(0.625f));
+
+    OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, iou, NULL, NULL, &y));
+    expect_bytes(&f, y, I64(0, 0, 1, 0, 0, 0), 48);
+    destroy(&y, 1);
+    OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, iou, least, NULL, &y));
+    expect_bytes(&f, y, I64(0, 0, 1), 24);
+    destroy(&y, 1);
+    FAILS(BP_ERR_INVALID, "expected f32 or f64",
+          bp_op_non_max_suppression(f.scope, boxes, scores, two, two, NULL, NULL, &y));
+    FAILS(BP_ERR_INVALID, "expected i32 or i64",
+          bp_op_non_max_suppression(f.scope, boxes, scores, iou, iou, NULL, NULL, &y));
+    destroy((struct bp_tensor *[]){boxes, scores, two, iou, least}, 5);
+    fixture_finish(&f);
+}
+
+/* Sequences of 2, 0 and 3 steps side by side; lengths that no sequence has. */
+Test(index, reverse_sequence_by_lengths)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(3, 3), F32(1, 2, 3, 4, 5, 6, 7, 8, 9)), *y;
+    struct bp_tensor *lengths = tensor_of(&f, BP_I64, 1, SHAPE(3), I64(2, 0, 3));
+    struct bp_reverse_sequence_attrs a = bp_reverse_sequence_defaults();
+
+    OK(bp_op_reverse_sequence(f.scope, x, lengths, NULL, &y));
+    expect_bytes(&f, y, F32(4, 2, 9, 1, 5, 6, 7, 8, 3), 36);
+    destroy(&y, 1);
+    a.batch_axis = 0;
+    FAILS(BP_ERR_INVALID, "expected two", bp_op_reverse_sequence(f.scope, x, lengths, &a, &y));
+    a.time_axis = 1;
+    OK(bp_op_reverse_sequence(f.scope, x, lengths, &a, &y));
+    expect_bytes(&f, y, F32(2, 1, 3, 4, 5, 6, 9, 8, 7), 36);
+    destroy((struct bp_tensor *[]){y, lengths}, 2);
+    for (int i = 0; i < 2; i++) {
+        lengths = tensor_of(&f, BP_I32, 1, SHAPE(3), i ? I32(1, 4, 1) : I32(1, 1, -1));
+        expect_fault(&f, "reverse_sequence", NULL, x, lengths, NULL);
+        bp_tensor_destroy(lengths);
+    }
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+/* What a condition selects along the last axis: nonzero, and gather. */
+Test(index, a_condition_selects_slices)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6));
+    struct bp_tensor *condition = tensor_of(&f, BP_BOOL, 1, SHAPE(3), (char[]){1, 0, 1});
+    struct bp_tensor *rows, *at, *y;
+    struct bp_reshape_attrs line = {sizeof line, {I64(-1), 1}};
+    struct bp_gather_attrs last = {sizeof last, -1};
+
+    OK(bp_op_nonzero(f.scope, condition, &rows));
+    OK(bp_op_reshape(f.scope, rows, NULL, &line, &at));
+    OK(bp_op_gather(f.scope, x, at, &last, &y));
+    expect_bytes(&f, y, F32(1, 3, 4, 6), 16);
+    destroy((struct bp_tensor *[]){x, condition, rows, at, y}, 5);
+    fixture_finish(&f);
+}
+
 /* Two steps back: beam 0 of the last step came from 1, which came from 0. */
 Test(index, follows_beams_and_segments)
 {

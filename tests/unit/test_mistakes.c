@@ -11,7 +11,10 @@
 
 static const struct table *const tables[] = {
     &mistakes_core,   &mistakes_device, &mistakes_stream, &mistakes_tensor,
-    &mistakes_dlpack, &mistakes_call,   &mistakes_graph,
+    &mistakes_dlpack, &mistakes_call,   &mistakes_graph,  &mistakes_comm,
+#ifdef MODEL_HEADERS /* ONNX models are built where their schema is */
+    &mistakes_model,
+#endif
 };
 
 enum { AREA = 512, PATTERN = 0xA5 };
@@ -193,6 +196,9 @@ static void give_back(enum thing made, void *handle)
     case T_GRAPH: bp_graph_destroy(handle); break;
     case T_GENERATOR: bp_generator_destroy(handle); break;
     case T_STORAGE: bp_memory_destroy(handle); break;
+    case T_PROGRAM: bp_program_destroy(handle); break;
+    case T_STORE: bp_store_destroy(handle); break;
+    case T_COMM: bp_comm_destroy(handle); break;
     case T_MANAGED: managed->deleter(managed); break;
     case T_LEGACY: legacy->deleter(legacy); break;
     default: break;
@@ -273,6 +279,13 @@ Test(mistakes, graph)
     run_table(&mistakes_graph);
 }
 
+#ifdef MODEL_HEADERS
+Test(mistakes, model)
+{
+    run_table(&mistakes_model);
+}
+#endif
+
 /* A row, and something in it that can be wrong, or no argument. */
 static bool has_row(const char *name, size_t length)
 {
@@ -308,30 +321,42 @@ static unsigned check_header(const char *file, const char *text)
     return n;
 }
 
-/* The typed calls, bp_op_..., are printed from the operators' rows: mistakes_typed.c has all. */
-Test(mistakes, every_function_has_a_row)
+/* All headers of a folder. */
+static void check_headers(const char *folder, unsigned *headers, unsigned *functions)
 {
     static char text[1 << 16];
-    unsigned headers = 0, functions = 0;
-    DIR *directory = opendir(PUBLIC_HEADERS);
+    DIR *directory = opendir(folder);
     struct dirent *e;
 
-    cr_assert(directory, "%s cannot be read", PUBLIC_HEADERS);
+    cr_assert(directory, "%s cannot be read", folder);
     while ((e = readdir(directory))) {
         char path[4096];
         size_t n;
         FILE *f;
         if (!strstr(e->d_name, ".h")) continue;
-        snprintf(path, sizeof path, "%s/%s", PUBLIC_HEADERS, e->d_name);
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         f = fopen(path, "r");
         cr_assert(f, "%s cannot be read", path);
         n = fread(text, 1, sizeof text - 1, f);
         text[n] = 0;
         fclose(f);
-        functions += check_header(e->d_name, text);
-        headers++;
+        *functions += check_header(e->d_name, text);
+        ++*headers;
     }
     closedir(directory);
+}
+
+/* The typed calls, bp_op_..., are printed from the operators' rows: mistakes_typed.c has all. */
+Test(mistakes, every_function_has_a_row)
+{
+    unsigned headers = 0, functions = 0, models = 0;
+
+    check_headers(PUBLIC_HEADERS, &headers, &functions);
     cr_expect(headers >= 12 && functions >= 85, "%u functions found in %u headers", functions,
               headers);
+#ifdef MODEL_HEADERS
+    check_headers(MODEL_HEADERS, &headers, &models);
+    cr_expect(models >= 16, "%u functions found in %s", models, MODEL_HEADERS);
+#endif
+    (void)models;
 }

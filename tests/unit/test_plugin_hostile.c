@@ -156,6 +156,16 @@ static const struct kit_case cases[] = {
      "{L}: callbacks that belong together are not all there: expected event_create beside "
      "event_query, got NULL; "
      "write both or neither"},
+    {"h_half_graphs", NULL, BP_ERR_PLUGIN,
+     "{L}: callbacks that belong together are not all there: expected capture_begin beside "
+     "replay, got NULL; "
+     "write both or neither"},
+    {"h_no_streams", NULL, BP_ERR_PLUGIN,
+     "{L}: it records streams and has none: expected stream_create beside capture_begin, got NULL; "
+     "write both or neither"},
+    {"h_half_ccl", NULL, BP_ERR_PLUGIN,
+     "{L}: a required callback of collectives is missing: expected unique_id, got NULL; write it, "
+     "or leave ccl out"},
     {"h_twin_rows", NULL, BP_ERR_PLUGIN,
      "{L}: two kernel rows have one name: expected different ones, got \"h_twin_rows_add\" twice; "
      "rename one"},

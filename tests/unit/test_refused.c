@@ -66,7 +66,7 @@ Test(refused, overlap_in_a_prepared_call)
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
     struct bp_prepared *p;
 
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     for (int at = 0; at <= N; at++) { /* x begins at elements of t, the result at N / 2 of it */
         struct bp_tensor *x[2] = {slice(t, 0, at, at + N), y}, *z = slice(a, 0, N / 2, N / 2 + N);
         FAILS(BP_ERR_INVALID, "overlaps input 0",
@@ -115,7 +115,7 @@ Test(refused, kernels_by_name_where_none_runs)
     struct bp_graph *graph;
 
     FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_call_run(f.scope, &view, &z, 1, NULL));
-    FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_prepared_create(f.device, &view, &p));
+    FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_prepared_create(f.device, &view, NULL, 0, &p));
     FAILS(BP_ERR_NOT_FOUND, "no_such_kernel", bp_call_run(f.scope, &add, &z, 1, NULL));
     OK(bp_graph_create(f.core, &graph));
     OK(bp_graph_input(graph, "y", BP_F32, 2, SHAPE(2, 3), &y));

@@ -262,7 +262,7 @@ static void try_bounds(struct fixture *f, size_t i)
     attrs.shape = (struct bp_dims){SHAPE(3), 1};
     attrs.dtype = bounds[i].dtype;
     OK(bp_op_uniform(f->scope, NULL, &attrs, &y));
-    OK(bp_prepared_create(f->device, &call, &prepared));
+    OK(bp_prepared_create(f->device, &call, NULL, 0, &prepared));
     attrs.low = bounds[i].low;
     attrs.high = bounds[i].high;
     if (bounds[i].good) {
@@ -354,7 +354,7 @@ Test(rows, attributes_as_tensors_refused)
     FAILS(BP_ERR_INVALID, "rank 0 or 1", bp_op_reshape(f.scope, x, square, NULL, &y));
     FAILS(BP_ERR_INVALID, "reshape", bp_op_reshape(f.scope, x, wrong, NULL, &y));
     FAILS(BP_ERR_UNSUPPORTED, "as the attribute",
-          bp_prepared_create(f.device, &call, &prepared));
+          bp_prepared_create(f.device, &call, NULL, 0, &prepared));
     cr_assert(!y && !prepared);
     bp_tensor_destroy(x);
     bp_tensor_destroy(real);
@@ -439,7 +439,7 @@ Test(rows, mse_loss_runs_as_its_parts)
     OK(bp_op_mse_loss(f.scope, x, y, &loss));
     cr_assert_eq(info_of(loss).rank, 0);
     expect_bytes(&f, loss, F32(5.25f), 4);
-    OK(bp_prepared_create(f.device, &call, &prepared));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &prepared));
     cr_assert_eq(bp_prepared_steps(prepared), 4);
     OK(bp_prepared_run(prepared, f.stream, (struct bp_tensor *[]){y, x}, 2, &loss, 1, NULL));
     expect_bytes(&f, loss, F32(5.25f), 4);

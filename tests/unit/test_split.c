@@ -191,7 +191,7 @@ Test(split, is_prepared)
     struct bp_prepared *p;
 
     OK(bp_tensor_transpose(x, NULL, &t));
-    OK(bp_prepared_create(f.device, &call, &p));
+    OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     for (uint32_t i = 0; i < 2; i++) {
         OK(bp_prepared_output(p, i, &out));
         cr_assert(out.rank == 2 && out.shape[0] == 1 + (int64_t)i && out.shape[1] == 2);

@@ -237,6 +237,35 @@ Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
     spot_finish(&s);
 }
 
+/* Whoever waits, or is called, has told the app: when the stream has gone nobody tells it again. */
+Test(streams_fail, a_failure_that_was_told_is_not_told_again)
+{
+    enum { SYNC, EVENT, READ, WAYS };
+    static const enum place at[] = {GATED, PLAIN};
+
+    for (int way = 0; way < 2 * WAYS; way++) {
+        struct spot s = spot_at(at[way / WAYS], NULL, NULL);
+        struct bp_tensor *x = floats_at(s.device, 2);
+        struct bp_event *event = event_at(s.device);
+        float data[2];
+        give_three(&s, x, 1);
+        OK(bp_event_record(event, s.stream));
+        if (way % WAYS == SYNC)
+            FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(s.stream));
+        if (way % WAYS == EVENT)
+            FAILS(BP_ERR_DEVICE, "told to fail", bp_event_wait(event, UINT64_MAX));
+        if (way % WAYS == READ)
+            FAILS(BP_ERR_DEVICE, "told to fail", bp_tensor_read(s.stream, x, data, sizeof data));
+        bp_stream_destroy(s.stream);
+        OK(bp_device_synchronize(s.device));
+        s.stream = stream_at(s.device, at[way / WAYS]);
+        OK(bp_device_synchronize(s.device));
+        bp_event_destroy(event);
+        bp_tensor_destroy(x);
+        spot_finish(&s);
+    }
+}
+
 /* A driver tells of work that failed when it is asked for anything: it is not lost. */
 Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
 {

@@ -26,6 +26,9 @@
 #include <backplane/call.h>
 #include <backplane/ops.h>
 #include <backplane/graph.h>
+#include <backplane/program.h>
 #include <backplane/random.h>
+#include <backplane/store.h>
+#include <backplane/comm.h>
 
 #endif

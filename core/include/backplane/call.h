@@ -12,10 +12,12 @@
 extern "C" {
 #endif
 
-/* The operator of a name or an alias; NULL if there is none. Constant data. */
+/* The operator of a name or an alias; NULL if there is none. Constant data. One that a plugin
+ * brings, DOMAIN.NAME (bp_operator in kernel.h), is there when the plugin has been loaded. */
 BP_API const struct bp_opinfo *bp_opinfo_find(const char *name);
 
-/* All operators, 0 to bp_opinfo_count() - 1, in the order of ops.def. NULL past the end. */
+/* All operators but those of plugins, 0 to bp_opinfo_count() - 1, in the order of ops.def. NULL
+ * past the end. */
 BP_API uint32_t bp_opinfo_count(void);
 BP_API const struct bp_opinfo *bp_opinfo_at(uint32_t index);
 
@@ -99,6 +101,27 @@ BP_API uint32_t bp_device_fallbacks(struct bp_device *device);
 BP_API enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
                                          struct bp_fallback_info *out);
 
+/* An operator call that runs on a stream, as its watcher sees it: twice, before it runs (out is
+ * NULL) and, unless it fails, when it has been given to the stream. What it points to is valid
+ * until the watcher returns. */
+struct bp_watched { /* answer; size is set */
+    size_t size;
+    const struct bp_opinfo *op;
+    const void *attrs;            /* the operator's attribute struct in full length, with values of
+                                     inputs that the host reads (BP_PORT_HOST); NULL: it has none */
+    struct bp_tensor *const *in;  /* flat in declared order; NULL where absent, or read by the
+                                     host */
+    struct bp_tensor *const *out; /* the results, flat; NULL where not wanted */
+    uint32_t n_in, n_out;
+};
+typedef void bp_watcher(void *ctx, const struct bp_watched *call);
+
+/* Has watcher(ctx, call) called for each operator call on stream, by name or typed, on the thread
+ * that calls; NULL: for none any more. Calls that an operator is made of are not seen, nor are
+ * prepared ones and programs, nor what the watcher itself calls. Calls are slower while somebody
+ * watches. Not while another thread uses the stream. */
+BP_API enum bp_status bp_stream_watch(struct bp_stream *stream, bp_watcher *watcher, void *ctx);
+
 /* The eager calls that a stream remembers, so that one with the same operator, dtypes, shapes and
  * KEY attributes is not prepared again. */
 struct bp_call_stats { /* answer: set size before the call */
@@ -116,8 +139,11 @@ BP_API enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_s
  * not by this. */
 struct bp_prepared;
 
-/* Prepares call for tensors of the types of those given; the tensors are not kept. */
+/* Prepares call for tensors of the types of those given; the tensors are not kept. want:
+ * n_want entries as in bp_call_run, for outputs in declared order; those that are not wanted no
+ * run is given. NULL and 0: all are. */
 BP_API enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
+                                         const uint8_t *want, size_t n_want,
                                          struct bp_prepared **out_prepared);
 BP_API void bp_prepared_destroy(struct bp_prepared *prepared);
 

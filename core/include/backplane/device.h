@@ -30,6 +30,9 @@ BP_API void bp_device_destroy(struct bp_device *device);
 /* "cpu:0". "" for no device. */
 BP_API const char *bp_device_name(struct bp_device *device);
 
+/* The core that it was opened in; no reference is taken. NULL for no device. */
+BP_API struct bp_core *bp_device_core(struct bp_device *device);
+
 /* Set out->size before the call. */
 BP_API enum bp_status bp_device_properties(struct bp_device *device,
                                            struct bp_device_properties *out);
@@ -44,6 +47,10 @@ enum bp_emulated {
     BP_EMULATED_EVENTS = 2,      /* waiting for an event waits for its stream */
     BP_EMULATED_STREAM_WAIT = 4, /* the host waits */
     BP_EMULATED_MEMORY_INFO = 8, /* own count */
+    BP_EMULATED_RECORDING = 16,  /* programs (program.h) run node by node; not said of devices that
+                                    work inline, where nothing would be saved */
+    BP_EMULATED_COLLECTIVES = 32, /* collectives (comm.h) go by way of host memory; not said of
+                                     devices that work inline, where they are the host's */
 };
 BP_API uint32_t bp_device_emulated(struct bp_device *device);
 
@@ -72,6 +79,10 @@ enum bp_block {
  * that it names.) */
 BP_API uint64_t bp_device_blocked(struct bp_device *device, uint32_t reason);
 
+/* How many copies to the device came from another one by their plugin, without a wait and without
+ * host memory between (bp_tensor_copy). 0 for no device. */
+BP_API uint64_t bp_device_peer_copies(struct bp_device *device);
+
 /* What the core has of the device's memory, in bytes but for counts. Memory is taken from the
  * driver in chunks and kept for the next who asks. At every moment
  *
@@ -87,7 +98,7 @@ struct bp_memory_stats { /* answer: set size before the call */
     uint64_t peak;           /* of allocated: the sum of the pools' own peaks, and so exact where
                                 one pool at a time is busy, else no less than it was */
     uint64_t peak_reserved;
-    uint64_t limit;          /* of reserved: BP_MEM_LIMIT, or 0 */
+    uint64_t limit;          /* of reserved and plans: BP_MEM_LIMIT, or 0 */
     uint64_t live;           /* allocations that live */
     uint64_t allocations;    /* made since the device was opened. They came from: */
     uint64_t hits;           /* the stream's own memory, without more ado */
@@ -103,6 +114,8 @@ struct bp_memory_stats { /* answer: set size before the call */
     uint64_t chunks, chunks_ever; /* now; since the device was opened */
     uint64_t device_total, device_free; /* as the driver says; 0: unknown */
     uint64_t captured;       /* part of allocated: what recorded work holds, in use or not */
+    uint64_t plans;          /* besides: what plans of calls keep, such as weights in the order in
+                                which a library wants them */
 };
 BP_API enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out);
 

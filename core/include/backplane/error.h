@@ -13,6 +13,10 @@ extern "C" {
  * Never NULL, "" before the first failure. Valid until this thread's next call. */
 BP_API const char *bp_error_message(void);
 
+/* For libraries on top of this one: message is what bp_error_message says next on this thread
+ * (NULL: nothing is changed). Returns status. */
+BP_API enum bp_status bp_error_set(enum bp_status status, const char *message);
+
 /* "BP_ERR_INVALID" and "an argument is wrong". Never NULL: an unknown status is "BP_ERR_?". */
 BP_API const char *bp_status_name(enum bp_status status);
 BP_API const char *bp_status_text(enum bp_status status);

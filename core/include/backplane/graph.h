@@ -91,6 +91,7 @@ struct bp_value_info { /* answer: set size before the call */
     uint32_t dtype, rank;
     uint32_t kind; /* 0: an input, 1: a constant, 2: the result of a node */
     uint32_t node; /* that makes it, or UINT32_MAX */
+    struct bp_tensor *constant; /* of a constant, or NULL; no reference is taken */
 };
 BP_API enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index,
                                      struct bp_value_info *out);

@@ -144,8 +144,11 @@ BP_API enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor 
 /* Copies the elements of src to dst, of equal dtype and shape, any strides on both sides. stream is
  * one of dst's device. Of the bytes between dst's elements the same holds as for bp_tensor_write.
  *
- * src may lie on another device, of any kind: then its pending work is waited for, and host memory
- * is between; if dst's stream has a queue and more than 1 MiB is copied, that stream's work too.
+ * src may lie on another device, of any kind. Where both are of one plugin, which copies between
+ * them, the call does not wait: the copy comes behind all that src's device was given before, and
+ * what that device is given later comes behind the copy. Else src's pending work is waited for, and
+ * host memory is between; if dst's stream has a queue and more than 1 MiB is copied, that stream's
+ * work too.
  * On one device the call does not wait, but for tensors that the host cannot touch and whose
  * layouts have many short pieces in common (more than 64, of less than 16 KiB on average): these go
  * through host memory as well, unless the stream has a queue. Waits are counted (BP_BLOCKS).

@@ -134,6 +134,15 @@ enum bp_status bp_grad_soft_shrink(struct bp_grad *g)
     return by_row(g, BP_ROW_hard_shrink_grad, g->in[0], 0);
 }
 
+enum bp_status bp_grad_shrink(struct bp_grad *g)
+{
+    const struct bp_shrink_attrs *a = g->attrs;
+    struct bp_hard_shrink_grad_attrs beyond = {.size = sizeof beyond, .threshold = a->lambd};
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    return keep(g, &c, 0, MAKE(&c, hard_shrink_grad, &beyond, g->in[0], g->dy[0]));
+}
+
 enum bp_status bp_grad_hard_shrink_grad(struct bp_grad *g)
 {
     return by_row(g, BP_ROW_hard_shrink_grad, g->in[0], 1);

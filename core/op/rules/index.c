@@ -407,25 +407,16 @@ static enum bp_status replaced_part(const struct bp_site *site, struct bp_extent
 {
     const struct bp_set_value_attrs *a = site->attrs;
     const struct bp_view *x = bp_site_in(site, 0);
-    int64_t n = a->starts.n;
-    uint32_t seen = 0, axis;
+    struct bp_rule_slices slices = {a->starts, a->ends, a->axes, a->steps};
+    uint32_t axis[BP_RANK_MAX];
 
-    if (n != a->ends.n || (a->axes.n && a->axes.n != n) || (a->steps.n && a->steps.n != n))
-        return bp_error(BP_ERR_INVALID,
-                        "set_value: starts has %" PRId64 " entries, ends %" PRId64 ", axes %" PRId64
-                        ", steps %" PRId64 ": expected as many each; axes and steps may have none",
-                        n, a->ends.n, a->axes.n, a->steps.n);
+    TRY(bp_rule_sliced(site, &slices, x->rank, axis));
     part->rank = x->rank;
     memcpy(part->shape, x->shape, x->rank * sizeof *x->shape);
     memcpy(part->stride, x->stride, x->rank * sizeof *x->stride);
-    for (int64_t i = 0; i < n; i++) {
-        TRY(bp_rule_axis(site, a->axes.n ? a->axes.at[i] : i, x->rank, &axis));
-        if (seen >> axis & 1)
-            return bp_error(BP_ERR_INVALID, "set_value: attribute axes names axis %u twice", axis);
-        seen |= 1u << axis;
-        TRY(bp_extents_slice("set_value", part, axis, a->starts.at[i], a->ends.at[i],
+    for (int64_t i = 0; i < a->starts.n; i++)
+        TRY(bp_extents_slice("set_value", part, axis[i], a->starts.at[i], a->ends.at[i],
                              a->steps.n ? a->steps.at[i] : 1, part));
-    }
     return BP_OK;
 }
 
@@ -492,4 +483,26 @@ enum bp_status bp_infer_segment_pool_grad(struct bp_site *site)
     TRY(bp_rule_expect(site, 2, &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 0));
     return bp_rule_expect(site, 3, &y);
+}
+
+enum bp_status bp_infer_reverse_sequence(struct bp_site *site)
+{
+    const struct bp_reverse_sequence_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0), *lengths = bp_site_in(site, 1);
+    uint32_t batch, time;
+
+    TRY(bp_rule_axis(site, a->batch_axis, x->rank, &batch));
+    TRY(bp_rule_axis(site, a->time_axis, x->rank, &time));
+    TRY(one_axis(site, 1));
+    if (batch == time)
+        return bp_error(BP_ERR_INVALID,
+                        "reverse_sequence: batch_axis and time_axis are both axis %u, expected two",
+                        batch);
+    if (lengths->shape[0] != x->shape[batch])
+        return bp_error(BP_ERR_INVALID,
+                        "reverse_sequence: lengths has %" PRId64 " entries, expected %" PRId64
+                        ", as many as axis %u of x",
+                        lengths->shape[0], x->shape[batch], batch);
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
 }

@@ -5,23 +5,6 @@
 
 #include <backplane/attrs.h>
 
-/* Zeros of the shape and dtype of t, dense: the sum of nothing, repeated. */
-static struct bp_tensor *zeros_like(struct bp_compose *c, struct bp_tensor *t)
-{
-    static const int64_t first = 0, line = -1;
-    struct bp_slice_attrs none = {.size = sizeof none, .starts = {&first, 1}, .ends = {&first, 1}};
-    struct bp_expand_attrs all = {.size = sizeof all};
-    struct bp_sum_attrs whole = {.size = sizeof whole};
-    struct bp_tensor *zero;
-
-    if (c->status) return NULL;
-    /* An empty tensor has no extent that -1 could stand for: it is all that is asked for. */
-    if (!t->view.count) return MAKE(c, assign, NULL, t);
-    all.shape = (struct bp_dims){t->shape, t->view.rank};
-    zero = MAKE(c, slice, &none, bp_compose_reshape(c, t, 1, &line));
-    return MAKE(c, assign, NULL, MAKE(c, expand, &all, MAKE(c, sum, &whole, zero)));
-}
-
 static enum bp_status keep_one(struct bp_grad *g, enum bp_row_number row, const void *attrs,
                                struct bp_tensor *const *in, size_t n_in, uint32_t into)
 {
@@ -107,7 +90,7 @@ static enum bp_status replaced(struct bp_grad *g, enum bp_row_number put,
     struct bp_tensor *dy = g->dy[0];
 
     if (g->want[0]) {
-        struct bp_tensor *in[] = {dy, g->in[1], zeros_like(&c, g->in[2])};
+        struct bp_tensor *in[] = {dy, g->in[1], MAKE(&c, full_like, NULL, g->in[2])};
         bp_compose_keep(&c, bp_compose(&c, put, put_attrs, in, 3), &g->dx[0]);
     }
     if (g->want[2])
@@ -162,7 +145,8 @@ static enum bp_status multiplied(struct bp_grad *g, const struct bp_put_along_ax
     struct bp_tensor *x = g->in[0], *index = g->in[1], *dy = g->dy[0];
 
     if (g->want[0]) {
-        struct bp_tensor *ones = bp_compose_scale(&c, zeros_like(&c, x), 1, 1);
+        struct bp_full_like_attrs one = {.size = sizeof one, .value = 1};
+        struct bp_tensor *ones = MAKE(&c, full_like, &one, x);
         struct bp_tensor *by = MAKE(&c, put_along_axis, put, ones, index, g->in[2]);
         bp_compose_keep(&c, MAKE(&c, mul, NULL, dy, by), &g->dx[0]);
     }
@@ -262,11 +246,34 @@ enum bp_status bp_grad_segment_pool_grad(struct bp_grad *g)
 
     if (g->want[3]) {
         if (sum.mode >= 2) {
-            struct bp_tensor *ones = bp_compose_scale(&c, zeros_like(&c, y), 1, 1);
+            struct bp_full_like_attrs one = {.size = sizeof one, .value = 1};
+            struct bp_tensor *ones = MAKE(&c, full_like, &one, y);
             d = MAKE(&c, mul, NULL, d, MAKE(&c, segment_pool_grad, &sum, x, ids, y, ones));
             sum.mode = 0;
         }
         bp_compose_keep(&c, MAKE(&c, segment_pool, &sum, d, ids), &g->dx[3]);
     }
+    return bp_compose_end(&c);
+}
+
+/* What was turned round is turned back. */
+enum bp_status bp_grad_reverse_sequence(struct bp_grad *g)
+{
+    return given_back(g, BP_ROW_reverse_sequence);
+}
+
+enum bp_status bp_expand_hardmax(struct bp_expansion *e)
+{
+    const struct bp_hardmax_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0], *y;
+    int64_t axis = a->axis < 0 ? a->axis + x->view.rank : a->axis;
+    struct bp_argmax_attrs where = {.size = sizeof where, .axis = axis, .dtype = BP_I64};
+    struct bp_one_hot_attrs hot = {.size = sizeof hot, .depth = x->shape[axis], .axis = axis,
+                                   .dtype = x->view.dtype, .on = 1};
+    struct bp_compose c = bp_compose_begin(e->scope);
+
+    if (!x->view.count) y = MAKE(&c, assign, NULL, x);
+    else y = MAKE(&c, one_hot, &hot, MAKE(&c, argmax, &where, x));
+    bp_compose_keep(&c, y, &e->out[0]);
     return bp_compose_end(&c);
 }

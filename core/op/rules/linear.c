@@ -338,3 +338,17 @@ enum bp_status bp_expand_bilinear(struct bp_expansion *e)
     if (e->in[3]) z = MAKE(&c, add, NULL, z, bp_compose_widen(&c, e->in[3]));
     return bp_compose_give(e, &c, z);
 }
+
+enum bp_status bp_infer_det(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    char text[BP_TYPE_TEXT];
+
+    if (x->rank < 2 || x->shape[x->rank - 2] != x->shape[x->rank - 1])
+        return bp_error(BP_ERR_INVALID,
+                        "det: x is %s, expected square matrices in the last two axes",
+                        bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
+    bp_rule_shape(&site->out[0], x);
+    site->out[0].rank -= 2;
+    return BP_OK;
+}

@@ -204,6 +204,34 @@ enum bp_status bp_infer_nms(struct bp_site *site)
     return BP_OK;
 }
 
+/* As many rows as scores, or as max_boxes allows, at most. */
+enum bp_status bp_infer_non_max_suppression(struct bp_site *site)
+{
+    const struct bp_non_max_suppression_attrs *a = site->attrs;
+    const struct bp_view *boxes = bp_site_in(site, 0), *scores = bp_site_in(site, 1);
+    char b[BP_TYPE_TEXT], s[BP_TYPE_TEXT];
+
+    if (boxes->rank != 3 || boxes->shape[2] != 4 || scores->rank != 3 ||
+        scores->shape[0] != boxes->shape[0] || scores->shape[2] != boxes->shape[1])
+        return bp_error(BP_ERR_INVALID,
+                        "non_max_suppression: boxes is %s and scores is %s, expected B N 4 and "
+                        "B C N",
+                        bp_type_text(boxes->dtype, boxes->rank, boxes->shape, b, sizeof b),
+                        bp_type_text(scores->dtype, scores->rank, scores->shape, s, sizeof s));
+    if (a->max_boxes < 0)
+        return bp_error(BP_ERR_INVALID,
+                        "non_max_suppression: attribute max_boxes is %" PRId64
+                        ", expected 0 or more",
+                        a->max_boxes);
+    site->out[0].dtype = BP_I64;
+    site->out[0].rank = 2;
+    site->out[0].shape[0] = scores->count;
+    if (a->max_boxes < scores->shape[2])
+        site->out[0].shape[0] = scores->count / scores->shape[2] * a->max_boxes;
+    site->out[0].shape[1] = 3;
+    return BP_OK;
+}
+
 /* dx = dy where the values were taken from. */
 static enum bp_status back_along(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dy,
                                  struct bp_tensor *index, int64_t axis)

@@ -220,12 +220,6 @@ enum bp_status bp_expand_frobenius_norm(struct bp_expansion *e)
 }
 
 /* Gradients. Each is of one input; dx is what the composition has made. */
-static enum bp_status by(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dx)
-{
-    bp_compose_keep(c, dx, &g->dx[0]);
-    return bp_compose_end(c);
-}
-
 /* 1 where x holds its extreme, 0 elsewhere. */
 static struct bp_tensor *holders(struct bp_compose *c, struct bp_grad *g)
 {
@@ -239,8 +233,8 @@ enum bp_status bp_grad_reduce_extreme(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (!g->want[0]) return BP_OK;
-    return by(g, &c, MAKE(&c, mul, NULL, holders(&c, g),
-                          as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, holders(&c, g),
+                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
 
 enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
@@ -254,7 +248,7 @@ enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
     dy = bp_compose_widen(&c, as_kept(&c, a, g->dy[0], g->in[0]));
     dy = MAKE(&c, div, NULL, dy, sum_of(&c, a, bp_compose_widen(&c, held), true));
     dy = bp_compose_cast(&c, dy, g->in[0]->view.dtype);
-    return by(g, &c, MAKE(&c, mul, NULL, held, dy));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, held, dy));
 }
 
 /* The axes that stay, then those that go; or back. */
@@ -298,7 +292,7 @@ enum bp_status bp_grad_prod(struct bp_grad *g)
     flat = products_of_others(&c, bp_compose_reshape(&c, t, 2, shape));
     if (!c.status) t = bp_compose_reshape(&c, flat, t->view.rank, t->shape);
     t = bp_compose_cast(&c, permuted(&c, a, t, x, true), x->view.dtype);
-    return by(g, &c, MAKE(&c, mul, NULL, t, as_kept(&c, a, g->dy[0], x)));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, t, as_kept(&c, a, g->dy[0], x)));
 }
 
 enum bp_status bp_grad_nansum(struct bp_grad *g)
@@ -306,8 +300,8 @@ enum bp_status bp_grad_nansum(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (!g->want[0]) return BP_OK;
-    return by(g, &c, MAKE(&c, mul, NULL, is_number(&c, g->in[0]),
-                          as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, is_number(&c, g->in[0]),
+                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
 
 /* dx = dy exp(x - y). */
@@ -318,7 +312,7 @@ enum bp_status bp_grad_logsumexp(struct bp_grad *g)
 
     if (!g->want[0]) return BP_OK;
     y = as_kept(&c, g->attrs, g->out[0], g->in[0]);
-    return by(g, &c, MAKE(&c, mul, NULL,
-                          MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, g->in[0], y)),
-                          as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL,
+                                     MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, g->in[0], y)),
+                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }

@@ -88,12 +88,6 @@ static struct bp_tensor *linear_scan(struct bp_compose *c, struct bp_tensor *a,
     return MAKE(c, linear_scan, &attrs, a, b);
 }
 
-static enum bp_status by(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dx)
-{
-    bp_compose_keep(c, dx, &g->dx[0]);
-    return bp_compose_end(c);
-}
-
 /* What comes after a place adds up: the sum runs the other way. */
 enum bp_status bp_grad_cumsum(struct bp_grad *g)
 {
@@ -101,7 +95,7 @@ enum bp_status bp_grad_cumsum(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     a.reverse = !a.reverse;
-    return g->want[0] ? by(g, &c, MAKE(&c, cumsum, &a, g->dy[0])) : BP_OK;
+    return g->want[0] ? bp_compose_dx(g, &c, MAKE(&c, cumsum, &a, g->dy[0])) : BP_OK;
 }
 
 /* dy of an exclusive scan is that of an inclusive one, a place earlier on its way. */
@@ -126,7 +120,7 @@ enum bp_status bp_grad_cumprod(struct bp_grad *g)
     if (!g->want[0]) return BP_OK;
     r = linear_scan(&c, x, inclusive(&c, g->dy[0], &like), f->axis, !f->reverse, true);
     product = f->exclusive ? g->out[0] : MAKE(&c, cumprod, &before, x);
-    return by(g, &c, MAKE(&c, mul, NULL, product, r));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, product, r));
 }
 
 /* With y the inclusive result: dx[i] = exp(x[i] - y[i]) s[i], s[i] = dy[i] + exp(y[i] - y[i+1])
@@ -145,7 +139,8 @@ enum bp_status bp_grad_logcumsumexp(struct bp_grad *g)
     a = MAKE(&c, sub, NULL, part_of(&c, y, &here), part_of(&c, y, &next));
     a = padded(&c, MAKE(&c, exp, NULL, a), &here, x);
     s = linear_scan(&c, a, inclusive(&c, g->dy[0], &like), f->axis, !f->reverse, false);
-    return by(g, &c, MAKE(&c, mul, NULL, MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, x, y)), s));
+    a = MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, x, y));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, a, s));
 }
 
 /* Places of one index are neighbours: what continues (the index is that before) adds its dy to the
@@ -162,7 +157,7 @@ enum bp_status bp_grad_cumulative(struct bp_grad *g)
     changes = bp_compose_cast(&c, bp_compose_cast(&c, changes, BP_BOOL), x->view.dtype);
     goes_on = padded(&c, bp_compose_scale(&c, changes, -1, 1), &next, x);
     s = linear_scan(&c, goes_on, g->dy[0], f->axis, true, true);
-    return by(g, &c, MAKE(&c, mul, NULL, s, bp_compose_scale(&c, goes_on, -1, 1)));
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, s, bp_compose_scale(&c, goes_on, -1, 1)));
 }
 
 /* With g the gradient of r: db[i] = g[i] + (the factor of the next place) db[next], and of each

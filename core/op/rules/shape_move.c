@@ -41,26 +41,17 @@ static enum bp_status sliced(const struct bp_site *site, const struct bp_view *x
                              struct bp_type *out)
 {
     const struct bp_strided_slice_attrs *a = site->attrs;
-    const char *name = site->row->info.name;
-    int64_t n = a->starts.n;
-    uint32_t seen = 0, axis;
+    struct bp_rule_slices slices = {a->starts, a->ends, a->axes, a->steps};
+    uint32_t axis[BP_RANK_MAX];
 
-    if (n != a->ends.n || (a->axes.n && a->axes.n != n) || (a->steps.n && a->steps.n != n))
-        return bp_error(BP_ERR_INVALID,
-                        "%s: starts has %" PRId64 " entries, ends %" PRId64 ", axes %" PRId64
-                        ", steps %" PRId64 ": expected as many each; axes and steps may have none",
-                        name, n, a->ends.n, a->axes.n, a->steps.n);
+    TRY(bp_rule_sliced(site, &slices, x->rank, axis));
     bp_rule_shape(out, x);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t step = a->steps.n ? a->steps.at[i] : 1;
-        TRY(bp_rule_axis(site, a->axes.n ? a->axes.at[i] : i, x->rank, &axis));
-        if (seen >> axis & 1)
-            return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice", name, axis);
+    for (int64_t i = 0; i < a->starts.n; i++) {
+        int64_t step = a->steps.n ? a->steps.at[i] : 1, *extent = &out->shape[axis[i]];
         if (!step)
             return bp_error(BP_ERR_INVALID, "%s: steps[%" PRId64 "] is 0, expected another number",
-                            name, i);
-        seen |= 1u << axis;
-        out->shape[axis] = steps_between(a->starts.at[i], a->ends.at[i], step, x->shape[axis]);
+                            site->row->info.name, i);
+        *extent = steps_between(a->starts.at[i], a->ends.at[i], step, x->shape[axis[i]]);
     }
     return BP_OK;
 }

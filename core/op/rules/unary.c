@@ -6,22 +6,15 @@
 
 #include <backplane/attrs.h>
 
-/* The end of a rule whose composition has made dx. */
-static enum bp_status keep(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dx)
-{
-    if (g->want[0]) bp_compose_keep(c, dx, &g->dx[0]);
-    return bp_compose_end(c);
-}
-
 /* dx = dy d, where d is the derivative that the composition has made; dx = dy / d. */
 static enum bp_status by(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
-    return keep(g, c, MAKE(c, mul, NULL, g->dy[0], d));
+    return bp_compose_dx(g, c, MAKE(c, mul, NULL, g->dy[0], d));
 }
 
 static enum bp_status over(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
-    return keep(g, c, MAKE(c, div, NULL, g->dy[0], d));
+    return bp_compose_dx(g, c, MAKE(c, div, NULL, g->dy[0], d));
 }
 
 /* factor dy d. */
@@ -56,7 +49,7 @@ enum bp_status bp_grad_neg(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return keep(g, &c, MAKE(&c, neg, NULL, g->dy[0]));
+    return bp_compose_dx(g, &c, MAKE(&c, neg, NULL, g->dy[0]));
 }
 
 enum bp_status bp_grad_square(struct bp_grad *g)
@@ -237,14 +230,14 @@ enum bp_status bp_grad_rad2deg(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return keep(g, &c, MAKE(&c, rad2deg, NULL, g->dy[0]));
+    return bp_compose_dx(g, &c, MAKE(&c, rad2deg, NULL, g->dy[0]));
 }
 
 enum bp_status bp_grad_deg2rad(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return keep(g, &c, MAKE(&c, deg2rad, NULL, g->dy[0]));
+    return bp_compose_dx(g, &c, MAKE(&c, deg2rad, NULL, g->dy[0]));
 }
 
 /* 2 / sqrt(pi) e^(-x x). */

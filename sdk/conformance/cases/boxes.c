@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-cases_fn cases_roi_align, cases_roi_align_grad;
-
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+cases_fn cases_roi_align, cases_roi_align_grad, cases_roi_pool, cases_roi_pool_grad;
 
 /* Some reach over the border, one has no length, one is turned round. */
 static const double regions[] = {0.3,  0.4, 2.7, 3.1, 1.2, 0.1, 4.9, 2.3, -2.6, -1.3, 3.2, 1.8,
@@ -29,45 +27,76 @@ static const struct {
     {"no-channels", "1x0x3x3", "3x4", "3", "3x0x1x1", {1, 1}, 2, 1, false, false},
 };
 
-static void roi(const struct case_maker *maker, size_t i, bool max, bool grad)
+/* Up to the attributes. */
+static struct kernel_case *begin(const struct case_maker *maker, size_t i, bool grad)
 {
     char shapes[96];
     struct kernel_case *made;
-    struct bp_roi_align_attrs *a;
 
     if (grad)
         snprintf(shapes, sizeof shapes, "%s+%s+%s+%s", rois[i].y, rois[i].rois, rois[i].images,
                  rois[i].x);
     else snprintf(shapes, sizeof shapes, "%s+%s+%s", rois[i].x, rois[i].rois, rois[i].images);
     made = case_begin(maker, shapes);
-    a = &made->attrs.roi_align; /* one layout */
+    made->in[1].dtype = maker->dtype[1];
+    case_list(made, 1, (int)COUNT(regions), regions);
+    case_index(made, 2, maker->dtype[2], 0, rois[i].x[0] - '0');
+    made->quick = i < 4;
+    if (!grad && rois[i].small) {
+        made->in[0].data = DATA_APART;
+        made->gradient = 1;
+    }
+    return made;
+}
+
+static void roi(const struct case_maker *maker, size_t i, bool max, bool grad)
+{
+    struct kernel_case *made = begin(maker, i, grad);
+    struct bp_roi_align_attrs *a = &made->attrs.roi_align; /* one layout */
+
     a->height = rois[i].out[0];
     a->width = rois[i].out[1];
     a->scale = rois[i].scale;
     a->sampling = rois[i].sampling;
     a->max = max;
     a->whole = rois[i].whole;
-    made->in[1].dtype = maker->dtype[1];
-    case_list(made, 1, (int)COUNT(regions), regions);
-    case_index(made, 2, maker->dtype[2], 0, rois[i].x[0] - '0');
     if (grad && !max) made->in[3].data = DATA_UNREAD;
-    if (!grad && rois[i].small) {
-        made->in[0].data = DATA_APART;
-        made->gradient = 1;
-    }
-    made->quick = i < 4;
     if (i == 3) case_layouts(maker, made, max ? "adaptive.max" : "adaptive", false);
     else case_end(maker, made, "%s%s", rois[i].variant, max ? ".max" : "");
 }
 
 void cases_roi_align(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(rois); i++)
+    for (int i = 0; i < COUNT(rois); i++)
         for (int max = 0; max < 2; max++) roi(maker, i, max, false);
 }
 
 void cases_roi_align_grad(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(rois); i++)
+    for (int i = 0; i < COUNT(rois); i++)
         for (int max = 0; max < 2; max++) roi(maker, i, max, true);
+}
+
+/* With scales that make halves, and with bins of nothing. */
+static void pool(const struct case_maker *maker, size_t i, bool grad)
+{
+    struct kernel_case *made = begin(maker, i, grad);
+    struct bp_roi_pool_attrs *a = &made->attrs.roi_pool; /* one layout */
+
+    a->height = rois[i].out[0];
+    a->width = rois[i].out[1];
+    a->scale = 2 * rois[i].scale;
+    if (!made->gradient && i % 2) made->in[grad ? 3 : 0].data = i % 3 ? DATA_SPARSE : DATA_EXACT;
+    if (i == 3) case_layouts(maker, made, rois[i].variant, false);
+    else case_end(maker, made, "%s", rois[i].variant);
+}
+
+void cases_roi_pool(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, false);
+}
+
+void cases_roi_pool_grad(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, true);
 }

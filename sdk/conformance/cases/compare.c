@@ -102,7 +102,7 @@ static const struct {
     {"plain", "5x7+5x7", 2, false},    {"one", "1+1", 0, false},
     {"rank5", "2x1x3x2x8+2x1x3x2x8", 1, false}, {"short", "7+7", 1, false},
 };
-enum { N_ALLS = sizeof alls / sizeof *alls };
+enum { N_ALLS = sizeof alls / sizeof *alls, PLAIN = 4 };
 
 static struct kernel_case *all(struct case_maker *maker, int i)
 {
@@ -128,7 +128,8 @@ void cases_equal_all(struct case_maker *maker)
     for (int i = 0; i < N_ALLS; i++) {
         struct kernel_case *made = all(maker, i);
         case_needs(made, "not_equal", maker->dtype[0]);
-        case_end(maker, made, "%s", alls[i].variant);
+        if (i == PLAIN) case_layouts(maker, made, alls[i].variant, false);
+        else case_end(maker, made, "%s", alls[i].variant);
     }
 }
 
@@ -140,6 +141,7 @@ void cases_allclose(struct case_maker *maker)
             case_needs(made, "isclose", maker->dtype[0]);
             if (wide) made->attrs.allclose.atol = 0.07; /* the last pair is within that */
             made->attrs.allclose.equal_nan = wide;
-            case_end(maker, made, wide ? "%s.wide" : "%s", alls[i].variant);
+            if (i == PLAIN && wide) case_layouts(maker, made, "plain.wide", false);
+            else case_end(maker, made, wide ? "%s.wide" : "%s", alls[i].variant);
         }
 }

@@ -24,11 +24,7 @@ static bool fits(const struct case_maker *maker)
     return a == b || a->size * (uint32_t)b->parts == b->size * (uint32_t)a->parts;
 }
 
-static const struct {
-    const char *variant, *shapes;
-    enum data data;
-    bool quick;
-} pairs[] = {
+static const struct case_line pairs[] = {
     {"empty", "0x3+3", DATA_PLAIN, true},       {"scalar", "scalar+scalar", DATA_PLAIN, false},
     {"one", "1+1", DATA_PLAIN, false},          {"prime", "1031+1031", DATA_PLAIN, true},
     {"broadcast-left", "scalar+7x65", DATA_PLAIN, false},
@@ -44,22 +40,13 @@ void cases_complex(struct case_maker *maker)
     struct kernel_case *made;
 
     if (!fits(maker)) return;
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        made = case_begin(maker, pairs[i].shapes);
-        case_data(made, pairs[i].data);
-        made->quick = pairs[i].quick;
-        case_end(maker, made, "%s", pairs[i].variant);
-    }
+    case_lines(maker, pairs, COUNT(pairs));
     made = case_begin(maker, "5x6x7+5x6x7");
     case_layouts(maker, made, "rank3", false);
     smooth(maker, "2x3+3");
 }
 
-static const struct {
-    const char *variant, *shape;
-    enum data data;
-    bool quick;
-} singles[] = {
+static const struct case_line singles[] = {
     {"empty", "0x3", DATA_PLAIN, true},   {"scalar", "scalar", DATA_PLAIN, false},
     {"one", "1", DATA_PLAIN, false},      {"prime", "1031", DATA_PLAIN, true},
     {"width", "17", DATA_PLAIN, false},   {"rank5", "2x3x2x3x5", DATA_PLAIN, false},
@@ -73,12 +60,7 @@ void cases_complex_part(struct case_maker *maker)
     struct kernel_case *made;
 
     if (!fits(maker)) return;
-    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
-        made = case_begin(maker, singles[i].shape);
-        case_data(made, singles[i].data);
-        made->quick = singles[i].quick;
-        case_end(maker, made, "%s", singles[i].variant);
-    }
+    case_lines(maker, singles, COUNT(singles));
     made = case_begin(maker, "5x6x7");
     case_layouts(maker, made, "rank3", true);
     smooth(maker, "2x3");
@@ -91,9 +73,9 @@ static void parts(struct case_maker *maker, const char *last)
     char shape[64];
 
     if (!fits(maker)) return;
-    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
-        snprintf(shape, sizeof shape, "%s%s", singles[i].shape, last);
-        if (!strcmp(singles[i].shape, "scalar") && *last) snprintf(shape, sizeof shape, "2");
+    for (int i = 0; i < COUNT(singles); i++) {
+        snprintf(shape, sizeof shape, "%s%s", singles[i].shapes, last);
+        if (!strcmp(singles[i].shapes, "scalar") && *last) snprintf(shape, sizeof shape, "2");
         made = case_begin(maker, shape);
         case_data(made, singles[i].data);
         made->quick = singles[i].quick;

@@ -47,6 +47,8 @@ static const struct geometry geometries[] = {
     {"2d.width", "1x16x15x17", "16x16x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, 1, false},
     {"2d.width", "1x33x8x8", "31x33x1x1", ONES, ONES, NO_PAD, 1, false},
     {"2d.large", "1x8x33x31", "16x8x7x7", {2, 2, 1}, ONES, {3, 3, 0, 3, 3, 0}, 1, false},
+    {"2d.blocks", "2x6x7x9", "280x3x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, 2, true},
+    {"2d.blocks", "1x66x9x10", "70x66x2x2", {1, 2, 1}, ONES, {1, 1, 0, 0, 1, 0}, 1, true},
     {"3d", "1x2x5x6x7", "3x2x3x2x3", ONES, ONES, NO_PAD, 1, true},
     {"3d.all", "2x4x7x8x9", "6x2x2x3x3", {1, 2, 3}, {2, 1, 1}, {1, 0, 2, 0, 1, 1}, 2, true},
     {"3d.depthwise", "1x3x6x5x5", "3x1x3x3x3", {2, 1, 1}, ONES, {1, 1, 1, 1, 1, 1}, 3, false},

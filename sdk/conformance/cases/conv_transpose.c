@@ -84,4 +84,11 @@ void cases_conv_transpose(struct case_maker *maker)
     made = begin(maker, N_GEOMETRIES - 3, false);
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "positive");
+    /* In x only what a window lies over is reached. In w it is not defined: rows may, or not, add
+     * products with the zeros that lie between elements of x. */
+    for (int i = 3; i > 1; i--) {
+        made = begin(maker, N_GEOMETRIES - i, i == 3);
+        made->in[0].data = DATA_NONFINITE;
+        case_end(maker, made, "nonfinite");
+    }
 }

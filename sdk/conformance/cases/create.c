@@ -8,8 +8,6 @@
 cases_fn cases_full, cases_full_like, cases_eye, cases_arange, cases_linspace, cases_logspace,
     cases_triangle_indices;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const char *const form_name[] = {"", ".host-i64", ".host-i32"};
 
 static void host_form(struct kernel_case *made, int form)
@@ -45,7 +43,7 @@ static const struct listed_case shapes[] = {
 
 void cases_full(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 3; form++) {
             const struct listed_case *line = &shapes[i];
             struct kernel_case *made;
@@ -67,7 +65,7 @@ void cases_full_like(struct case_maker *maker)
                 {"16", 7},     {"17", 300},    {"1031", 0},   {"7", NAN},  {"7", INFINITY},
                 {"5x6x7", 3},  {"129x257", 5}, {"1x2x1x3x1x2x1x3", 5}};
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shape);
         made->attrs.full_like.value = some[i].value; /* one layout */
         case_data(made, DATA_UNREAD);
@@ -96,7 +94,7 @@ static const struct listed_case eyes[] = {
 
 void cases_eye(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(eyes); i++)
+    for (int i = 0; i < COUNT(eyes); i++)
         for (int form = 0; form < 3; form++) {
             struct kernel_case *made;
             if (form && !eyes[i].quick) continue;
@@ -134,7 +132,7 @@ static const struct {
 
 void cases_arange(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             const struct listed_case *line = &lines[i].line;
             struct kernel_case *made;
@@ -165,7 +163,7 @@ static void cases_spaced(struct case_maker *maker, int base)
 {
     static const double bases[] = {10, 2, 0.3, 1};
 
-    for (size_t i = 0; i < COUNT(spans); i++)
+    for (int i = 0; i < COUNT(spans); i++)
         for (int form = 0; form < 3; form++) {
             struct kernel_case *made;
             if (form && !spans[i].quick) continue;
@@ -207,7 +205,7 @@ void cases_triangle_indices(struct case_maker *maker)
         {"", "long", "-", .number = {257, 129, 40}},
     };
 
-    for (size_t i = 0; i < COUNT(some); i++)
+    for (int i = 0; i < COUNT(some); i++)
         for (int form = 0; form < 3; form++) {
             struct kernel_case *made;
             if (form && !some[i].quick) continue;

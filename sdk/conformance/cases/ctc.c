@@ -6,8 +6,6 @@
 
 cases_fn cases_ctc_lines, cases_ctc_loss;
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 /* Labels are 1 to C - 1, or 0 to C - 2 where the blank is the last. repeat: labels are 1 and 2 in
  * such an order that some follow themselves. */
 static const struct {
@@ -84,6 +82,7 @@ void cases_ctc_loss(struct case_maker *maker)
     for (int i = 0; i < COUNT(sizes); i++)
         for (int r = 0; r < 3; r++) {
             struct kernel_case *made;
+            char variant[32];
             if (maker->dtype[2] == BP_I32 && r != i % 3) continue;
             made = of_size(maker, i, false);
             made->attrs.ctc_loss.reduction = r;
@@ -92,6 +91,15 @@ void cases_ctc_loss(struct case_maker *maker)
             made->attrs.ctc_loss.zero_infinity = !sizes[i].full && (i + r) % 3;
             if (!maker->row) case_needs(made, "ctc_lines", maker->dtype[0]);
             case_smooth(made, sizes[i].full ? 1 : 0);
-            case_end(maker, made, "%s.%s", reduction[r], sizes[i].variant);
+            snprintf(variant, sizeof variant, "%s.%s", reduction[r], sizes[i].variant);
+            if (i == 2 && r == 2) case_layouts(maker, made, variant, false);
+            else case_end(maker, made, "%s", variant);
         }
+    for (int d = 0; d < 16 && maker->dtype[2] == BP_I64 && !maker->gradients; d++) {
+        struct kernel_case *made = of_size(maker, d % 2, false);
+        made->attrs.ctc_loss.reduction = 0;
+        made->attrs.ctc_loss.logits = d / 2 % 2;
+        if (!maker->row) case_needs(made, "ctc_lines", maker->dtype[0]);
+        case_end(maker, made, "few%d", d / 2);
+    }
 }

@@ -36,6 +36,13 @@ void cases_dist(struct case_maker *maker)
             made->quick = i == 2;
             case_end(maker, made, "p%g", orders[p]);
         }
+    for (int p = 0; p < N_ORDERS; p++) { /* an infinity, and more */
+        made = pair(maker, p % 2 ? "31+31" : "9+1");
+        case_data(made, DATA_NONFINITE);
+        if (p % 2 == 0) made->in[1].data = DATA_PLAIN;
+        made->attrs.dist.p = orders[p];
+        case_end(maker, made, "nonfinite.p%g", orders[p]);
+    }
     made = pair(maker, "0x3+0x3");
     case_end(maker, made, "empty");
     for (int i = 0; i < 128; i++) {
@@ -65,6 +72,12 @@ void cases_pairwise_distance(struct case_maker *maker)
             made->quick = i == 1;
             case_end(maker, made, "p%g", orders[p]);
         }
+    for (int p = 0; p < N_ORDERS; p++) {
+        made = pair(maker, "31x5+31x5");
+        case_data(made, DATA_NONFINITE);
+        made->attrs.pairwise_distance.p = orders[p];
+        case_end(maker, made, "nonfinite.p%g", orders[p]);
+    }
     made = pair(maker, "3x2+2");
     made->gradient = 2;
     case_end(maker, made, "gradient");
@@ -98,6 +111,9 @@ void cases_cosine_similarity(struct case_maker *maker)
     made = pair(maker, "5x7+5x7");
     made->in[0].data = DATA_ZERO;
     case_end(maker, made, "zeros");
+    made = pair(maker, "31x5+31x5");
+    case_data(made, DATA_NONFINITE);
+    case_end(maker, made, "nonfinite");
     made = pair(maker, "3x2+2");
     case_data(made, DATA_POSITIVE);
     made->gradient = 2;

@@ -10,9 +10,7 @@
 cases_fn cases_gather, cases_index_select, cases_index_sample, cases_gather_nd,
     cases_take_along_axis, cases_embedding, cases_one_hot, cases_shard_index, cases_multiplex,
     cases_multiplex_grad, cases_masked_select, cases_set_value, cases_repeat_interleave,
-    cases_gather_tree;
-
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+    cases_gather_tree, cases_reverse_sequence, cases_hardmax;
 
 /* The values of an operator and of its gradient: what sums are made of, and what only gives its
  * shape. */
@@ -57,7 +55,7 @@ void cases_gather(struct case_maker *maker)
     bool grad = case_is(maker, "gather_grad");
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(gathers); i++) {
+    for (int i = 0; i < COUNT(gathers); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? gathers[i].y : gathers[i].x,
                  gathers[i].index, grad ? "+" : "", grad ? gathers[i].x : "");
@@ -83,7 +81,7 @@ static const struct {
 
 void cases_index_select(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(selects); i++) {
+    for (int i = 0; i < COUNT(selects); i++) {
         struct kernel_case *made = case_begin(maker, selects[i].shapes);
         made->attrs.index_select.axis = selects[i].axis;
         case_index(made, 1, maker->dtype[2], -selects[i].extent, selects[i].extent);
@@ -100,7 +98,7 @@ void cases_index_sample(struct case_maker *maker)
                                          "129x31+129x65"};
     static const int64_t extent[] = {3, 4, 1, 4, 17, 31};
 
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (int i = 0; i < COUNT(shapes); i++) {
         struct kernel_case *made = case_begin(maker, shapes[i]);
         case_index(made, 1, maker->dtype[2], -extent[i], extent[i]);
         made->quick = i % 2;
@@ -135,7 +133,7 @@ void cases_gather_nd(struct case_maker *maker)
     bool grad = case_is(maker, "gather_nd_grad");
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(named); i++) {
+    for (int i = 0; i < COUNT(named); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? named[i].y : named[i].x, named[i].index,
                  grad ? "+" : "", grad ? named[i].x : "");
@@ -175,7 +173,7 @@ void cases_take_along_axis(struct case_maker *maker)
     bool grad = case_is(maker, "take_along_axis_grad");
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(along); i++) {
+    for (int i = 0; i < COUNT(along); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? along[i].index : along[i].x,
                  along[i].index, grad ? "+" : "", grad ? along[i].x : "");
@@ -206,7 +204,7 @@ void cases_embedding(struct case_maker *maker)
     bool grad = case_is(maker, "embedding_grad");
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(lookups); i++) {
+    for (int i = 0; i < COUNT(lookups); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? lookups[i].y : lookups[i].weight,
                  lookups[i].ids, grad ? "+" : "", grad ? lookups[i].weight : "");
@@ -244,7 +242,7 @@ static const struct {
 
 void cases_one_hot(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(hots); i++) {
+    for (int i = 0; i < COUNT(hots); i++) {
         struct kernel_case *made = case_begin(maker, hots[i].index);
         struct bp_one_hot_attrs *a = &made->attrs.one_hot;
         a->depth = hots[i].depth;
@@ -270,7 +268,7 @@ void cases_shard_index(struct case_maker *maker)
                 {"13", 20, 2, 1, -1}, {"17", 20, 3, 2, -1},    {"3x4x5", 21, 4, 3, -7},
                 {"1031", 100, 7, 5, 99}};
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shape);
         struct bp_shard_index_attrs *a = &made->attrs.shard_index;
         a->index_num = some[i].num;
@@ -293,7 +291,7 @@ void cases_multiplex(struct case_maker *maker)
                 {"3+3x4+3x4", 2},     {"4+4+4+4", 3},         {"6+6x2x3+6x2x3", 2},
                 {"31+31x67+31x67+31x67+31x67", 4}};
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shapes);
         case_index(made, 0, maker->dtype[2], 0, some[i].n);
         made->quick = i < 3;
@@ -307,7 +305,7 @@ void cases_multiplex_grad(struct case_maker *maker)
 {
     static const char *const shapes[] = {"0x3+0", "3+3", "5x4+5x1", "6x2x3+6", "31x67+31"};
 
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (int i = 0; i < COUNT(shapes); i++) {
         struct kernel_case *made = case_begin(maker, shapes[i]);
         made->attrs.multiplex_grad.which = (int64_t)i % 3;
         case_index(made, 1, maker->dtype[2], 0, 3);
@@ -351,7 +349,7 @@ void cases_masked_select(struct case_maker *maker)
     bool grad = case_is(maker, "masked_select_grad");
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(masks); i++)
+    for (int i = 0; i < COUNT(masks); i++)
         for (int kind = 0; kind < 3; kind++) { /* some, none, all */
             static const double none = 0, all = 1;
             static const char *const name[] = {"", ".none", ".all"};
@@ -428,7 +426,7 @@ void cases_repeat_interleave(struct case_maker *maker)
                 {"rank8", "1x2x1x2x1x2x1x3", 2, 3, 0}, {"host-i64", "3x4", 3, 0, BP_I64},
                 {"host-i32", "3x4", 3, 0, BP_I32},     {"long", "257x31", 5, 0, 0}};
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shape);
         if (maker->dtype[3] != BP_I64 && maker->dtype[3] != BP_I32) abort();
         made->attrs.repeat_interleave.repeats = some[i].repeats;
@@ -448,12 +446,66 @@ void cases_gather_tree(struct case_maker *maker)
                                          "5x3x4+5x3x4", "31x17x8+31x17x8"};
     static const int64_t beams[] = {3, 4, 1, 3, 4, 8};
 
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (int i = 0; i < COUNT(shapes); i++) {
         struct kernel_case *made = case_begin(maker, shapes[i]);
         made->in[0].data = DATA_PLAIN;
         case_index(made, 1, maker->dtype[0], 0, beams[i]);
         made->quick = i < 4;
         if (i == 4) case_layouts(maker, made, "tree", false);
         else case_end(maker, made, "tree");
+    }
+}
+
+void cases_reverse_sequence(struct case_maker *maker)
+{
+    static const struct {
+        const char *variant, *shapes;
+        int64_t batch, time, steps;
+        bool quick;
+    } some[] = {
+        {"empty", "4x0+0", 1, 0, 4, true},        {"no-steps", "0x3+3", 1, 0, 0, true},
+        {"one", "1x1+1", 1, 0, 1, false},         {"time-first", "5x3+3", 1, 0, 5, true},
+        {"batch-first", "3x5+3", 0, 1, 5, true},  {"layouts", "7x3x4+3", 1, 0, 7, true},
+        {"last", "3x2x5+3", -3, -1, 5, false},    {"middle", "2x7x3x5+3", 2, 1, 7, false},
+        {"apart", "5x2x3x4+4", 3, 0, 5, false},   {"rank8", "1x2x1x5x1x3x1x2+3", 5, 3, 5, false},
+        {"long", "67x31x17+31", 1, 0, 67, false}, {"lines", "31x1031+31", 0, 1, 1031, false},
+    };
+
+    for (size_t i = 0; i < COUNT(some); i++) {
+        struct kernel_case *made = case_begin(maker, some[i].shapes);
+        made->attrs.reverse_sequence.batch_axis = some[i].batch;
+        made->attrs.reverse_sequence.time_axis = some[i].time;
+        case_index(made, 1, maker->dtype[2], 0, some[i].steps + 1);
+        made->quick = some[i].quick;
+        made->gradient = i == 3 || i == 4 ? 2 : 0;
+        if (i == 5) case_layouts(maker, made, some[i].variant, false);
+        else case_end(maker, made, "%s", some[i].variant);
+    }
+}
+
+void cases_hardmax(struct case_maker *maker)
+{
+    static const struct {
+        const char *variant, *shape;
+        int64_t axis;
+        enum data data;
+        bool quick;
+    } some[] = {
+        {"empty", "0x3", 1, DATA_PLAIN, true},    {"no-lines", "3x0", 1, DATA_PLAIN, false},
+        {"one", "1", 0, DATA_PLAIN, false},       {"last", "3x4", -1, DATA_PLAIN, true},
+        {"equal", "5x7", 1, DATA_EXACT, true},    {"first", "5x7", 0, DATA_EXACT, true},
+        {"middle", "2x9x5", 1, DATA_PLAIN, true}, {"zeros", "3x5", 1, DATA_ZERO, false},
+        {"unsound", "9x31", 1, DATA_NONFINITE, false}, {"long", "7x2053", 1, DATA_EXACT, false},
+    };
+
+    for (size_t i = 0; i < COUNT(some); i++) {
+        struct kernel_case *made = case_begin(maker, some[i].shape);
+        made->attrs.hardmax.axis = some[i].axis;
+        case_data(made, some[i].data);
+        made->quick = some[i].quick;
+        case_needs(made, "argmax", maker->dtype[0]);
+        case_needs(made, "one_hot", maker->dtype[0]);
+        if (i == 6) case_layouts(maker, made, some[i].variant, false);
+        else case_end(maker, made, "%s", some[i].variant);
     }
 }

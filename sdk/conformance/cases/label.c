@@ -6,8 +6,6 @@
 
 cases_fn cases_label_loss, cases_cross_entropy, cases_soft_cross_entropy;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct {
     const char *variant, *x, *label, *cut; /* cut: x without axis */
     int64_t axis, n;
@@ -102,7 +100,7 @@ static void label_data(struct case_maker *maker, bool grad)
     static const char *const name[] = {"wide", "large", "exact", "nonfinite", "positive"};
     static const double labels[] = {0, -100, 4, 2, 1, 3};
 
-    for (size_t d = 0; d < COUNT(data); d++)
+    for (int d = 0; d < COUNT(data); d++)
         for (int columns = 0; columns < 2; columns++) {
             int i = columns ? 9 : 3; /* image, rows */
             struct kernel_case *made = of_lines(maker, i, false, grad);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 cases_fn cases_trace, cases_dot, cases_outer, cases_inner, cases_mv, cases_addmm, cases_kron,
-    cases_cross, cases_einsum, cases_multi_dot, cases_matrix_power, cases_bilinear;
+    cases_cross, cases_einsum, cases_multi_dot, cases_matrix_power, cases_bilinear, cases_det;
 
 /* needs: an operator in whose terms it is written. */
 static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
@@ -25,6 +25,13 @@ static bool is_real_float(const struct case_maker *maker)
     return case_is_float(maker) && !case_is_complex(maker);
 }
 
+/* What products of three give of what is not finite depends on which come first, and that is not
+ * defined; of complex infinities the product itself is not. */
+static bool has_infinities(const struct case_maker *maker)
+{
+    return is_real_float(maker) && !case_is(maker, "bilinear") && !case_is(maker, "multi_dot");
+}
+
 /* The same shapes with data that all operators here take. */
 static void plain(const struct case_maker *maker, const char *const *shapes, int n,
                   const char *needs, const char *gradient)
@@ -42,6 +49,11 @@ static void plain(const struct case_maker *maker, const char *const *shapes, int
     made = begin(maker, shapes[2], needs);
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "positive");
+    if (has_infinities(maker)) {
+        made = begin(maker, shapes[2], needs);
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
     made = begin(maker, gradient, needs);
     made->gradient = is_real_float(maker) ? 2 : 0;
     case_layouts(maker, made, "gradient", false);
@@ -106,6 +118,11 @@ void cases_cross(struct case_maker *maker)
             made->quick = i == 2;
             case_end(maker, made, "axis%lld%s", (long long)cases[i].axis, exact ? ".exact" : "");
         }
+    if (has_infinities(maker)) {
+        made = begin(maker, "31x3+31x3", "mul");
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
     made = begin(maker, "2x3+2x3", "mul");
     made->gradient = is_real_float(maker) ? 2 : 0;
     case_layouts(maker, made, "gradient", false);
@@ -132,6 +149,13 @@ void cases_trace(struct case_maker *maker)
         case_end(maker, made, "offset%lld.axes%lld_%lld", (long long)cases[i].offset,
                  (long long)cases[i].axis1, (long long)cases[i].axis2);
     }
+    if (has_infinities(maker)) {
+        made = begin(maker, "31x3x3", "sum");
+        made->attrs.trace.axis1 = 1;
+        made->attrs.trace.axis2 = 2;
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
     made = begin(maker, "3x4x3", "sum");
     made->attrs.trace.axis2 = 2;
     made->gradient = is_real_float(maker) ? 2 : 0;
@@ -151,9 +175,12 @@ void cases_addmm(struct case_maker *maker)
             made = begin(maker, shapes[i], "matmul");
             made->attrs.addmm.beta = factor[f][0];
             made->attrs.addmm.alpha = factor[f][1];
-            made->quick = i == 1;
+            made->quick = i == 1 || i == 6;
             case_end(maker, made, "beta%g.alpha%g", factor[f][0], factor[f][1]);
         }
+    made = begin(maker, "17x5+17x13+13x5", "matmul");
+    case_data(made, DATA_NONFINITE);
+    case_end(maker, made, "nonfinite");
     made = begin(maker, "4+3x2+2x4", "matmul");
     made->attrs.addmm.alpha = 0.5;
     made->gradient = 2;
@@ -180,6 +207,7 @@ void cases_multi_dot(struct case_maker *maker)
     plain(maker, shapes, 11, "matmul", "2x3+3x2+2x2");
 }
 
+/* Nothing that is not finite: powers above 2 are products of three. */
 void cases_matrix_power(struct case_maker *maker)
 {
     static const char *const shapes[] = {"3x3", "2x5x5", "1x1", "0x0", "0x3x3", "17x17"};
@@ -261,9 +289,49 @@ void cases_einsum(struct case_maker *maker)
     made = einsum(maker, 2);
     case_data(made, DATA_EXACT);
     case_end(maker, made, "exact");
+    if (has_infinities(maker)) {
+        made = einsum(maker, 1);
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
     for (int i = 0; i < 3; i++) {
         made = einsum(maker, i == 0 ? 2 : i == 1 ? 18 : 22);
         made->gradient = is_real_float(maker) ? 2 : 0;
         case_layouts(maker, made, i == 0 ? "batched" : i == 1 ? "diagonal" : "three", false);
+    }
+}
+
+/* Nothing that is not finite: which rows are exchanged then is not defined. */
+void cases_det(struct case_maker *maker)
+{
+    /* Rows to exchange, and a number that is no pivot. */
+    static const double turns[] = {0, 3, 0, 0, 0, 0.5, 0, -2, 0, 0, 0, 4, 0, 0, 0, 1};
+    static const double small[] = {1e-4, 1, 1, 1, 1, 2, 1, 2, 1};
+    static const struct {
+        const char *variant, *shape;
+        enum data data;
+        bool quick;
+        const double *list;
+        int n_list;
+    } some[] = {
+        {"none", "0x3x3", DATA_PLAIN, true},      {"no-rows", "2x0x0", DATA_PLAIN, true},
+        {"one", "5x1x1", DATA_PLAIN, true},       {"two", "7x31x2x2", DATA_PLAIN, true},
+        {"three", "61x3x3", DATA_PLAIN, true},    {"matrix", "4x4", DATA_PLAIN, true},
+        {"layouts", "3x5x5", DATA_PLAIN, false},  {"exact", "257x3x3", DATA_EXACT, true},
+        {"exact", "31x6x6", DATA_EXACT, false},   {"zero", "2x4x4", DATA_ZERO, false},
+        {"turned", "4x4", DATA_LIST, true, turns, 16},
+        {"sparse", "31x4x4", DATA_LIST, false, turns, 13},
+        {"small", "3x3", DATA_LIST, true, small, 9},
+        {"positive", "5x8x8", DATA_POSITIVE, false}, {"width", "3x15x15", DATA_PLAIN, false},
+        {"width", "17x17", DATA_UNIT, false},     {"width", "2x33x33", DATA_UNIT, false},
+    };
+
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        struct kernel_case *made = case_begin(maker, some[i].shape);
+        if (some[i].data == DATA_LIST) case_list(made, 0, some[i].n_list, some[i].list);
+        else made->in[0].data = some[i].data;
+        made->quick = some[i].quick;
+        if (i == 6) case_layouts(maker, made, some[i].variant, false);
+        else case_end(maker, made, "%s", some[i].variant);
     }
 }

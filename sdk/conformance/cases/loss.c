@@ -6,8 +6,6 @@
 
 cases_fn cases_loss;
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 static const struct {
     const char *variant, *shape;
     bool quick;
@@ -134,17 +132,6 @@ static void set_attrs(const struct case_maker *maker, struct kernel_case *made, 
     if (case_is(maker, "margin_ranking_loss")) made->attrs.margin_ranking_loss.margin = 0.5;
 }
 
-static void needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    static const char *const parts[] = {"sub", "mul", "sum", "scale"};
-    uint32_t dtype = maker->dtype[0],
-             wide = case_wide(dtype);
-
-    if (maker->row) return;
-    for (int i = 0; i < COUNT(parts); i++) case_needs(made, parts[i], wide);
-    if (wide != dtype) case_needs(made, "cast", dtype);
-}
-
 /* with: what is optional too. */
 static struct kernel_case *of_shape(const struct case_maker *maker, const char *shape, bool with)
 {
@@ -165,7 +152,7 @@ static struct kernel_case *of_shape(const struct case_maker *maker, const char *
         made->in[i].data = k->data[i];
         if (k->list[i]) case_list(made, i, k->n_list[i], k->list[i]);
     }
-    needs(maker, made);
+    case_needs_loss(maker, made);
     return made;
 }
 

@@ -7,8 +7,6 @@
 
 cases_fn cases_loss_rows;
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 static const struct {
     const char *variant, *rows; /* x without its last axis */
     int n;
@@ -95,17 +93,6 @@ static void set_data(const struct case_maker *maker, struct kernel_case *made, i
     }
 }
 
-static void needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    static const char *const parts[] = {"sub", "mul", "sum", "scale"};
-    uint32_t dtype = maker->dtype[0],
-             wide = case_wide(dtype);
-
-    if (maker->row) return;
-    for (int i = 0; i < COUNT(parts); i++) case_needs(made, parts[i], wide);
-    if (wide != dtype) case_needs(made, "cast", dtype);
-}
-
 static struct kernel_case *of_rows(const struct case_maker *maker, const char *rows, int n, int way,
                                    int64_t reduction)
 {
@@ -119,7 +106,7 @@ static struct kernel_case *of_rows(const struct case_maker *maker, const char *r
     made = case_begin(maker, shapes);
     set_data(maker, made, n);
     set_attrs(maker, made, way, reduction);
-    needs(maker, made);
+    case_needs_loss(maker, made);
     return made;
 }
 
@@ -171,6 +158,7 @@ void cases_loss_rows(struct case_maker *maker)
 {
     static const char *const reduction[] = {"none", "mean", "sum"};
     bool half = maker->dtype[0] == BP_F16 || maker->dtype[0] == BP_BF16;
+    int few = 48;
 
     if (maker->gradients) {
         gradients(maker);
@@ -187,7 +175,8 @@ void cases_loss_rows(struct case_maker *maker)
             case_end(maker, made, "%s.%s.way%d", reduction[r], lines[i].variant, way);
         }
     odd(maker);
-    for (int i = 0; i < 48 && !half && maker->dtype[2] != BP_I32; i++)
+    if (case_is(maker, "npair_loss")) few *= 3; /* each is one number */
+    for (int i = 0; i < few && !half && maker->dtype[2] != BP_I32; i++)
         case_end(maker, of_rows(maker, i % 2 ? "3" : "2", 2 + i % 3, i % 3, i % 4 / 2), "few%d",
                  i / 6);
     case_layouts(maker, of_rows(maker, "3", 4, 1, 0), "layouts", false);

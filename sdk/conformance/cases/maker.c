@@ -167,6 +167,28 @@ void case_needs(struct kernel_case *made, const char *op, uint32_t dtype)
     made->needs[n].dtype = dtype;
 }
 
+void case_needs_loss(const struct case_maker *maker, struct kernel_case *made)
+{
+    static const char *const parts[] = {"sub", "mul", "sum", "scale"};
+    uint32_t dtype = maker->dtype[0], wide = case_wide(dtype);
+
+    if (maker->row) return;
+    for (int i = 0; i < COUNT(parts); i++) case_needs(made, parts[i], wide);
+    if (wide != dtype) case_needs(made, "cast", dtype);
+}
+
+void case_lines(const struct case_maker *maker, const struct case_line *lines, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct kernel_case *made;
+        if (lines[i].data == DATA_NONFINITE && !case_is_float(maker)) continue;
+        made = case_begin(maker, lines[i].shapes);
+        case_data(made, lines[i].data);
+        made->quick = lines[i].quick;
+        case_end(maker, made, "%s", lines[i].variant);
+    }
+}
+
 /* Lists of attributes lie in the case itself: those of the copy, in the copy. */
 struct kernel_case *case_copy(const struct kernel_case *made)
 {
@@ -294,4 +316,19 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
         case_end(maker, copy, "%s.inplace", variant);
     }
     case_end(maker, made, "%s", variant);
+}
+
+void case_part_layouts(const struct case_maker *maker, struct kernel_case *made, int n,
+                       const char *variant)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
+    char name[64];
+
+    made->n_out = n;
+    for (int part = n - 1; part >= 0; part--) {
+        struct kernel_case *one = part ? copy_of(made) : made;
+        one->part = part;
+        snprintf(name, sizeof name, "%s.%s", variant, op->out[part].name);
+        case_layouts(maker, one, name, false);
+    }
 }

@@ -51,6 +51,14 @@ static const struct {
     {"wide", "3x17+17x301", 0, 0, false},
     {"deep", "5x1031+1031x3", 0, 0, false},
     {"blocks", "129x130+130x131", 0, 0, false},
+    {"blocks", "2x70x20+2x20x150", 0, 0, true},
+    {"blocks.transpose-ab", "2x67x140+1x130x67", 1, 1, true},
+    {"line", "1x37+37x2100", 0, 0, true},
+    {"line", "3x1x9+3x9x2050", 0, 0, false},
+    {"line", "2100x37+37", 0, 0, false},
+    {"line.transpose-a", "38x2100+38x1", 1, 0, false},
+    {"line.transpose-b", "1x131+35x131", 0, 1, true},
+    {"line.transpose-b", "2x1x131+2x35x131", 0, 1, false},
 };
 
 static void product_data(const struct case_maker *maker, const char *shapes, enum data data,
@@ -73,11 +81,15 @@ void cases_matmul(struct case_maker *maker)
         made->quick = products[i].quick;
         case_end(maker, made, "%s", products[i].variant);
     }
-    for (int t = 0; t < 4; t++) {
-        static const char *const name[] = {"nn", "nt", "tn", "tt"};
+    for (int t = 0; t < 6; t++) { /* the last two have one b for all, and two axes of products */
+        static const char *const name[] = {"nn", "nt", "tn", "tt", "one-b", "grid"};
         static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5",
-                                             "3x17x9+3x5x17"};
+                                             "3x17x9+3x5x17", "3x9x17+17x5", "2x3x9x17+2x3x17x5"};
         struct kernel_case *made = case_begin(maker, shapes[t]);
+        if (t > 3) {
+            case_layouts(maker, made, name[t], false);
+            continue;
+        }
         made->attrs.matmul.transpose_a = t >> 1;
         made->attrs.matmul.transpose_b = t & 1;
         case_layouts(maker, made, name[t], false);

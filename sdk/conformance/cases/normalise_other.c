@@ -6,8 +6,6 @@
 
 cases_fn cases_lp_normalize, cases_mean_variance_normalization, cases_lrn;
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
                                  const char *one, const char *other)
 {

@@ -9,8 +9,6 @@
 
 cases_fn cases_step, cases_unscale, cases_update_loss_scaling;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct {
     const char *variant, *shape;
     bool quick;
@@ -114,7 +112,7 @@ void cases_step(struct case_maker *maker)
     char name[64];
 
     if (!fits(maker)) return;
-    for (size_t i = 0; i < COUNT(lines); i++) {
+    for (int i = 0; i < COUNT(lines); i++) {
         made = step(maker, lines[i].shape, optional && i % 2);
         made->quick = lines[i].quick;
         if (i == 5) each_output(maker, made, optional, lines[i].variant);
@@ -145,8 +143,8 @@ void cases_unscale(struct case_maker *maker)
     char name[64];
 
     if (!fits(maker)) return;
-    for (size_t i = 0; i < COUNT(shapes); i++)
-        for (size_t s = 0; s < COUNT(scales); s++)
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int s = 0; s < COUNT(scales); s++)
             for (int data = 0; data < 2; data++) {
                 if (s > 1 && i != 4) continue;
                 made = case_begin(maker, shapes[i]);
@@ -154,7 +152,7 @@ void cases_unscale(struct case_maker *maker)
                 made->in[0].dtype = maker->dtype[1];
                 case_list(made, 0, 1, &scales[s]);
                 made->quick = !data;
-                snprintf(name, sizeof name, "scale%zu.data%d", s, data);
+                snprintf(name, sizeof name, "scale%d.data%d", s, data);
                 made->n_out = made->n_in;
                 for (int part = 0; part < 2; part++) {
                     struct kernel_case *copy = case_copy(made);
@@ -194,7 +192,7 @@ void cases_update_loss_scaling(struct case_maker *maker)
         {"late", 7, 100, 0, false},    {"odd", 1000.125, 0, 5, true},
     };
 
-    for (size_t i = 0; i < COUNT(states); i++) {
+    for (int i = 0; i < COUNT(states); i++) {
         static const double yes = 1, no = 0;
         struct kernel_case *made = case_begin(maker, i % 2 ? "1+1+1+1" : "scalar+scalar+1+1");
         made->attrs.update_loss_scaling.grow_after = 7;

@@ -7,9 +7,7 @@
 #include <string.h>
 
 cases_fn cases_sort, cases_topk, cases_kthvalue, cases_mode, cases_unique, cases_searchsorted,
-    cases_bucketize, cases_histogram, cases_nms;
-
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+    cases_bucketize, cases_histogram, cases_nms, cases_non_max_suppression;
 
 /* Lengths about the blocks in which lines are sorted: 16, 1024 and twice that. */
 static const struct {
@@ -37,7 +35,7 @@ void cases_sort(struct case_maker *maker)
 {
     bool both = !strcmp(maker->op->name, "sort");
 
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int down = 0; down < 2; down++) {
             struct kernel_case *made;
             char variant[32];
@@ -70,7 +68,8 @@ static void top(const struct case_maker *maker, size_t i, int64_t k, bool smalle
     made->gradient = i == SMOOTH || i == SMOOTH + 1 ? 2 : 0;
     snprintf(variant, sizeof variant, "%s%lld%s", smallest ? "least" : "most", (long long)k,
              !host ? "" : host == BP_I64 ? ".host-i64" : ".host-i32");
-    case_parts(maker, made, 2, variant);
+    if (i == LAYOUTS) case_part_layouts(maker, made, 2, variant);
+    else case_parts(maker, made, 2, variant);
 }
 
 static int64_t extent_of(size_t i)
@@ -85,7 +84,7 @@ static int64_t extent_of(size_t i)
 /* Few are picked, more than 16 sorted. */
 void cases_topk(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(lines); i++) {
+    for (int i = 0; i < COUNT(lines); i++) {
         int64_t n = extent_of(i);
         if (i % 2 || n <= 16) top(maker, i, n < 3 ? n : 3, i % 2, 0);
         if (n > 16) top(maker, i, n < 40 ? n : i % 2 ? 17 : 40, i % 2 == 0, 0);
@@ -99,7 +98,7 @@ void cases_topk(struct case_maker *maker)
 /* Of kthvalue: the first, one inside and the last. */
 void cases_kthvalue(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int part = 0; part < 3; part++) {
             int64_t n = extent_of(i), k = part == 0 ? 1 : part == 1 ? n / 2 + 1 : n;
             struct kernel_case *made;
@@ -115,13 +114,14 @@ void cases_kthvalue(struct case_maker *maker)
             made->gradient = part == 1 && (i == SMOOTH || i == SMOOTH + 1) ? 2 : 0;
             snprintf(variant, sizeof variant, "k%lld%s%s", (long long)k, i % 2 ? ".keep" : "",
                      made->host ? ".host" : "");
-            case_parts(maker, made, 2, variant);
+            if (i == LAYOUTS && part == 1) case_part_layouts(maker, made, 2, variant);
+            else case_parts(maker, made, 2, variant);
         }
 }
 
 void cases_mode(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(lines); i++) {
+    for (int i = 0; i < COUNT(lines); i++) {
         struct kernel_case *made;
         if (!extent_of(i) || extent_of(i) > 600) continue;
         made = case_begin(maker, lines[i].shape);
@@ -130,7 +130,8 @@ void cases_mode(struct case_maker *maker)
         case_data(made, lines[i].data == DATA_PLAIN ? DATA_EXACT : lines[i].data);
         made->quick = lines[i].quick;
         made->gradient = i == SMOOTH || i == SMOOTH + 1 ? 2 : 0;
-        case_parts(maker, made, 2, i % 2 ? "keep" : "line");
+        if (i == LAYOUTS) case_part_layouts(maker, made, 2, "layouts");
+        else case_parts(maker, made, 2, i % 2 ? "keep" : "line");
     }
 }
 
@@ -140,7 +141,7 @@ void cases_unique(struct case_maker *maker)
     int n = !strcmp(maker->op->name, "unique") ? 4 : 3;
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(lines); i++) {
+    for (int i = 0; i < COUNT(lines); i++) {
         made = case_begin(maker, lines[i].shape);
         case_data(made, lines[i].data);
         made->quick = lines[i].quick;
@@ -194,7 +195,7 @@ static void search(const struct case_maker *maker, size_t i, bool right, bool sw
         made->attrs.searchsorted.right = right;
         made->attrs.searchsorted.dtype = maker->dtype[2];
     }
-    if (i == 6 && data == DATA_EXACT)
+    if (i == (swapped ? 5 : 6) && data == DATA_EXACT) /* of rank 2 */
         case_layouts(maker, made, right ? "right" : "left", false);
     else
         case_end(maker, made, "%s%s", right ? "right" : "left",
@@ -205,7 +206,7 @@ static void search(const struct case_maker *maker, size_t i, bool right, bool sw
 
 static void searches_of(const struct case_maker *maker, bool swapped)
 {
-    for (size_t i = 0; i < COUNT(searches); i++)
+    for (int i = 0; i < COUNT(searches); i++)
         for (int right = 0; right < 2; right++) {
             if (swapped && strchr(searches[i].sorted, 'x')) continue;
             search(maker, i, right, swapped, ascending, (int)COUNT(ascending), DATA_EXACT);
@@ -246,7 +247,7 @@ void cases_histogram(struct case_maker *maker)
         {"70001", 40, 0, 0, DATA_WIDE, 0},
     };
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shape);
         made->attrs.histogram.bins = some[i].bins;
         made->attrs.histogram.low = some[i].low;
@@ -277,6 +278,17 @@ static const double *boxes(void)
     return list;
 }
 
+/* The same, every third one with its corners the other way round. As centres and extents they
+ * reach over others too. */
+static const double *turned_boxes(void)
+{
+    static double list[4 * 301];
+    const double *from = boxes();
+
+    for (int i = 0; i < 4 * 301; i++) list[i] = from[i / 4 % 3 ? i : i ^ 2];
+    return list;
+}
+
 void cases_nms(struct case_maker *maker)
 {
     static const struct {
@@ -290,7 +302,7 @@ void cases_nms(struct case_maker *maker)
         {"many", "65x4+65", 0.873, DATA_SHUFFLED},     {"layouts", "9x4+9", 0.317, DATA_PLAIN},
         {"unsound", "33x4+33", 0.317, DATA_NONFINITE}, {"long", "301x4+301", 0.317, DATA_PLAIN}};
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shapes);
         made->attrs.nms.iou_threshold = some[i].threshold;
         case_list(made, 0, 4 * 301, boxes());
@@ -299,4 +311,62 @@ void cases_nms(struct case_maker *maker)
         if (i == 7) case_layouts(maker, made, some[i].variant, false);
         else case_end(maker, made, "%s", some[i].variant);
     }
+}
+
+/* Two boxes that share half of their union, and scores of the threshold itself. */
+static void edges_of_suppression(const struct case_maker *maker)
+{
+    static const double halves[] = {0, 0, 2, 2, 4, 2, 0, 0};
+    struct kernel_case *made = case_begin(maker, "1x2x4+1x3x2");
+
+    made->attrs.non_max_suppression.max_boxes = 2;
+    made->attrs.non_max_suppression.iou_threshold = 0.5;
+    case_list(made, 0, 8, halves);
+    made->in[1].data = DATA_SHUFFLED;
+    made->quick = true;
+    case_end(maker, made, "edge");
+}
+
+void cases_non_max_suppression(struct case_maker *maker)
+{
+    static const struct {
+        const char *variant, *shapes;
+        int64_t most;
+        double iou, score;
+        enum data scores;
+        uint32_t host;
+    } some[] = {
+        {"one", "1x1x4+1x1x1", 1, 0.317, -INFINITY, DATA_PLAIN, 0},
+        {"some", "1x17x4+1x1x17", 17, 0.317, -INFINITY, DATA_PLAIN, 0},
+        {"classes", "2x17x4+2x3x17", 100, 0.317, -0.5, DATA_PLAIN, 0},
+        {"few", "2x31x4+2x5x31", 3, 0.0421, 0.25, DATA_PLAIN, 0},
+        {"layouts", "2x9x4+2x2x9", 4, 0.317, 0, DATA_PLAIN, 0},
+        {"no-boxes", "2x0x4+2x3x0", 5, 0.317, 0, DATA_PLAIN, 0},
+        {"no-classes", "2x5x4+2x0x5", 5, 0.317, 0, DATA_PLAIN, 0},
+        {"no-batch", "0x5x4+0x3x5", 5, 0.317, 0, DATA_PLAIN, 0},
+        {"none", "1x7x4+1x2x7", 0, 0.317, 0, DATA_PLAIN, 0},
+        {"host-i64", "1x17x4+1x2x17", 4, 0.317, 0, DATA_PLAIN, BP_I64},
+        {"host-i32", "1x17x4+1x2x17", 4, 0.317, 0, DATA_PLAIN, BP_I32},
+        {"equal", "1x31x4+1x2x31", 31, 0.317, -INFINITY, DATA_ZERO, 0},
+        {"limit", "1x31x4+1x2x31", 31, 0.317, 1, DATA_EXACT, 0},
+        {"unsound", "1x33x4+1x4x33", 20, 0.317, 0.5, DATA_NONFINITE, 0},
+        {"all", "1x33x4+1x4x33", 33, 0.873, -INFINITY, DATA_NONFINITE, 0},
+        {"long", "3x301x4+3x7x301", 50, 0.317, 0.125, DATA_PLAIN, 0},
+    };
+
+    for (size_t i = 0; i < COUNT(some); i++)
+        for (int centre = 0; centre < 2; centre++) {
+            struct kernel_case *made = case_begin(maker, some[i].shapes);
+            made->attrs.non_max_suppression.max_boxes = some[i].most;
+            made->attrs.non_max_suppression.iou_threshold = some[i].iou;
+            made->attrs.non_max_suppression.score_threshold = some[i].score;
+            made->attrs.non_max_suppression.center_point_box = centre;
+            case_list(made, 0, 4 * 301, turned_boxes());
+            made->in[1].data = some[i].scores;
+            made->host = some[i].host;
+            made->quick = i < 4;
+            if (i == 4 && !centre) case_layouts(maker, made, some[i].variant, false);
+            else case_end(maker, made, "%s%s", some[i].variant, centre ? ".centre" : "");
+        }
+    edges_of_suppression(maker);
 }

@@ -6,11 +6,7 @@
 
 cases_fn cases_pair, cases_prelu, cases_squared_difference;
 
-static const struct {
-    const char *variant, *shapes;
-    enum data data;
-    bool quick;
-} pairs[] = {
+static const struct case_line pairs[] = {
     {"empty", "0x3+1x3", DATA_PLAIN, true},
     {"scalar", "scalar+scalar", DATA_PLAIN, false},
     {"one", "1+1", DATA_PLAIN, false},
@@ -97,24 +93,14 @@ void cases_pair(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        if (pairs[i].data == DATA_NONFINITE && !case_is_float(maker)) continue;
-        made = case_begin(maker, pairs[i].shapes);
-        case_data(made, pairs[i].data);
-        made->quick = pairs[i].quick;
-        case_end(maker, made, "%s", pairs[i].variant);
-    }
+    case_lines(maker, pairs, COUNT(pairs));
     made = case_begin(maker, "5x6x7+5x6x7");
     case_layouts(maker, made, "rank3", true);
     particular(maker);
     smooth(maker);
 }
 
-static const struct {
-    const char *variant, *shapes;
-    enum data data;
-    bool quick;
-} prelus[] = {
+static const struct case_line prelus[] = {
     {"empty", "0x3+3", DATA_PLAIN, true},      {"scalar", "scalar+scalar", DATA_PLAIN, false},
     {"all", "7x65+1", DATA_PLAIN, true},       {"channel", "2x5x3x3+5x1x1", DATA_PLAIN, true},
     {"element", "7x65+7x65", DATA_PLAIN, false}, {"last", "1031x3+3", DATA_PLAIN, false},
@@ -126,12 +112,7 @@ void cases_prelu(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    for (size_t i = 0; i < sizeof prelus / sizeof *prelus; i++) {
-        made = case_begin(maker, prelus[i].shapes);
-        case_data(made, prelus[i].data);
-        made->quick = prelus[i].quick;
-        case_end(maker, made, "%s", prelus[i].variant);
-    }
+    case_lines(maker, prelus, COUNT(prelus));
     made = case_begin(maker, "5x6x7+6x1");
     case_layouts(maker, made, "rank3", true);
     made = case_begin(maker, "2x3x2+3x1");
@@ -159,6 +140,7 @@ void cases_squared_difference(struct case_maker *maker)
         if (wide != dtype) case_needs(made, "cast", dtype);
         made->quick = i == 2;
         made->gradient = i == 9 ? 2 : 0;
-        case_end(maker, made, "%s%d", i < 6 ? "plain" : i < 9 ? "data" : "smooth", i);
+        if (i == 3) case_layouts(maker, made, "plain3", false);
+        else case_end(maker, made, "%s%d", i < 6 ? "plain" : i < 9 ? "data" : "smooth", i);
     }
 }

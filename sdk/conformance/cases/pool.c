@@ -48,6 +48,7 @@ const struct pool_case pool_case[] = {
     {"3d.all", "2x2x7x8x9", {2, 3, 3}, {1, 2, 3}, {2, 1, 1}, {1, 0, 2, 0, 1, 1}, true, false,
      true},
     {"3d.parts", "1x2x5x4x7", {2, 3, 4}, ONES, ONES, NONE, false, true, false},
+    {"2d.lines", "2x3x9x4", {3, 4, 1}, {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
 };
 const int n_pool_case = sizeof pool_case / sizeof *pool_case;
 
@@ -100,11 +101,9 @@ static bool is_small(const struct pool_case *p)
     return strstr(p->variant, ".small") != NULL;
 }
 
-static const char *const laid_out[] = {"1d", "2d.pad", "2d.parts", "3d.all"};
+static const char *const laid_out[] = {"1d", "2d.pad", "2d.parts", "3d.all", "2d.whole"};
 static const char *const in_memory[] = {"2d.channels", "2d.pad-uneven", "2d.dilation", "2d.parts",
                                         "2d.width15", "3d.all"};
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 /* Pools of i32 indices, and of 8 bits, differ by what is stored: some geometries will do. */
 static bool is_enough(const struct case_maker *maker, const struct pool_case *p)
 {
@@ -149,7 +148,7 @@ static void of_index(const struct case_maker *maker)
     }
     if (case_is_float(maker))
         with_index(maker, pool_case_find("2d.pad"), false, false, DATA_NONFINITE);
-    for (size_t i = 0; i < COUNT(in_memory); i++) {
+    for (int i = 0; i < COUNT(in_memory); i++) {
         const struct pool_case *p = pool_case_find(in_memory[i]);
         struct kernel_case *made = pool_case_begin(maker, p, p->x);
         char name[64];
@@ -158,6 +157,12 @@ static void of_index(const struct case_maker *maker)
         made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
         snprintf(name, sizeof name, "%s.memory", p->variant);
         case_parts(maker, made, 2, name);
+    }
+    for (int i = 0; i < COUNT(laid_out); i += 3) {
+        struct kernel_case *made = pool_case_begin(maker, pool_case_find(laid_out[i]),
+                                                   pool_case_find(laid_out[i])->x);
+        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        case_part_layouts(maker, made, 2, i ? "3d.all.laid" : "1d.laid");
     }
 }
 
@@ -194,9 +199,9 @@ void cases_max_pool(struct case_maker *maker)
         if (is_small(p)) made->gradient = 2;
         case_end(maker, made, "%s", p->variant);
     }
-    for (size_t i = 0; i < COUNT(laid_out); i++)
+    for (int i = 0; i < COUNT(laid_out); i++)
         in_layouts(maker, pool_case_find(laid_out[i]), false);
-    for (size_t i = 0; i < COUNT(in_memory); i++) {
+    for (int i = 0; i < COUNT(in_memory); i++) {
         const struct pool_case *p = pool_case_find(in_memory[i]);
         made = pool_case_begin(maker, p, p->x);
         made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
@@ -233,7 +238,7 @@ void cases_avg_pool(struct case_maker *maker)
         for (int how = 0; how < 3; how++)
             if (!how || is_small(&pool_case[i]) || i % 6 == how || (how == 1 && pool_case[i].ceil))
                 divided(maker, &pool_case[i], how);
-    for (size_t i = 0; i < COUNT(laid_out); i++)
+    for (int i = 0; i < COUNT(laid_out); i++)
         in_layouts(maker, pool_case_find(laid_out[i]), i % 2);
     for (int i = 0; i < 3; i++) {
         made = pool_case_begin(maker, pool_case_find("2d.pad"), "1x64x33x9");
@@ -242,7 +247,7 @@ void cases_avg_pool(struct case_maker *maker)
         case_data(made, data[i]);
         case_end(maker, made, "2d.large.%s", named[i]);
     }
-    for (size_t i = 0; i < COUNT(in_memory); i++) {
+    for (int i = 0; i < COUNT(in_memory); i++) {
         const struct pool_case *p = pool_case_find(in_memory[i]);
         made = pool_case_begin(maker, p, p->x);
         made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
@@ -289,7 +294,7 @@ void cases_max_pool_grad(struct case_maker *maker)
         made = gradient_of(maker, p, true);
         /* Few places, so that some are chosen by many windows. */
         case_index(made, 1, maker->dtype[2], 0, i % 2 && plane_of(p) > 6 ? 6 : plane_of(p));
-        for (size_t k = 0; k < COUNT(laid_out); k++)
+        for (int k = 0; k < COUNT(laid_out); k++)
             laid |= k % 2 && !strcmp(p->variant, laid_out[k]);
         if (laid) case_layouts(maker, made, p->variant, false);
         else case_end(maker, made, "%s", p->variant);

@@ -7,8 +7,6 @@
 
 cases_fn cases_lp_pool, cases_adaptive_pool, cases_global_pool, cases_max_unpool, cases_maxout;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static uint32_t wide(const struct case_maker *maker)
 {
     uint32_t dtype = maker->dtype[0];
@@ -60,6 +58,7 @@ static const struct {
     {"1x3x31x33", {7, 7, 1}, false},  {"2x3x5x6x7", {3, 4, 2}, false},
     {"1x17x3x3", {5, 2, 1}, false},   {"1x2x1031", {2, 1, 1}, false},
     {"1x5x2x131", {2, 131, 1}, false}, {"1x3x67x2", {30, 1, 1}, false},
+    {"3x7x96x5", {32, 5, 1}, false},
 };
 
 /* adaptive_avg_pool and adaptive_max_pool. */
@@ -67,7 +66,7 @@ void cases_adaptive_pool(struct case_maker *maker)
 {
     bool max = case_is(maker, "adaptive_max_pool");
 
-    for (size_t i = 0; i < COUNT(parts); i++)
+    for (int i = 0; i < COUNT(parts); i++)
         for (int again = 0; again < 2; again++) {
             struct kernel_case *made;
             if (again && i % 3) continue;
@@ -85,6 +84,7 @@ void cases_adaptive_pool(struct case_maker *maker)
             made->quick = i < 6;
             if (parts[i].smooth && !again) made->gradient = 2;
             if (i == 1 && !again && !max) case_layouts(maker, made, "parts", false);
+            else if (i == 1 && !again) case_part_layouts(maker, made, 2, "parts");
             else if (max) case_parts(maker, made, 2, again ? "exact" : "parts");
             else case_end(maker, made, again ? "exact" : "parts");
         }
@@ -97,7 +97,7 @@ void cases_global_pool(struct case_maker *maker)
                                          "131x3x2", "67x3x3",   "1x2x1031"};
     bool max = case_is(maker, "global_max_pool"), norm = case_is(maker, "global_lp_pool");
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < COUNT(shapes); i++)
         for (int flat = 0; flat < 2; flat++) {
             struct kernel_case *made = case_begin(maker, shapes[i]);
             made->attrs.global_avg_pool.flat = flat; /* it comes first in all */
@@ -138,7 +138,7 @@ static const struct {
 
 void cases_max_unpool(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(unpools); i++) {
+    for (int i = 0; i < COUNT(unpools); i++) {
         struct kernel_case *made = case_begin(maker, unpools[i].shapes);
         struct bp_max_unpool_attrs *a = &made->attrs.max_unpool;
         memcpy(a->extents, unpools[i].extents, sizeof a->extents);
@@ -166,7 +166,7 @@ void cases_maxout(struct case_maker *maker)
                 {"33x4x17", 2, 1, DATA_EXACT},      {"2x3x4x2x1x2x3", 4, 2, DATA_PLAIN},
                 {"3x15", 5, -1, DATA_SPECIAL}};
 
-    for (size_t i = 0; i < COUNT(some); i++) {
+    for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].x);
         made->attrs.maxout.groups = some[i].groups;
         made->attrs.maxout.axis = some[i].axis;

@@ -8,8 +8,6 @@ cases_fn cases_quantize_linear, cases_dequantize_linear, cases_dynamic_quantize_
     cases_matmul_integer, cases_conv_integer, cases_qlinear_matmul, cases_qlinear_conv,
     cases_fake_quantize, cases_fake_quantize_abs_max;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const double scales[] = {0.0625, 0.03, 0.5, 0.017, 1, 0.25, 0.011};
 static const double zeros[] = {0, 3, 7, 1, 0, 11, 120};
 static const double signed_zeros[] = {0, -3, 7, -128, 0, 11, 127};
@@ -68,7 +66,7 @@ void cases_quantize_linear(struct case_maker *maker)
     static const double one = 1;
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
             if (!has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8)) continue;
@@ -110,7 +108,7 @@ void cases_dequantize_linear(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
             if (!has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8)) continue;
@@ -135,8 +133,8 @@ void cases_dynamic_quantize_linear(struct case_maker *maker)
     struct kernel_case *made;
     char name[32];
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
-        for (size_t d = 0; d < COUNT(data); d++) {
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int d = 0; d < COUNT(data); d++) {
             made = case_begin(maker, shapes[i]);
             made->in[0].data = data[d];
             made->quick = i == 2;
@@ -145,8 +143,9 @@ void cases_dynamic_quantize_linear(struct case_maker *maker)
             case_needs(made, "div", maker->dtype[0]);
             case_needs(made, "round", maker->dtype[0]);
             case_needs(made, "quantize_linear", maker->dtype[0]);
-            snprintf(name, sizeof name, "data%zu", d);
-            case_parts(maker, made, 3, name);
+            snprintf(name, sizeof name, "data%d", d);
+            if (i == 4 && !d) case_part_layouts(maker, made, 3, name);
+            else case_parts(maker, made, 3, name);
         }
 }
 
@@ -170,6 +169,7 @@ static const struct {
     {"nothing", "2x0", "0x3", "-", "-", false},
     {"long", "3x1031", "1031x2", "3", "1", false},
 };
+enum { BATCHES = 10 }; /* in layouts */
 
 static void integer_data(struct kernel_case *made, int in, uint32_t dtype, size_t i)
 {
@@ -179,7 +179,7 @@ static void integer_data(struct kernel_case *made, int in, uint32_t dtype, size_
 
 void cases_matmul_integer(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(products); i++) {
+    for (int i = 0; i < COUNT(products); i++) {
         char text[96];
         struct kernel_case *made;
         snprintf(text, sizeof text, "%s+%s+%s+%s", products[i].a, products[i].b, products[i].a_zero,
@@ -193,7 +193,8 @@ void cases_matmul_integer(struct case_maker *maker)
         case_needs(made, "sub", BP_I32);
         case_needs(made, "cast", maker->dtype[0]);
         made->quick = products[i].quick;
-        case_end(maker, made, "%s", products[i].variant);
+        if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
+        else case_end(maker, made, "%s", products[i].variant);
     }
 }
 
@@ -201,7 +202,7 @@ void cases_qlinear_matmul(struct case_maker *maker)
 {
     static const double out_scales[] = {3.7, 40, 0.5};
 
-    for (size_t i = 0; i < COUNT(products); i++) {
+    for (int i = 0; i < COUNT(products); i++) {
         const char *a_zero = products[i].a_zero, *b_zero = products[i].b_zero;
         char text[160];
         struct kernel_case *made;
@@ -225,7 +226,8 @@ void cases_qlinear_matmul(struct case_maker *maker)
         case_needs(made, "quantize_linear", BP_F32);
         case_needs(made, "mul", BP_F32);
         made->quick = products[i].quick && i % 3 == 0;
-        case_end(maker, made, "%s", products[i].variant);
+        if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
+        else case_end(maker, made, "%s", products[i].variant);
     }
 }
 
@@ -244,6 +246,7 @@ static const struct {
     {"2d.deep", "1x67x4x3", "3x67x3x3", {1, 1, 1}, {1, 1, 1}, {1, 1, 0, 1, 1, 0}, 1, 3, false},
     {"3d", "1x2x4x5x3", "3x2x2x3x2", {1, 2, 1}, {1, 1, 1}, {0, 1, 0, 1, 0, 1}, 1, 3, true},
 };
+enum { PADDED = 4 }; /* in layouts */
 
 static void set_window(struct kernel_case *made, size_t i)
 {
@@ -258,7 +261,7 @@ static void set_window(struct kernel_case *made, size_t i)
 
 void cases_conv_integer(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(windows); i++)
+    for (int i = 0; i < COUNT(windows); i++)
         for (int form = 0; form < 3; form++) {
             char text[96], filters[24];
             struct kernel_case *made;
@@ -275,7 +278,9 @@ void cases_conv_integer(struct case_maker *maker)
             set_window(made, i);
             case_needs(made, "conv", BP_F64);
             case_needs(made, "cast", BP_F64);
-            case_end(maker, made, "%s.form%d", windows[i].variant, form);
+            snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
+            if (i == PADDED && form) case_layouts(maker, made, text, false);
+            else case_end(maker, made, "%s", text);
         }
 }
 
@@ -283,7 +288,7 @@ void cases_qlinear_conv(struct case_maker *maker)
 {
     static const double out_scales[] = {3.7, 40, 0.5};
 
-    for (size_t i = 0; i < COUNT(windows); i++)
+    for (int i = 0; i < COUNT(windows); i++)
         for (int form = 0; form < 2; form++) {
             char text[160], filters[24];
             struct kernel_case *made;
@@ -307,7 +312,9 @@ void cases_qlinear_conv(struct case_maker *maker)
             made->quick &= form;
             case_needs(made, "conv", BP_F64);
             case_needs(made, "quantize_linear", BP_F32);
-            case_end(maker, made, "%s.form%d", windows[i].variant, form);
+            snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
+            if (i == PADDED && form) case_layouts(maker, made, text, false);
+            else case_end(maker, made, "%s", text);
         }
 }
 
@@ -317,7 +324,7 @@ void cases_fake_quantize(struct case_maker *maker)
     static const double fine = 0x1p-9, far[] = {0.1, -0.07, 3, -2, 0.11, -0.3, 0.013, 1.25};
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
             if (!has(i, form)) continue;
@@ -332,7 +339,9 @@ void cases_fake_quantize(struct case_maker *maker)
             case_needs(made, "round", maker->dtype[0]);
             case_needs(made, "div", maker->dtype[0]);
             case_needs(made, "clip", maker->dtype[0]);
-            case_end(maker, made, "%s.form%d", lines[i].variant, form);
+            if (form == ALONG && !strcmp(lines[i].variant, "channels"))
+                case_layouts(maker, made, "channels.form2", false);
+            else case_end(maker, made, "%s.form%d", lines[i].variant, form);
         }
     if (!maker->gradients) return;
     /* Steps of the differences are whole steps of this scale, so that they see a straight line;
@@ -352,8 +361,8 @@ void cases_fake_quantize_abs_max(struct case_maker *maker)
     struct kernel_case *made;
     char name[32];
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
-        for (size_t d = 0; d < COUNT(data); d++) {
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int d = 0; d < COUNT(data); d++) {
             made = case_begin(maker, shapes[i]);
             made->in[0].data = data[d];
             made->attrs.fake_quantize_abs_max.bits = d == 1 ? 4 : d == 3 ? 12 : 8;
@@ -361,7 +370,8 @@ void cases_fake_quantize_abs_max(struct case_maker *maker)
             case_needs(made, "amax", maker->dtype[0]);
             case_needs(made, "div", maker->dtype[0]);
             case_needs(made, "round", maker->dtype[0]);
-            snprintf(name, sizeof name, "data%zu", d);
-            case_parts(maker, made, 2, name);
+            snprintf(name, sizeof name, "data%d", d);
+            if (i == 4 && !d) case_part_layouts(maker, made, 2, name);
+            else case_parts(maker, made, 2, name);
         }
 }

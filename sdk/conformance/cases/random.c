@@ -11,8 +11,6 @@ cases_fn cases_normal, cases_truncated_normal, cases_exponential, cases_randint,
     cases_bernoulli, cases_multinomial, cases_poisson, cases_dropout, cases_dropout_grad,
     cases_gumbel_softmax;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct {
     const char *variant;
     int rank;
@@ -57,7 +55,7 @@ static void all_shapes(struct case_maker *maker)
 {
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 3; form++) {
             if (form && (!shapes[i].quick || !shapes[i].rank || i > 9)) continue;
             case_end(maker, drawn(maker, i, form), "%s%s", shapes[i].variant, name[form]);
@@ -82,7 +80,7 @@ void cases_normal(struct case_maker *maker)
     struct kernel_case *made;
 
     all_shapes(maker);
-    for (size_t i = 0; i < COUNT(values); i++) {
+    for (int i = 0; i < COUNT(values); i++) {
         made = drawn(maker, LONG, 0);
         made->attrs.normal.mean = values[i].mean;
         made->attrs.normal.std = values[i].std;
@@ -101,7 +99,7 @@ void cases_truncated_normal(struct case_maker *maker)
     struct kernel_case *made;
 
     all_shapes(maker);
-    for (size_t i = 0; i < COUNT(values); i++) {
+    for (int i = 0; i < COUNT(values); i++) {
         made = drawn(maker, LONG, 0);
         made->attrs.truncated_normal.mean = values[i].mean;
         made->attrs.truncated_normal.std = values[i].std;
@@ -116,15 +114,15 @@ void cases_exponential(struct case_maker *maker)
     static const double rates[] = {0.75, 7, 0.001, 3e5};
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (int i = 0; i < COUNT(shapes); i++) {
         made = drawn(maker, i, i == 9 ? 1 : 0);
         made->attrs.exponential.rate = 1.5;
         case_end(maker, made, "%s", shapes[i].variant);
     }
-    for (size_t i = 0; i < COUNT(rates); i++) {
+    for (int i = 0; i < COUNT(rates); i++) {
         made = drawn(maker, LONG, 0);
         made->attrs.exponential.rate = rates[i];
-        case_end(maker, made, "rate%zu", i);
+        case_end(maker, made, "rate%d", i);
     }
 }
 
@@ -147,14 +145,14 @@ void cases_randint(struct case_maker *maker)
     };
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 2; form++) {
             if (form && i != 9) continue;
             made = drawn(maker, i, form);
             made->attrs.randint.high = 1000;
             case_end(maker, made, "%s%s", shapes[i].variant, form ? ".host" : "");
         }
-    for (size_t i = 0; i < COUNT(ranges); i++)
+    for (int i = 0; i < COUNT(ranges); i++)
         for (size_t s = SOME; s <= LONG; s += LONG - SOME) {
             if (ranges[i].wide && maker->dtype[0] != BP_I64) continue;
             made = drawn(maker, s, 0);
@@ -168,7 +166,7 @@ void cases_randperm(struct case_maker *maker)
 {
     static const int64_t counts[] = {0, 1, 2, 3, 5, 16, 17, 257, 1031};
 
-    for (size_t i = 0; i < COUNT(counts); i++)
+    for (int i = 0; i < COUNT(counts); i++)
         for (int form = 0; form < 3; form++) {
             static const uint32_t host[] = {0, BP_I64, BP_I32};
             struct kernel_case *made;
@@ -230,7 +228,7 @@ void cases_bernoulli(struct case_maker *maker)
     static const double corners[] = {0, 1, 0.5, -1, 2, 0.25, 0x1p-24, 1 - 0x1p-24, 0.999};
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(tensors); i++)
+    for (int i = 0; i < COUNT(tensors); i++)
         for (int data = 0; data < 3; data++) {
             static const char *const name[] = {"", ".corners", ".nonfinite"};
             if (data && i + 1 < COUNT(tensors)) continue;
@@ -262,7 +260,7 @@ void cases_multinomial(struct case_maker *maker)
     static const double holes[] = {0, 2, 0, 0, 1, 0.5, 0, 3, 0, 0};
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(lines); i++) {
+    for (int i = 0; i < COUNT(lines); i++) {
         made = case_begin(maker, lines[i].shape);
         made->attrs.multinomial.n = lines[i].n;
         made->attrs.multinomial.replacement = lines[i].again;
@@ -294,7 +292,7 @@ void cases_poisson(struct case_maker *maker)
     static const double corners[] = {0,         1e6, -1,     NAN,  INFINITY,
                                      -INFINITY, 3e4, 0x1p41, 1e-7, 0x1p39};
 
-    for (size_t i = 0; i < COUNT(tensors); i++)
+    for (int i = 0; i < COUNT(tensors); i++)
         for (int data = 0; data < 2; data++) {
             struct kernel_case *made;
             if (data && i != 14) continue;
@@ -329,8 +327,8 @@ void cases_dropout(struct case_maker *maker)
     struct kernel_case *made;
     char name[64];
 
-    for (size_t i = 0; i < COUNT(tensors); i++)
-        for (size_t r = 0; r < COUNT(rates); r++) {
+    for (int i = 0; i < COUNT(tensors); i++)
+        for (int r = 0; r < COUNT(rates); r++) {
             if (r > 1 && i != 10) continue;
             made = of_tensor(maker, i, false);
             set_rate(made, r);
@@ -350,8 +348,8 @@ void cases_dropout_grad(struct case_maker *maker)
     static const enum data data[] = {DATA_PLAIN, DATA_NONFINITE, DATA_SPECIAL};
     struct kernel_case *made;
 
-    for (size_t i = 0; i < COUNT(tensors); i++)
-        for (size_t r = 0; r < COUNT(rates); r++) {
+    for (int i = 0; i < COUNT(tensors); i++)
+        for (int r = 0; r < COUNT(rates); r++) {
             if (r > 1 && i != 10) continue;
             made = of_tensor(maker, i, true);
             made->in[1].dtype = BP_BOOL;
@@ -401,7 +399,7 @@ void cases_gumbel_softmax(struct case_maker *maker)
         {"empty", "0x3", -1, 1, true},
     };
 
-    for (size_t i = 0; i < COUNT(lines); i++) {
+    for (int i = 0; i < COUNT(lines); i++) {
         struct kernel_case *made = case_begin(maker, lines[i].shape);
         made->attrs.gumbel_softmax.axis = lines[i].axis;
         made->attrs.gumbel_softmax.temperature = lines[i].temperature;
@@ -411,6 +409,7 @@ void cases_gumbel_softmax(struct case_maker *maker)
         made->fixed_out = 2; /* its gradient is straight through */
         case_smooth(made, lines[i].temperature == 1 ? 2 : 0);
         gumbel_needs(maker, made);
-        case_parts(maker, made, 2, lines[i].variant);
+        if (i == 5) case_part_layouts(maker, made, 2, lines[i].variant);
+        else case_parts(maker, made, 2, lines[i].variant);
     }
 }

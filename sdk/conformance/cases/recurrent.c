@@ -7,8 +7,6 @@
 
 cases_fn cases_recurrent_cell, cases_recurrent_layer, cases_recurrent_net;
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 static const struct {
     int steps, batch, inputs, units;
     bool quick;
@@ -16,6 +14,7 @@ static const struct {
     {1, 1, 1, 1, true},   {3, 2, 4, 3, true},    {2, 0, 3, 2, false}, {2, 3, 5, 4, false},
     {5, 1, 3, 2, true},   {4, 3, 2, 5, false},   {1, 5, 7, 3, false}, {6, 4, 1, 1, false},
     {13, 2, 3, 2, false}, {3, 7, 17, 16, false}, {2, 2, 3, 2, true},  {3, 2, 3, 15, false},
+    {1, 1031, 1, 1, false}, {2, 257, 1, 1, false},
 };
 enum {
     LONG_STEPS = 300
@@ -260,4 +259,6 @@ void cases_recurrent_net(struct case_maker *maker)
                 nets[i].variant);
         }
     }
+    if (!maker->gradients && maker->dtype[2] != BP_I32)
+        case_part_layouts(maker, net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2, "layouts");
 }

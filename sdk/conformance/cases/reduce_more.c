@@ -132,6 +132,10 @@ static void of_values(const struct case_maker *maker)
     if (is(maker, "prod")) {
         of_data(maker, "5x9", 1, DATA_PLAIN, "plain");
         of_data(maker, "5x9", 0, DATA_EXACT, "exact");
+        /* Products of complex infinities are left open by the languages that define them. */
+        if (!case_is_float(maker) || case_is_complex(maker)) return;
+        of_data(maker, "31x5", 1, DATA_NONFINITE, "nonfinite");
+        of_data(maker, "5x31", 0, DATA_NONFINITE, "nonfinite");
         return;
     }
     of_data(maker, "3x1031", 1, DATA_EXACT, "exact");

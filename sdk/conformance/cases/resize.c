@@ -8,7 +8,6 @@
 
 cases_fn cases_resize, cases_resize_axis;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
 enum { HALF, SYMMETRIC, PYTORCH, CORNERS, ASYMMETRIC, CROP };
 
 /* mode 0 to 2; scale 0: by the extents. */
@@ -83,11 +82,26 @@ static struct kernel_case *begin(const struct case_maker *maker, size_t s, const
     return made;
 }
 
+/* At these extents no weight is 0: whether 0 times infinity is added is not defined. */
+static void nonfinite(const struct case_maker *maker, const char *x, int64_t extent)
+{
+    bool grad = !strcmp(maker->op->name, "resize_axis_grad");
+
+    for (int mode = 0; mode < 3 && case_is_float(maker) && !grad; mode++) {
+        struct kernel_case *made = case_begin(maker, x);
+        made->attrs.resize_axis.axis = 1;
+        made->attrs.resize_axis.extent = extent;
+        made->attrs.resize_axis.mode = mode;
+        made->in[0].data = DATA_NONFINITE;
+        case_end(maker, made, "nonfinite.mode%d", mode);
+    }
+}
+
 /* resize_axis and its gradient. */
 void cases_resize_axis(struct case_maker *maker)
 {
-    for (size_t h = 0; h < COUNT(hows); h++)
-        for (size_t s = 0; s < COUNT(shapes); s++) {
+    for (int h = 0; h < COUNT(hows); h++)
+        for (int s = 0; s < COUNT(shapes); s++) {
             struct kernel_case *made;
             if (hows[h].mode && !case_is_float(maker)) continue;
             if (!shapes[s].small && (hows[h].few ? s % 6 != h % 6 : s % 2 && s % 5 != h % 5))
@@ -98,6 +112,8 @@ void cases_resize_axis(struct case_maker *maker)
             if (shapes[s].layouts && h % 5 == 0) case_layouts(maker, made, hows[h].variant, false);
             else case_end(maker, made, "%s", hows[h].variant);
         }
+    nonfinite(maker, "9x8", 12);
+    nonfinite(maker, "5x6x7", 4);
 }
 
 static const struct {
@@ -126,7 +142,7 @@ static const struct {
 
 void cases_resize(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(images); i++) {
+    for (int i = 0; i < COUNT(images); i++) {
         struct kernel_case *made;
         struct bp_resize_attrs *a;
         if (images[i].mode && !case_is_float(maker)) continue;

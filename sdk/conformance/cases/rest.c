@@ -7,8 +7,6 @@
 
 cases_fn cases_median, cases_quantile, cases_masked_scatter, cases_clip_by_norm, cases_accuracy;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct {
     const char *variant, *shape;
     int64_t axis, flatten, keep;
@@ -23,6 +21,7 @@ static const struct {
     {"empty", "0x3", 1, 0, 0, false},     {"prime", "257", 0, 0, 0, true},
     {"small", "2x4", 1, 0, 0, false},
 };
+enum { MIDDLE = 8 }; /* in layouts */
 
 /* NaN at some places, of whole lines too. */
 static const double holes[] = {1.5, NAN, 0.25, NAN, -1, NAN, 2, 0.5, NAN, NAN, -0.75};
@@ -48,10 +47,11 @@ void cases_median(struct case_maker *maker)
                                      DATA_SPECIAL};
     bool without = !strcmp(maker->op->name, "nanmedian");
 
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (int lower = 0; lower < 2; lower++)
             for (int kind = 0; kind < 2; kind++) {
                 struct kernel_case *made;
+                char variant[48];
                 if (kind && i % 3 != 2) continue;
                 made = case_begin(maker, lines[i].shape);
                 made->attrs.median.axis = lines[i].axis;
@@ -64,8 +64,10 @@ void cases_median(struct case_maker *maker)
                 needs(maker, made);
                 if (maker->gradients) made->in[0].data = DATA_APART;
                 if (!kind) case_smooth(made, 2);
-                case_end(maker, made, "%s.lower%d%s", lines[i].variant, lower,
+                snprintf(variant, sizeof variant, "%s.lower%d%s", lines[i].variant, lower,
                          kind ? ".holes" : "");
+                if (i == MIDDLE && !kind) case_layouts(maker, made, variant, false);
+                else case_end(maker, made, "%s", variant);
             }
     if (without && !maker->gradients) {
         static const double none[] = {NAN};
@@ -85,7 +87,7 @@ void cases_quantile(struct case_maker *maker)
     struct kernel_case *made;
     char text[64];
 
-    for (size_t i = 0; i < COUNT(lines); i++)
+    for (int i = 0; i < COUNT(lines); i++)
         for (size_t form = 0; form < 3; form++) {
             snprintf(text, sizeof text, "%s+%s", lines[i].shape, counts[form]);
             made = case_begin(maker, text);
@@ -98,7 +100,9 @@ void cases_quantile(struct case_maker *maker)
             made->quick = lines[i].quick && form != 1;
             needs(maker, made);
             case_needs(made, "gather", wide_of(maker));
-            case_end(maker, made, "%s.form%zu", lines[i].variant, form);
+            snprintf(text, sizeof text, "%s.form%zu", lines[i].variant, form);
+            if (i == MIDDLE && form == 2) case_layouts(maker, made, text, false);
+            else case_end(maker, made, "%s", text);
         }
     made = case_begin(maker, "5x3+2");
     made->attrs.quantile.axis = 0;
@@ -130,7 +134,7 @@ void cases_masked_scatter(struct case_maker *maker)
         {"no-source", "0+0+0", 0, 2, false},
     };
 
-    for (size_t i = 0; i < COUNT(masks); i++) {
+    for (int i = 0; i < COUNT(masks); i++) {
         struct kernel_case *made = case_begin(maker, masks[i].shapes);
         made->in[0].data = made->in[2].data = i % 2 ? DATA_PLAIN : DATA_SPECIAL;
         case_index(made, 1, BP_BOOL, masks[i].low, masks[i].high);
@@ -139,7 +143,8 @@ void cases_masked_scatter(struct case_maker *maker)
         case_needs(made, "where", maker->dtype[0]);
         case_needs(made, "cumsum", BP_I64);
         case_smooth(made, 2);
-        case_end(maker, made, "%s", masks[i].variant);
+        if (i == 5) case_layouts(maker, made, masks[i].variant, false);
+        else case_end(maker, made, "%s", masks[i].variant);
     }
 }
 
@@ -150,7 +155,7 @@ void cases_clip_by_norm(struct case_maker *maker)
     static const double norms[] = {0.375, 1000};
     static const enum data data[] = {DATA_PLAIN, DATA_POSITIVE, DATA_NONFINITE};
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < COUNT(shapes); i++)
         for (int n = 0; n < 2; n++) {
             struct kernel_case *made = case_begin(maker, shapes[i]);
             made->attrs.clip_by_norm.max_norm = norms[n];
@@ -159,7 +164,8 @@ void cases_clip_by_norm(struct case_maker *maker)
             case_needs(made, "norm", wide_of(maker));
             case_needs(made, "where", wide_of(maker));
             if (i > 1 && i < 5) case_smooth(made, 2);
-            case_end(maker, made, "norm%d", n);
+            if (i == 7 && n) case_layouts(maker, made, "norm1", false);
+            else case_end(maker, made, "norm%d", n);
         }
     for (int i = 0; i < 36; i++) { /* few terms come closest to what is allowed */
         static const char *const few[] = {"1", "2", "3"};
@@ -176,7 +182,7 @@ void cases_accuracy(struct case_maker *maker)
     static const char *const shapes[] = {"1x1+1",       "5x1+5x1", "17x3+17",
                                          "257x2+257x1", "3x7+3",   "1000x1+1000"};
 
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (int i = 0; i < COUNT(shapes); i++)
         for (int classes = 1; classes < 9; classes += 7) {
             struct kernel_case *made = case_begin(maker, shapes[i]);
             char name[32];
@@ -187,6 +193,7 @@ void cases_accuracy(struct case_maker *maker)
             case_needs(made, "any", BP_BOOL);
             case_needs(made, "sum", BP_I32);
             snprintf(name, sizeof name, "classes%d", classes);
-            case_parts(maker, made, 3, name);
+            if (i == 1 && classes == 8) case_part_layouts(maker, made, 3, name);
+            else case_parts(maker, made, 3, name);
         }
 }

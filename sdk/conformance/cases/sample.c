@@ -6,8 +6,6 @@
 
 cases_fn cases_grid_sample, cases_affine_grid;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct {
     const char *variant, *x, *grid, *y;
     enum data data; /* of grid */
@@ -28,6 +26,7 @@ static const struct {
 
 /* Away from all kinks of two or three places. */
 static const double smooth[] = {-0.891, 0.15, -0.442, 0.427, 1.147, -0.818, -0.101, -1.188, 1.251};
+static const double between[] = {-0.31, 0.15, -0.442, 0.427, 0.247, -0.118};
 static const double edges[] = {-1, 1, 0, 0.5, -0.5, 1.25, -1.25, 3, 0.25};
 
 static struct kernel_case *begin(const struct case_maker *maker, size_t i, int mode, int padding,
@@ -63,7 +62,7 @@ void cases_grid_sample(struct case_maker *maker)
     struct kernel_case *made;
     char name[64];
 
-    for (size_t i = 0; i < COUNT(images); i++)
+    for (int i = 0; i < COUNT(images); i++)
         for (int how = 0; how < 18; how++) {
             int m = how % 3, p = how / 3 % 3;
             if (!images[i].small && (how + (int)i) % 4 && how != (int)i) continue;
@@ -76,6 +75,16 @@ void cases_grid_sample(struct case_maker *maker)
             if (images[i].layouts && how == (int)i) case_layouts(maker, made, name, false);
             else case_end(maker, made, "%s", name);
         }
+    /* In x (or dy), at places where no weight is 0: whether 0 times infinity is added is not
+     * defined. In grid, where NaN is a place far before x. */
+    for (int how = 0; how < 18; how++) {
+        made = begin(maker, 1, how % 3, how / 3 % 3, how >= 9);
+        made->in[to_grid ? 2 : 1].data = DATA_NONFINITE;
+        if (how % 2) case_list(made, to_grid ? 2 : 1, COUNT(between), between);
+        if (how % 2) made->in[to_grid].data = DATA_NONFINITE;
+        case_end(maker, made, "nonfinite.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
+                 how >= 9 ? ".corners" : "");
+    }
     /* At places of x themselves a slope is that of either side, as roundings have it. */
     for (int how = 0; how < 18 && !to_grid; how++) {
         made = begin(maker, how % 2 ? 3 : 2, how % 3, how / 3 % 3, how >= 9);
@@ -100,6 +109,7 @@ static const struct {
     {"2d.empty", "0x2x3", "0x3x4x2", {0, 1, 3, 4}, 4, false},
     {"2d.no-points", "2x2x3", "2x0x4x2", {2, 1, 0, 4}, 4, false},
     {"3d", "2x3x4", "2x3x4x5x3", {2, 1, 3, 4, 5}, 5, false},
+    {"nonfinite", "31x2x3", "31x2x2x2", {31, 1, 2, 2}, 4, false},
 };
 
 /* affine_grid and its gradient. */
@@ -107,7 +117,7 @@ void cases_affine_grid(struct case_maker *maker)
 {
     bool grad = !strcmp(maker->op->name, "affine_grid_grad");
 
-    for (size_t i = 0; i < COUNT(affine); i++)
+    for (int i = 0; i < COUNT(affine); i++)
         for (int align = 0; align < 2; align++) {
             struct kernel_case *made = case_begin(maker, grad ? affine[i].grid : affine[i].theta);
             if (grad) {
@@ -118,6 +128,7 @@ void cases_affine_grid(struct case_maker *maker)
             }
             if (!grad && i == 2) made->host = align ? BP_I64 : BP_I32;
             if (i == 3 || i == 5) case_data(made, DATA_POSITIVE);
+            if (i == 9) case_data(made, DATA_NONFINITE);
             if (affine[i].small) made->gradient = 2;
             made->quick = i < 3;
             if (i == 8) case_layouts(maker, made, align ? "3d.corners" : "3d", false);

@@ -97,7 +97,8 @@ static void both_parts(const struct case_maker *maker, const char *shape, int64_
     case_data(made, data);
     if (case_is_float(maker) && !strcmp(variant, "gradient")) made->gradient = 1;
     made->quick = !strcmp(variant, "ties");
-    case_parts(maker, made, 2, variant);
+    if (!strcmp(variant, "layouts")) case_part_layouts(maker, made, 2, variant);
+    else case_parts(maker, made, 2, variant);
 }
 
 void cases_cumulative(struct case_maker *maker)
@@ -113,6 +114,7 @@ void cases_cumulative(struct case_maker *maker)
     both_parts(maker, "3x131", 1, DATA_SPECIAL, "special");
     both_parts(maker, "4x9", 1, DATA_ZERO, "zeros");
     both_parts(maker, "3x4", 1, DATA_PLAIN, "gradient");
+    both_parts(maker, "5x6x7", 1, DATA_EXACT, "layouts");
 }
 
 void cases_linear_scan(struct case_maker *maker)

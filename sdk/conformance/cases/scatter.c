@@ -8,8 +8,6 @@
 cases_fn cases_index_add, cases_scatter, cases_scatter_nd, cases_scatter_nd_put,
     cases_put_along_axis, cases_segment_pool, cases_segment_pool_grad, cases_bincount;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 /* Sums: random signs, small integers, one sign. */
 static enum data sum_data(size_t i)
 {
@@ -32,7 +30,7 @@ static const struct {
 
 void cases_index_add(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(adds); i++) {
+    for (int i = 0; i < COUNT(adds); i++) {
         struct kernel_case *made = case_begin(maker, adds[i].shapes);
         made->attrs.index_add.axis = adds[i].axis;
         case_data(made, sum_data(i));
@@ -57,7 +55,7 @@ void cases_scatter(struct case_maker *maker)
 {
     static const double once[] = {3, 0, 4, 1};
 
-    for (size_t i = 0; i < COUNT(rows); i++)
+    for (int i = 0; i < COUNT(rows); i++)
         for (int overwrite = 0; overwrite < 2; overwrite++) {
             struct kernel_case *made = case_begin(maker, rows[i].shapes);
             char variant[48];
@@ -97,7 +95,7 @@ void cases_scatter_nd(struct case_maker *maker)
     static const uint32_t hosts[] = {0, BP_I64, BP_I32};
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(named); i++)
+    for (int i = 0; i < COUNT(named); i++)
         for (int host = 0; host < (i < 4 ? 3 : 1); host++) {
             struct kernel_case *made;
             snprintf(shapes, sizeof shapes, "%s+%s", named[i].index, named[i].updates);
@@ -122,7 +120,7 @@ void cases_scatter_nd_put(struct case_maker *maker)
     bool add = !strcmp(maker->op->name, "scatter_nd_add");
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(named); i++) {
+    for (int i = 0; i < COUNT(named); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s+%s", named[i].x, named[i].index, named[i].updates);
         made = case_begin(maker, shapes);
@@ -165,7 +163,7 @@ void cases_put_along_axis(struct case_maker *maker)
     static const double turned[] = {1, 3, 0, 2, 0, 1, 3, 0, 2};
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(writes); i++)
+    for (int i = 0; i < COUNT(writes); i++)
         for (int reduce = 0; reduce < 3; reduce++) {
             struct kernel_case *made;
             char variant[48];
@@ -227,7 +225,7 @@ void cases_segment_pool(struct case_maker *maker)
     static const char *const name[] = {"sum", "mean", "largest", "smallest"};
     char shapes[96], n[16];
 
-    for (size_t i = 0; i < COUNT(pools); i++)
+    for (int i = 0; i < COUNT(pools); i++)
         for (int mode = 0; mode < 4; mode++) {
             struct kernel_case *made;
             rows_of(pools[i].x, n, sizeof n);
@@ -252,7 +250,7 @@ void cases_segment_pool_grad(struct case_maker *maker)
 {
     char shapes[128], n[16], y[32];
 
-    for (size_t i = 0; i < COUNT(pools); i++)
+    for (int i = 0; i < COUNT(pools); i++)
         for (int mode = 0; mode < 4; mode++) {
             struct kernel_case *made;
             rows_of(pools[i].x, n, sizeof n);
@@ -299,7 +297,7 @@ void cases_bincount(struct case_maker *maker)
     } some[] = {{"0", 3},  {"scalar", 2}, {"7", 5},       {"3x5", 4},
                 {"65", 1}, {"20000", 17}, {"70001", 9000}};
 
-    for (size_t i = 0; i < COUNT(some); i++)
+    for (int i = 0; i < COUNT(some); i++)
         for (int weights = 0; weights < 2; weights++) {
             if (!weights && maker->dtype[0] != BP_I64) continue;
             bincount(maker, some[i].x, some[i].bins, weights, i, 0);

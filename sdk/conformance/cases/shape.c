@@ -9,8 +9,6 @@
 cases_fn cases_shape_view, cases_unstack, cases_stack, cases_shape_more, cases_shape_facts,
     cases_grids;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct listed_case views[] = {
     {"squeeze", "all", "1x3x1x4", {{0}}, .quick = true},
     {"squeeze", "none", "2x3", {{0}}},
@@ -121,7 +119,7 @@ static void view(struct case_maker *maker, const struct listed_case *line, enum 
 
 void cases_shape_view(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(views); i++)
+    for (int i = 0; i < COUNT(views); i++)
         for (int form = 0; form < FORMS && case_is(maker, views[i].op); form++)
             if (listed_repeats(maker, &views[i])) break;
             else if (form < FORM_HOST_I64 || (listed_has_host(&views[i]) && !views[i].layouts))
@@ -157,7 +155,7 @@ static void slice(struct case_maker *maker, const struct listed_case *line, int 
 
 void cases_unstack(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(unstacks); i++) {
+    for (int i = 0; i < COUNT(unstacks); i++) {
         if (listed_repeats(maker, &unstacks[i])) continue;
         struct kernel_case *made = listed_begin(maker, &unstacks[i]);
         int64_t axis = unstacks[i].number[0];
@@ -185,7 +183,7 @@ static const struct listed_case stacks[] = {
 
 void cases_stack(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(stacks); i++) {
+    for (int i = 0; i < COUNT(stacks); i++) {
         struct kernel_case *made = listed_begin(maker, &stacks[i]);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         case_smooth(made, 2);
@@ -289,13 +287,13 @@ static void add_needs(struct kernel_case *made, const struct case_maker *maker)
         {"temporal_shift", "assign"}, {"temporal_shift", "pad"}, {"temporal_shift", "concat"},
     };
 
-    for (size_t i = 0; i < COUNT(all); i++)
+    for (int i = 0; i < COUNT(all); i++)
         if (case_is(maker, all[i].op)) case_needs(made, all[i].needs, maker->dtype[0]);
 }
 
 void cases_shape_more(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(more); i++) {
+    for (int i = 0; i < COUNT(more); i++) {
         struct kernel_case *made;
         if (!case_is(maker, more[i].op) || listed_repeats(maker, &more[i])) continue;
         made = listed_begin(maker, &more[i]);
@@ -332,7 +330,7 @@ static const struct listed_case grids[] = {
 
 void cases_grids(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(grids); i++)
+    for (int i = 0; i < COUNT(grids); i++)
         for (int part = 0, n = 1; part < n; part++) {
             struct kernel_case *made;
             char variant[48];
@@ -354,7 +352,7 @@ void cases_shape_facts(struct case_maker *maker)
     static const char *const shapes[] = {"scalar", "0", "7", "3x5", "3x0x2", "1x2x1x2x1x2x1x3",
                                          "257x129"};
 
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (int i = 0; i < COUNT(shapes); i++) {
         struct kernel_case *made = case_begin(maker, shapes[i]);
         case_data(made, DATA_UNREAD);
         made->quick = i < 3;

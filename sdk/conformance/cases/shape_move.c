@@ -8,8 +8,6 @@
 
 cases_fn cases_shape_move, cases_strided_slice, cases_triangle, cases_fill_diagonal, cases_patches;
 
-#define COUNT(list) (sizeof(list) / sizeof *(list))
-
 static const struct listed_case moves[] = {
     {"tile", "line", "3", {{1, {4}}}, .quick = true},
     {"tile", "matrix", "2x3", {{2, {2, 3}}}, .quick = true},
@@ -97,7 +95,7 @@ void cases_shape_move(struct case_maker *maker)
 {
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
 
-    for (size_t i = 0; i < COUNT(moves); i++)
+    for (int i = 0; i < COUNT(moves); i++)
         for (int form = 0; form < 3 && case_is(maker, moves[i].op); form++) {
             const struct listed_case *line = &moves[i];
             struct kernel_case *made;
@@ -145,7 +143,7 @@ void cases_strided_slice(struct case_maker *maker)
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
     char shapes[96];
 
-    for (size_t i = 0; i < COUNT(slices); i++)
+    for (int i = 0; i < COUNT(slices); i++)
         for (int form = 0; form < (grad ? 1 : 3); form++) {
             struct listed_case line = slices[i].line;
             struct kernel_case *made;
@@ -184,7 +182,7 @@ static const struct {
 /* tril and triu: one layout. */
 void cases_triangle(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(triangles); i++) {
+    for (int i = 0; i < COUNT(triangles); i++) {
         struct kernel_case *made = case_begin(maker, triangles[i].shape);
         made->attrs.tril.diagonal = triangles[i].diagonal;
         case_data(made, i % 2 ? DATA_NONFINITE : DATA_PLAIN);
@@ -221,7 +219,7 @@ static const struct listed_case diagonals[] = {
 
 void cases_fill_diagonal(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(diagonals); i++) {
+    for (int i = 0; i < COUNT(diagonals); i++) {
         const struct listed_case *line = &diagonals[i];
         struct kernel_case *made = listed_begin(maker, line);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
@@ -256,7 +254,7 @@ void cases_patches(struct case_maker *maker)
 {
     bool adds = case_is(maker, "fold");
 
-    for (size_t i = 0; i < COUNT(windows); i++) {
+    for (int i = 0; i < COUNT(windows); i++) {
         const int64_t *n = windows[i].number;
         struct kernel_case *image = case_begin(maker, windows[i].image), *made;
         made = adds ? case_begin(maker, windows[i].columns) : image;

@@ -91,6 +91,8 @@ void cases_softmax(struct case_maker *maker)
     softmax_data(maker, "33x5", DATA_WIDE, 0, "wide");
     softmax_large(maker, "5x33", 1);
     softmax_large(maker, "33x5", 0);
+    softmax_large(maker, "5x16", 1);
+    softmax_large(maker, "5x64", 1);
     softmax_small(maker, "1x7", 1);
     softmax_small(maker, "7x1", 0);
     softmax_data(maker, "5x67", DATA_EXACT, 1, "ties");

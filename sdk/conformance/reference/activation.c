@@ -140,6 +140,12 @@ static long double soft_shrink(long double x, const struct ref_formula_of *of)
     return x > of->a ? x - of->a : x < -of->a ? x + of->a : 0;
 }
 
+static long double shrink(long double x, const struct ref_formula_of *of)
+{
+    if (isnan(x)) return x;
+    return x < -of->a ? x + of->b : x > of->a ? x - of->b : 0;
+}
+
 static long double thresholded_relu(long double x, const struct ref_formula_of *of)
 {
     return x <= of->a ? 0 : x;
@@ -202,6 +208,7 @@ static const struct ref_formula formula[] = {
     {"softplus", NULL, softplus, softplus_bound},
     {"hard_shrink", NULL, hard_shrink, NULL},
     {"soft_shrink", NULL, soft_shrink, NULL},
+    {"shrink", NULL, shrink, NULL},
     {"thresholded_relu", NULL, thresholded_relu, NULL},
     {"elu", NULL, elu, NULL},
     {"celu", NULL, celu, celu_bound},

@@ -94,6 +94,14 @@ long double ref_growth(int64_t n)
     return exact < random ? exact : random;
 }
 
+void ref_bound_whole(struct ref_array *out, bool whole, long double growth)
+{
+    long double most = whole ? 1 / num_unit(num_accumulate(out->type)) : 0;
+
+    for (int64_t i = 0; i < out->count * out->type->parts; i++)
+        out->bound[i] *= out->bound[i] <= most ? 0 : growth;
+}
+
 void ref_array_copy(struct ref_array *out, int64_t to, const struct ref_array *in, int64_t from)
 {
     int parts = out->type->parts;

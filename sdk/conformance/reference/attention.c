@@ -193,7 +193,7 @@ static void attend(const struct ref_array *in, const struct bp_attention_attrs *
 void ref_attention(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int rank = in->rank;
-    int64_t shape[REF_RANK], at[REF_RANK] = {0}, n = in[1].shape[rank - 2], queries = 1;
+    int64_t shape[REF_RANK] = {0}, at[REF_RANK] = {0}, n = in[1].shape[rank - 2], queries = 1;
     long double *s = malloc(((size_t)n + 1) * sizeof *s),
                 *off = malloc(((size_t)n + 1) * sizeof *s);
 

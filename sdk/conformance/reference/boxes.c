@@ -128,3 +128,69 @@ void ref_roi_align_grad(const struct ref_array *in, const void *attrs, struct re
     free(terms);
     free(size);
 }
+
+static int64_t rounded(double place)
+{
+    return (int64_t)round(fmin(fmax(place, -1e9), 1e9));
+}
+
+/* The first largest place of a plane in bin o0, o1 of region r, NaN the largest; -1: none. */
+static int64_t pooled(const struct bp_roi_pool_attrs *a, const struct ref_array *x, int64_t plane,
+                      const struct ref_array *rois, int64_t r, const int64_t *o)
+{
+    int64_t low[2], high[2], out[2] = {a->height, a->width}, best = -1;
+
+    for (int s = 0; s < 2; s++) {
+        int64_t first = rounded((double)rois->v[4 * r + 1 - s] * a->scale);
+        int64_t length = rounded((double)rois->v[4 * r + 3 - s] * a->scale) - first + 1;
+        length = length < 1 ? 1 : length;
+        low[s] = first + o[s] * length / out[s];
+        high[s] = first + (o[s] + 1) * length / out[s] + ((o[s] + 1) * length % out[s] != 0);
+    }
+    for (int64_t k = 0; k < x->shape[2] * x->shape[3]; k++) {
+        int64_t i = k / x->shape[3], j = k % x->shape[3];
+        if (i < low[0] || i >= high[0] || j < low[1] || j >= high[1]) continue;
+        if (best < 0 || x->v[plane + k] > x->v[plane + best] ||
+            (isnan(x->v[plane + k]) && !isnan(x->v[plane + best])))
+            best = k;
+    }
+    return best;
+}
+
+void ref_roi_pool(const struct ref_array *in, const void *attrs, struct ref_array *y)
+{
+    const struct bp_roi_pool_attrs *a = attrs;
+    const struct ref_array *x = &in[0], *rois = &in[1], *images = &in[2];
+    int64_t shape[] = {rois->shape[0], x->shape[1], a->height, a->width}, at[REF_RANK] = {0};
+
+    ref_array_init(y, x->type->dtype, 4, shape);
+    for (int64_t e = 0; e < y->count; e++, ref_next(4, shape, at)) {
+        int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
+                        x->shape[3];
+        int64_t k = pooled(a, x, plane, rois, at[0], at + 2);
+        y->v[e] = k < 0 ? 0 : x->v[plane + k];
+    }
+}
+
+void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+{
+    struct bp_roi_pool_attrs a;
+    const struct ref_array *dy = &in[0], *rois = &in[1], *images = &in[2], *x = &in[3];
+    int64_t at[REF_RANK] = {0}, *terms = calloc((size_t)x->count + 1, sizeof *terms);
+
+    memcpy(&a, attrs, sizeof a); /* one layout */
+    if (!terms) abort();
+    ref_array_init(dx, x->type->dtype, 4, x->shape);
+    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at)) {
+        int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
+                        x->shape[3];
+        int64_t k = pooled(&a, x, plane, rois, at[0], at + 2);
+        if (k < 0) continue;
+        dx->v[plane + k] += dy->v[e];
+        dx->bound[plane + k] += fabsl(dy->v[e]);
+        terms[plane + k]++;
+    }
+    for (int64_t i = 0; i < dx->count; i++)
+        dx->bound[i] *= ref_growth(terms[i] - 2) + 0x1p-10L * (long double)(terms[i] > 1);
+    free(terms);
+}

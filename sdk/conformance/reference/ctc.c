@@ -16,23 +16,22 @@ struct line {
  * the sum, its logarithm, and the last sum. */
 static struct running join(const struct running *a, int n)
 {
-    struct running power[3], s, most = {-INFINITY, 0};
+    struct running power[3], most;
+    int at = 0;
 
-    for (int i = 0; i < n; i++)
-        if (!(a[i].v <= most.v)) most = a[i];
+    for (int i = 1; i < n; i++)
+        if (!(a[i].v <= a[at].v)) at = i;
+    most = run_of(a[at].v);
     if (!isfinite(most.v)) return run_of(most.v > 0 ? NAN : most.v);
-    for (int i = 0; i < n; i++) {
-        long double d = a[i].v - most.v;
-        /* An error of all alike moves the result by as much: only what differs counts twice. */
-        power[i] = run_exp((struct running){d, isfinite(d) ? a[i].e + fabsl(d) : 0});
-    }
-    s = run_log(run_sum(power, n));
-    return run_add(run_of(most.v), s);
+    for (int i = 0; i < n; i++) power[i] = run_power(a[i], most, i == at);
+    return run_add(most, run_log(run_sum(power, n)));
 }
 
 static struct running score(const struct line *l, int64_t step, int64_t state)
 {
-    return run_of(l->x->v[(step * l->lines + l->number) * l->classes + l->class[state]]);
+    int64_t at = (step * l->lines + l->number) * l->classes + l->class[state];
+
+    return (struct running){.v = l->x->v[at], .e = l->x->bound[at]};
 }
 
 static bool skips(const struct line *l, int64_t state)
@@ -47,7 +46,8 @@ static void forward(struct line *l)
 
     for (int64_t t = 0; t < l->steps; t++)
         for (int64_t s = 0; s < n; s++) {
-            struct running ways[3], *before = l->to + (t - 1) * n, v = {s < 2 ? 0 : -INFINITY, 0};
+            struct running ways[3], *before = l->to + (t - 1) * n;
+            struct running v = run_of(s < 2 ? 0 : -INFINITY);
             int m = 0;
             if (t) {
                 ways[m++] = before[s];
@@ -65,7 +65,7 @@ static void backward(struct line *l)
 
     for (int64_t t = l->steps - 1; t >= 0; t--)
         for (int64_t s = 0; s < n; s++) {
-            struct running ways[3], v = {s + 2 >= n ? 0 : -INFINITY, 0};
+            struct running ways[3], v = run_of(s + 2 >= n ? 0 : -INFINITY);
             int m = 0;
             if (t + 1 < l->steps) {
                 for (int64_t k = s; k < n && k < s + 3; k++)
@@ -79,7 +79,7 @@ static void backward(struct line *l)
 
 static struct running all_ways(const struct line *l)
 {
-    struct running ends[2] = {{0, 0}, {-INFINITY, 0}};
+    struct running ends[2] = {run_of(0), run_of(-INFINITY)};
     int64_t last = l->steps * l->states - 1;
 
     if (!l->steps) return run_of(l->states > 1 ? -INFINITY : 0);
@@ -162,49 +162,46 @@ void ref_ctc_lines_grad(const struct ref_array *in, const void *attrs, struct re
     }
 }
 
-/* Logarithms of the softmax of each line of x, with the error of making them put into e. */
-static void normalize(struct ref_array *x, long double *out_error)
+/* x and bound become logarithms of the softmax of each line, and what they may be off by. */
+static void normalize(struct ref_array *x)
 {
     int64_t n = x->shape[2];
     struct running *power = calloc((size_t)n + 1, sizeof *power), size;
 
     if (!power) abort();
-    *out_error = 0;
     for (int64_t row = 0; n && row < x->count / n; row++) {
-        long double *v = x->v + row * n, most = -INFINITY;
+        long double *v = x->v + row * n;
+        int64_t at = 0;
+        for (int64_t k = 1; k < n; k++)
+            if (!(v[k] <= v[at])) at = k;
         for (int64_t k = 0; k < n; k++)
-            if (!(v[k] <= most)) most = v[k];
-        for (int64_t k = 0; k < n; k++)
-            power[k] = run_exp((struct running){v[k] - most, fabsl(v[k] - most)});
-        size = run_add(run_of(most), run_log(run_sum(power, n)));
+            power[k] = run_power(run_of(v[k]), run_of(v[at]), k == at);
+        size = run_add(run_of(v[at]), run_log(run_sum(power, n)));
         for (int64_t k = 0; k < n; k++) {
             struct running p = run_sub(run_of(v[k]), size);
             v[k] = p.v;
-            if (p.e > *out_error) *out_error = p.e;
+            x->bound[row * n + k] = p.e;
         }
     }
     free(power);
 }
 
-/* With logits each step's number is off by as much: the loss by no more than all of them. */
 void ref_ctc_loss(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_ctc_loss_attrs *a = attrs;
     int64_t n = in->shape[1];
     struct running *loss = calloc((size_t)n + 1, sizeof *loss), total;
     struct ref_array all[4] = {{0}};
-    long double error = 0;
 
     if (!loss) abort();
     ref_array_init(out, in->type->dtype, a->reduction ? 0 : 1, &n);
     ref_array_init(&all[0], in->type->dtype, 3, in->shape);
     for (int64_t i = 0; i < in->count; i++) all[0].v[i] = in->v[i];
     for (int i = 1; i < 4; i++) all[i] = in[i];
-    if (a->logits) normalize(&all[0], &error);
+    if (a->logits) normalize(&all[0]);
     for (int64_t i = 0; i < n; i++) {
         int64_t length = (int64_t)in[3].u[i];
         loss[i] = loss_of(all, i, a->blank);
-        loss[i].e += error * (long double)in[2].u[i];
         if (a->zero_infinity && isinf(loss[i].v)) loss[i] = run_of(0);
         if (!a->reduction) run_put(out, i, loss[i]);
         if (a->reduction == 1)

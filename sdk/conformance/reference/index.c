@@ -2,6 +2,8 @@
 /* index.c: elements taken by indices: for each element of the result it is found which one of x it
  * is. What puts elements is in scatter.c. */
 #include "reference.h"
+#include <math.h>
+#include <string.h>
 
 /* An index into extent that may count from the end. */
 static int64_t within(const struct ref_array *index, int64_t i, int64_t extent)
@@ -259,5 +261,51 @@ void ref_set_value(const struct ref_array *in, const void *attrs, struct ref_arr
         }
         if (!replaced) ref_array_copy(out, i, x, i);
         else if (value) ref_array_copy(out, i, value, ref_index(value, x->rank, place));
+    }
+}
+
+void ref_reverse_sequence(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_reverse_sequence_attrs *a = attrs;
+    const struct ref_array *x = &in[0];
+    int batch = ref_axis(a->batch_axis, x->rank), time = ref_axis(a->time_axis, x->rank);
+    int64_t at[REF_RANK] = {0};
+
+    ref_array_init(out, x->type->dtype, x->rank, x->shape);
+    for (int64_t i = 0; i < out->count; i++, ref_next(x->rank, x->shape, at)) {
+        int64_t from[REF_RANK], length = (int64_t)in[1].u[at[batch]];
+        memcpy(from, at, sizeof from);
+        if (at[time] < length) from[time] = length - 1 - at[time];
+        ref_array_copy(out, i, x, ref_index(x, x->rank, from));
+    }
+}
+
+static long double number_at(const struct ref_array *x, int64_t i)
+{
+    if (x->v) return x->v[i];
+    return x->type->class == NUM_SIGNED ? (long double)(int64_t)x->u[i] : (long double)x->u[i];
+}
+
+/* Whether element i is before or above all others of its line: element k has another index along
+ * axis alone. */
+void ref_hardmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_hardmax_attrs *a = attrs;
+    int axis = ref_axis(a->axis, in->rank);
+    int64_t step = 1, n = in->shape[axis];
+
+    for (int i = axis + 1; i < in->rank; i++) step *= in->shape[i];
+    ref_array_init(out, in->type->dtype, in->rank, in->shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        long double mine = number_at(in, i);
+        int64_t place = i / step % n;
+        bool largest = true;
+        for (int64_t k = 0; k < n; k++) {
+            long double other = number_at(in, i + (k - place) * step);
+            if (isnan(mine)) largest &= k >= place || !isnan(other);
+            else largest &= k < place ? other < mine : other <= mine;
+        }
+        if (out->v) out->v[i] = largest;
+        else out->u[i] = largest;
     }
 }

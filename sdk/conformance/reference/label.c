@@ -13,25 +13,10 @@ struct line {
     struct running *room; /* of n numbers */
 };
 
-/* x seen as outer x n x inner around an axis. */
-struct around {
-    int64_t outer, n, inner;
-};
-
-static struct around around(const struct ref_array *x, int64_t axis)
-{
-    struct around a = {1, x->shape[ref_axis(axis, x->rank)], 1};
-
-    for (int i = 0; i < x->rank; i++)
-        if (i < ref_axis(axis, x->rank)) a.outer *= x->shape[i];
-        else if (i > ref_axis(axis, x->rank)) a.inner *= x->shape[i];
-    return a;
-}
-
 static void begin(struct line *l, const struct ref_array *in, int weight, int64_t axis, bool logits,
                   double smoothing)
 {
-    struct around a = around(&in[0], axis);
+    struct ref_around a = ref_around(&in[0], axis);
 
     *l = (struct line){.x = &in[0],
                        .label = &in[1],
@@ -256,7 +241,7 @@ static struct running soft_line(struct line *l, const struct ref_array *target)
 void ref_soft_cross_entropy(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_soft_cross_entropy_attrs *a = attrs;
-    struct around v = around(in, a->axis);
+    struct ref_around v = ref_around(in, a->axis);
     int64_t n = v.outer * v.inner, shape[REF_RANK];
     struct running *loss = numbers(n), total;
     struct line l;

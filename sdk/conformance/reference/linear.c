@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* linear.c: operators on vectors and matrices. Most are sums of products by labels, over which this
  * goes with all indices at once. */
-#include "reference.h"
+#include "running.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -357,4 +357,88 @@ void ref_bilinear(const struct ref_array *in, const void *attrs, struct ref_arra
                             ? out->bound[i] * ref_growth(terms + (in[3].type ? 2 : 1))
                             : 0;
     }
+}
+
+static void exchange(long double *a, long double *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        long double v = a[i];
+        a[i] = b[i];
+        b[i] = v;
+    }
+}
+
+/* Elimination with the largest number of each column as pivot: m becomes L, below the diagonal, and
+ * U of its rows in another order, which like (NULL: nothing) gets too. The determinant of m. */
+static long double eliminate(long double *m, int64_t n, long double *like)
+{
+    long double det = 1;
+
+    for (int64_t k = 0; k < n; k++) {
+        int64_t row = k;
+        for (int64_t i = k + 1; i < n; i++)
+            if (fabsl(m[i * n + k]) > fabsl(m[row * n + k])) row = i;
+        if (row != k) {
+            exchange(m + row * n, m + k * n, n);
+            if (like) exchange(like + row * n, like + k * n, n);
+            det = -det;
+        }
+        det *= m[k * n + k];
+        for (int64_t i = k + 1; i < n && m[k * n + k] != 0; i++) {
+            long double factor = m[i * n + k] /= m[k * n + k];
+            for (int64_t j = k + 1; j < n; j++) m[i * n + j] -= factor * m[k * n + j];
+        }
+    }
+    return det;
+}
+
+/* The determinant of m without row r and column c; room: for n n numbers. */
+static long double minor_of(const long double *m, int64_t n, int64_t r, int64_t c,
+                            long double *room)
+{
+    int64_t at = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            if (i != r && j != c) room[at++] = m[i * n + j];
+    return eliminate(room, n - 1, NULL);
+}
+
+/* By how much errors of L U change the determinant: each times its minor of what they are of. */
+static long double det_error(const long double *lu, const long double *like, int64_t n,
+                             long double *room)
+{
+    long double error = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            int64_t least = i < j ? i : j;
+            long double size = i <= j ? fabsl(lu[i * n + j]) : 0;
+            for (int64_t k = 0; k < least + (i > j); k++)
+                size += fabsl(lu[i * n + k] * lu[k * n + j]);
+            error += ref_growth(i <= j ? i : j + RUNNING_DIV) * size *
+                     fabsl(minor_of(like, n, i, j, room));
+        }
+    return error;
+}
+
+void ref_det(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int64_t n = in->shape[in->rank - 1], size = n * n;
+    long double *lu = malloc(((size_t)size + 1) * sizeof *lu);
+    long double *like = malloc(((size_t)size + 1) * sizeof *like);
+    long double *room = malloc(((size_t)size + 1) * sizeof *room);
+
+    (void)attrs;
+    if (!lu || !like || !room) abort();
+    ref_array_init(out, in->type->dtype, in->rank - 2, in->shape);
+    for (int64_t b = 0; b < out->count; b++) {
+        for (int64_t i = 0; i < size; i++) lu[i] = like[i] = in->v[b * size + i];
+        out->v[b] = eliminate(lu, n, like);
+        out->bound[b] = det_error(lu, like, n, room) + ref_growth(n - 2) * fabsl(out->v[b]);
+        out->bound[b] *= 1 + 0x1p-10L; /* its own roundings */
+    }
+    free(lu);
+    free(like);
+    free(room);
 }

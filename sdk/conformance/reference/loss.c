@@ -13,7 +13,7 @@ struct element {
 
 static struct running half(struct running a)
 {
-    return (struct running){a.v / 2, a.e / 2};
+    return run_scaled(a, 0.5L);
 }
 
 static struct running square(struct running a)
@@ -73,7 +73,7 @@ static struct running log_loss(const struct element *e)
 
 static struct running hinge(const struct element *e)
 {
-    struct running sign = run_sub((struct running){2 * e->y.v, 0}, run_of(1));
+    struct running sign = run_sub(run_scaled(e->y, 2), run_of(1));
 
     return run_relu(from(1, run_mul(sign, e->x)));
 }

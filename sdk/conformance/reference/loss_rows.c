@@ -180,32 +180,50 @@ static void similar(const struct row *r, const struct ref_array *positive, int64
     }
 }
 
-/* The cross entropy of a row of similarities; its largest is taken as it was rounded. */
+static bool is_alike(const struct row *r, int64_t j)
+{
+    return r->in[2].u[j] == r->in[2].u[r->row];
+}
+
+/* The cross entropy of a row of exact similarities s; p: room for as many. */
+static struct running entropy(const struct row *r, const struct running *s, int64_t rows,
+                              struct running *p)
+{
+    struct running size, target = run_of(0);
+    int64_t at = 0;
+
+    for (int64_t j = 0; j < rows; j++) {
+        if (s[j].v > s[at].v) at = j;
+        target.v += is_alike(r, j);
+    }
+    for (int64_t j = 0; j < rows; j++) p[j] = run_power(run_of(s[j].v), run_of(s[at].v), j == at);
+    size = run_add(run_of(s[at].v), run_log(run_sum(p, rows)));
+    target = run_div(run_of(1), target);
+    for (int64_t j = 0; j < rows; j++)
+        p[j] = is_alike(r, j) ? run_mul(target, run_sub(size, run_of(s[j].v))) : run_of(0);
+    return run_sum(p, rows);
+}
+
+/* Similarities are off too: it changes by their share, less what is their target, of that. */
 static struct running npair_row(const struct row *r, int64_t rows)
 {
     struct running *s = calloc((size_t)rows + 1, sizeof *s),
-                   *t = calloc((size_t)rows + 1, sizeof *t);
-    struct running size, most = {-INFINITY, 0};
-    long double alike = 0;
+                   *p = calloc((size_t)rows + 1, sizeof *p), all;
+    long double most = -INFINITY, sum = 0, alike = 0;
 
-    if (!s || !t) abort();
+    if (!s || !p) abort();
     similar(r, &r->in[1], rows, s);
+    all = entropy(r, s, rows, p);
+    for (int64_t j = 0; j < rows; j++) most = fmaxl(most, s[j].v);
     for (int64_t j = 0; j < rows; j++) {
-        alike += r->in[2].u[j] == r->in[2].u[r->row];
-        if (s[j].v > most.v) most = s[j];
+        sum += expl(s[j].v - most);
+        alike += is_alike(r, j);
     }
     for (int64_t j = 0; j < rows; j++)
-        t[j] = run_exp((struct running){s[j].v - most.v, s[j].e + fabsl(s[j].v - most.v)});
-    size = run_add(run_of(most.v), run_log(run_sum(t, rows)));
-    for (int64_t j = 0; j < rows; j++) {
-        struct running target = run_div(run_of(1), run_of(alike));
-        t[j] = r->in[2].u[j] == r->in[2].u[r->row] ? run_mul(target, run_sub(size, s[j]))
-                                                   : run_of(0);
-    }
-    size = run_sum(t, rows);
+        all.e += s[j].e * fabsl(expl(s[j].v - most) / sum - (is_alike(r, j) ? 1 / alike : 0));
     free(s);
-    free(t);
-    return size;
+    free(p);
+    return all;
 }
 
 static void npair(struct row *r, struct ref_array *out)

@@ -282,9 +282,9 @@ void ref_histogram(const struct ref_array *in, const void *attrs, struct ref_arr
     }
 }
 
-static bool overlaps(const struct ref_array *boxes, int64_t i, int64_t k, long double threshold)
+static bool overlaps(const long double *boxes, int64_t i, int64_t k, long double threshold)
 {
-    const long double *a = boxes->v + 4 * i, *b = boxes->v + 4 * k;
+    const long double *a = boxes + 4 * i, *b = boxes + 4 * k;
     long double width = fminl(a[2], b[2]) - fmaxl(a[0], b[0]);
     long double height = fminl(a[3], b[3]) - fmaxl(a[1], b[1]);
     long double shared = width > 0 && height > 0 ? width * height : 0;
@@ -305,11 +305,70 @@ void ref_nms(const struct ref_array *in, const void *attrs, struct ref_array *ou
         int64_t mine = order ? order[i] : i;
         bool stays = true;
         for (int64_t k = 0; k < kept; k++)
-            stays &= !overlaps(in, keep[k], mine, ref_number(in->type, attrs, 1));
+            stays &= !overlaps(in->v, keep[k], mine, ref_number(in->type, attrs, 1));
         if (stays) keep[kept++] = mine;
     }
     ref_array_init(out, BP_I64, 1, &kept);
     for (int64_t i = 0; i < kept; i++) out->u[i] = (uint64_t)keep[i];
     free(order);
     free(keep);
+}
+
+/* Boxes as their lower and their upper corner. The caller frees them. */
+static long double *cornered(const struct ref_array *boxes, bool centre)
+{
+    long double *c = malloc(((size_t)boxes->count + 1) * sizeof *c);
+
+    if (!c) abort();
+    for (int64_t i = 0; i < boxes->count; i++) {
+        int64_t first = i % 4 < 2 ? i : i - 2;
+        long double u = boxes->v[first], v = boxes->v[first + 2];
+        long double low = centre ? u - v / 2 : fminl(u, v);
+        c[i] = i == first ? low : centre ? u + v / 2 : fmaxl(u, v);
+    }
+    return c;
+}
+
+/* The boxes of one line of scores that stay, in keep; how many. */
+static int64_t suppressed(const struct lines *scores, int64_t line, const long double *boxes,
+                          const void *attrs, int64_t *keep)
+{
+    const struct bp_non_max_suppression_attrs *a = attrs;
+    const struct num_type *type = scores->x->type;
+    int64_t *order = ordered(scores, line, true), kept = 0;
+
+    for (int64_t i = 0; i < scores->extent && kept < a->max_boxes; i++) {
+        bool stays = a->score_threshold == -INFINITY ||
+                     !(scores->x->v[element(scores, line, order[i])] <= ref_number(type, attrs, 3));
+        for (int64_t k = 0; k < kept; k++)
+            stays &= !overlaps(boxes, keep[k], order[i], ref_number(type, attrs, 2));
+        if (stays) keep[kept++] = order[i];
+    }
+    free(order);
+    return kept;
+}
+
+void ref_non_max_suppression(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_non_max_suppression_attrs *a = attrs;
+    struct lines scores = lines_of(&in[1], 2);
+    int64_t *keep = malloc(((size_t)in[1].count + 1) * sizeof *keep);
+    int64_t *row = malloc((3 * (size_t)in[1].count + 1) * sizeof *row), shape[] = {0, 3};
+    long double *boxes = cornered(&in[0], a->center_point_box);
+
+    if (!keep || !row) abort();
+    for (int64_t line = 0; in[1].count && line < scores.outer; line++) {
+        int64_t batch = line / in[1].shape[1];
+        int64_t n = suppressed(&scores, line, boxes + batch * in[0].shape[1] * 4, attrs, keep);
+        for (int64_t i = 0; i < n; i++, shape[0]++) {
+            row[3 * shape[0]] = batch;
+            row[3 * shape[0] + 1] = line % in[1].shape[1];
+            row[3 * shape[0] + 2] = keep[i];
+        }
+    }
+    ref_array_init(out, BP_I64, 2, shape);
+    for (int64_t i = 0; i < out->count; i++) out->u[i] = (uint64_t)row[i];
+    free(boxes);
+    free(keep);
+    free(row);
 }

@@ -301,6 +301,7 @@ void ref_fake_quantize(const struct ref_array *in, const void *attrs, struct ref
 {
     const struct bp_fake_quantize_attrs *a = attrs;
     const struct ref_array *x = &in[0];
+    const struct num_type *wide = num_accumulate(x->type);
 
     ref_array_init(out, x->type->dtype, x->rank, x->shape);
     for (int64_t i = 0; i < x->count; i++) {
@@ -310,6 +311,8 @@ void ref_fake_quantize(const struct ref_array *in, const void *attrs, struct ref
         q = q < (long double)a->low ? (long double)a->low : q;
         q = q > (long double)a->high ? (long double)a->high : q;
         out->v[i] = (q - zero) * in[1].v[s];
+        if (isfinite(out->v[i]) && as(wide, out->v[i]) != out->v[i])
+            out->bound[i] = num_ulp(wide, out->v[i]) / 2 / num_unit(wide);
     }
 }
 

@@ -34,22 +34,22 @@ static struct running *numbers(int64_t n)
 /* Row number i of a matrix of n columns, times a: a sum of n products. */
 static struct running dot(const struct ref_array *m, int64_t i, const struct running *a, int64_t n)
 {
-    struct running s = {0, 0};
-    long double size = 0;
+    long double v = 0, e = 0, size = 0;
+    int64_t terms = 0;
 
     for (int64_t j = 0; j < n; j++) {
-        long double v = m->v[i * n + j];
-        s.v += v * a[j].v;
-        s.e += fabsl(v) * a[j].e;
-        size += fabsl(v * a[j].v);
+        long double w = m->v[i * n + j];
+        terms += w != 0 && !run_is_zero(a[j]);
+        v += w * a[j].v;
+        e += run_part(a[j].e, w);
+        size += fabsl(w * a[j].v);
     }
-    s.e += size * ref_growth(n);
-    return s;
+    return run_total(v, size, e, terms, terms > 0);
 }
 
-static struct running plus(struct running a, const struct ref_array *bias, int64_t i)
+static struct running bias_of(const struct ref_array *bias, int64_t i)
 {
-    return bias->type ? run_add(a, run_of(bias->v[i])) : a;
+    return run_of(bias->type ? bias->v[i] : 0);
 }
 
 /* w x + bias and r h + recurrent_bias, of unit i of a block. */
@@ -57,38 +57,43 @@ static struct running of_x(const struct layer *l, int64_t block, int64_t i, cons
 {
     int64_t row = block * l->units + i;
 
-    return plus(dot(l->w, row, x, l->inputs), l->bias, row);
+    return run_add(dot(l->w, row, x, l->inputs), bias_of(l->bias, row));
 }
 static struct running of_h(const struct layer *l, int64_t block, int64_t i, const struct running *h)
 {
     int64_t row = block * l->units + i;
 
-    return plus(dot(l->r, row, h, l->units), l->recurrent_bias, row);
+    return run_add(dot(l->r, row, h, l->units), bias_of(l->recurrent_bias, row));
 }
 
-static struct running sum_of(const struct layer *l, int64_t block, int64_t i,
-                             const struct running *x, const struct running *h)
+/* All of that, and what a gate sees of the memory, added up in any order. */
+static struct running gate(const struct layer *l, int64_t block, int64_t i, const struct running *x,
+                           const struct running *h, struct running seen)
 {
-    return run_add(of_x(l, block, i, x), of_h(l, block, i, h));
+    int64_t row = block * l->units + i;
+    struct running part[] = {dot(l->w, row, x, l->inputs), dot(l->r, row, h, l->units),
+                             bias_of(l->bias, row), bias_of(l->recurrent_bias, row), seen};
+
+    return run_sum(part, sizeof part / sizeof *part);
 }
 
-static struct running peep(const struct layer *l, int64_t which, int64_t i, struct running a,
-                           struct running c)
+/* What peephole number `which` sees of c; nothing without. */
+static struct running peep(const struct layer *l, int64_t which, int64_t i, struct running c)
 {
-    if (!l->peephole->type) return a;
-    return run_add(a, run_mul(run_of(l->peephole->v[which * l->units + i]), c));
+    if (!l->peephole->type) return run_of(0);
+    return run_mul(run_of(l->peephole->v[which * l->units + i]), c);
 }
 
 static void lstm_unit(const struct layer *l, int64_t i, const struct running *x,
                       const struct running *h, struct running *c, struct running *next)
 {
     int64_t f = l->other_gates ? 2 : 1, g = l->other_gates ? 3 : 2, o = l->other_gates ? 1 : 3;
-    struct running in = run_sigmoid(peep(l, 0, i, sum_of(l, 0, i, x, h), c[i]));
-    struct running forget = run_sigmoid(peep(l, 1, i, sum_of(l, f, i, x, h), c[i]));
-    struct running cell = run_tanh(sum_of(l, g, i, x, h)), out;
+    struct running in = run_sigmoid(gate(l, 0, i, x, h, peep(l, 0, i, c[i])));
+    struct running forget = run_sigmoid(gate(l, f, i, x, h, peep(l, 1, i, c[i])));
+    struct running cell = run_tanh(gate(l, g, i, x, h, run_of(0))), out;
 
     c[i] = run_add(run_mul(forget, c[i]), run_mul(in, cell));
-    out = run_sigmoid(peep(l, 2, i, sum_of(l, o, i, x, h), c[i]));
+    out = run_sigmoid(gate(l, o, i, x, h, peep(l, 2, i, c[i])));
     next[i] = run_mul(out, run_tanh(c[i]));
 }
 
@@ -99,11 +104,11 @@ static void gru_units(const struct layer *l, const struct running *x, const stru
     struct running *reset = numbers(n);
 
     for (int64_t i = 0; i < n; i++) {
-        reset[i] = run_sigmoid(sum_of(l, at_r, i, x, h));
+        reset[i] = run_sigmoid(gate(l, at_r, i, x, h, run_of(0)));
         if (!l->reset_after) reset[i] = run_mul(reset[i], h[i]);
     }
     for (int64_t i = 0; i < n; i++) {
-        struct running z = run_sigmoid(sum_of(l, 1 - at_r, i, x, h)), a;
+        struct running z = run_sigmoid(gate(l, 1 - at_r, i, x, h, run_of(0))), a;
         a = l->reset_after ? run_mul(reset[i], of_h(l, 2, i, h)) : of_h(l, 2, i, reset);
         a = run_tanh(run_add(of_x(l, 2, i, x), a));
         next[i] = run_add(run_mul(run_sub(run_of(1), z), a), run_mul(z, h[i]));
@@ -122,7 +127,7 @@ static void step(const struct layer *l, const struct running *x, struct running 
         struct running a;
         if (l->kind == LSTM) lstm_unit(l, i, x, h, c, next);
         if (l->kind != RNN) continue;
-        a = sum_of(l, 0, i, x, h);
+        a = gate(l, 0, i, x, h, run_of(0));
         next[i] = l->relu ? run_relu(a) : run_tanh(a);
     }
     memcpy(h, next, (size_t)l->units * sizeof *h);
@@ -275,7 +280,7 @@ static void one_layer(enum kind kind, const struct ref_array *in, const int64_t 
 static struct running *beside(const struct layer *side, int sides, const struct num_type *type)
 {
     int64_t rows = side->steps * side->batch, n = side->units;
-    long double unit = num_unit(type) / num_unit(num_accumulate(type));
+    long double unit = num_unit(num_accumulate(type));
     struct running *at = numbers(rows * n * sides);
 
     for (int64_t row = 0; row < rows; row++)
@@ -283,7 +288,8 @@ static struct running *beside(const struct layer *side, int sides, const struct 
             for (int64_t i = 0; i < n; i++) {
                 struct running *to = &at[(row * sides + s) * n + i];
                 *to = side[s].y[row * n + i];
-                if (num_is_half(type)) to->e += unit * fabsl(to->v);
+                if (num_is_half(type))
+                    to->e += fmaxl(num_unit(type) * fabsl(to->v), num_ulp(type, to->v) / 2) / unit;
             }
     return at;
 }

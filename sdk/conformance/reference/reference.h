@@ -63,10 +63,30 @@ static inline int ref_axis(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
+/* A shape seen as outer x n x inner around an axis. */
+struct ref_around {
+    int64_t outer, n, inner;
+};
+static inline struct ref_around ref_around(const struct ref_array *x, int64_t axis)
+{
+    int at = ref_axis(axis, x->rank);
+    struct ref_around a = {1, x->shape[at], 1};
+
+    for (int i = 0; i < x->rank; i++)
+        if (i < at) a.outer *= x->shape[i];
+        else if (i > at) a.inner *= x->shape[i];
+    return a;
+}
+
 /* By how many unit roundoffs a sum may be off, relative to the sum of the magnitudes of its
  * terms, if each term passes through at most n roundings. 0 below 1. The last rounding of a
  * result is not counted: it is in the ulp of the operator's row. */
 long double ref_growth(int64_t n);
+
+/* Sums of whole numbers, whose magnitudes in out->bound are no larger than the type of sums holds
+ * exactly, are exact in any order: of these the bound becomes 0, of the others it is times growth.
+ */
+void ref_bound_whole(struct ref_array *out, bool whole, long double growth);
 
 /* out: made by the reference, one for each output of the operator, and for each tensor of an output
  * of any number. in: absent ones have type NULL, those of a variadic port end with one that is;

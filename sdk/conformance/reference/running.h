@@ -11,6 +11,7 @@
 
 struct running {
     long double v, e;
+    long double last; /* the part of e that is the rounding of v itself */
 };
 
 /* Relative errors of functions of one number, besides those of their arguments. */
@@ -25,64 +26,95 @@ enum {
 
 static inline struct running run_of(long double v)
 {
-    return (struct running){v, 0};
+    return (struct running){.v = v};
+}
+
+/* v from operands that were off by e in all, with own roundings, 0 or 1 and more: the last is that
+ * of v itself. */
+static inline struct running run_made(long double v, long double e, long double own)
+{
+    long double last = own > 0 ? fabsl(v) : 0;
+
+    return (struct running){v, e + (own > 1 ? own * last : last), last};
 }
 
 /* A number that is rounded first, such as an attribute or a factor that is worked out. f32 may
  * hold it. */
 static inline struct running run_rounded(long double v)
 {
-    return (struct running){v, (float)v == v ? 0 : fabsl(v)};
+    return run_made(v, 0, (float)v == v ? 0 : 1);
 }
 /* An error times a factor: one of them 0 is nothing, such as of exp(-inf). */
 static inline long double run_part(long double e, long double factor)
 {
     return e == 0 || factor == 0 ? 0 : e * fabsl(factor);
 }
+static inline bool run_is_zero(struct running a)
+{
+    return a.v == 0 && a.e == 0;
+}
 static inline struct running run_add(struct running a, struct running b)
 {
     long double v = a.v + b.v;
-    bool exact = a.e == 0 && b.e == 0 && (float)v == v;
 
-    return (struct running){v, a.e + b.e + (exact ? 0 : fabsl(v))};
+    if (run_is_zero(b)) return a;
+    if (run_is_zero(a)) return b;
+    return run_made(v, a.e + b.e, a.e == 0 && b.e == 0 && (float)v == v ? 0 : 1);
 }
 static inline struct running run_neg(struct running a)
 {
-    return (struct running){-a.v, a.e};
+    return (struct running){-a.v, a.e, a.last};
 }
 static inline struct running run_sub(struct running a, struct running b)
 {
     return run_add(a, run_neg(b));
 }
-static inline bool run_is_power(long double v) /* of two, or 0 */
+static inline bool run_is_power(struct running a) /* of two, or 0, exactly */
 {
     int exponent;
 
-    return v == 0 || fabsl(frexpl(v, &exponent)) == 0.5L;
+    return a.e == 0 && (a.v == 0 || fabsl(frexpl(a.v, &exponent)) == 0.5L);
+}
+
+/* Times an exact power of two. */
+static inline struct running run_scaled(struct running a, long double power)
+{
+    return (struct running){a.v * power, run_part(a.e, power), run_part(a.last, power)};
 }
 static inline struct running run_mul(struct running a, struct running b)
 {
-    long double v = a.v * b.v;
-    bool exact = (a.e == 0 && run_is_power(a.v)) || (b.e == 0 && run_is_power(b.v));
-
-    return (struct running){v, run_part(b.e, a.v) + run_part(a.e, b.v) + (exact ? 0 : fabsl(v))};
+    if (run_is_power(a)) return run_scaled(b, a.v);
+    if (run_is_power(b)) return run_scaled(a, b.v);
+    return run_made(a.v * b.v, run_part(b.e, a.v) + run_part(a.e, b.v), 1);
 }
 static inline struct running run_div(struct running a, struct running b)
 {
     long double v = a.v / b.v;
 
-    return (struct running){v, (a.e + run_part(b.e, v)) / fabsl(b.v) + RUNNING_DIV * fabsl(v)};
+    if (run_is_power(b) && b.v != 0) return run_scaled(a, 1 / b.v);
+    return run_made(v, (a.e + run_part(b.e, v)) / fabsl(b.v), RUNNING_DIV);
 }
 
 /* f(a) = v with a slope, and an error of its own relative to v. */
 static inline struct running run_function(struct running a, long double v, long double slope,
                                           long double own)
 {
-    return (struct running){v, run_part(a.e, slope) + own * fabsl(v)};
+    return run_made(v, run_part(a.e, slope), own);
 }
 static inline struct running run_exp(struct running a)
 {
     return run_function(a, expl(a.v), expl(a.v), RUNNING_EXP);
+}
+
+/* e^(a - most). The difference is rounded; with a the largest itself it is 0, and the power 1: only
+ * what a is off by in common with all others passes. */
+static inline struct running run_power(struct running a, struct running most, bool is_most)
+{
+    long double d = a.v - most.v;
+
+    if (!isfinite(d)) return run_exp(run_of(d));
+    if (is_most) return (struct running){.v = 1, .e = a.e};
+    return run_exp((struct running){.v = d, .e = a.e + fabsl(d)});
 }
 static inline struct running run_log(struct running a)
 {
@@ -108,35 +140,50 @@ static inline struct running run_tanh(struct running a)
 }
 static inline struct running run_abs(struct running a)
 {
-    return (struct running){fabsl(a.v), a.e};
+    return (struct running){fabsl(a.v), a.e, a.last};
 }
 
 /* max(a, 0): an error stays, but where a is further below 0 than that. NaN stays. */
 static inline struct running run_relu(struct running a)
 {
-    bool below = a.v < 0;
+    if (!(a.v < 0)) return a;
+    return (struct running){.v = 0, .e = a.v + a.e * 0x1p-24L < 0 ? 0 : a.e};
+}
 
-    return (struct running){below ? 0 : a.v, below && a.v + a.e * 0x1p-24L < 0 ? 0 : a.e};
+/* n terms added up in any order, of which the magnitudes are size and the errors e, and that had
+ * passed through `before` roundings. The last rounding is that of v. */
+static inline struct running run_total(long double v, long double size, long double e, int64_t n,
+                                       int before)
+{
+    long double all = ref_growth(n - 1 + before) * size, rest = ref_growth(n - 2 + before) * size;
+
+    if (n + before < 2) return (struct running){.v = v, .e = e};
+    all = fminl(all, rest + fabsl(v));
+    return (struct running){v, e + all, all - rest};
 }
 
 /* The sum of n numbers, in any order. */
 static inline struct running run_sum(const struct running *a, int64_t n)
 {
     long double v = 0, size = 0, e = 0;
+    int64_t terms = 0, only = 0;
 
     for (int64_t i = 0; i < n; i++) {
+        if (run_is_zero(a[i])) continue;
+        only = i;
+        terms++;
         v += a[i].v;
         size += fabsl(a[i].v);
         e += a[i].e;
     }
-    return (struct running){v, e + size * ref_growth(n - 1)};
+    return terms == 1 ? a[only] : run_total(v, size, e, terms, 0);
 }
 
-/* Element i of a result. */
+/* Element i of a result: the operator's row has the last rounding. */
 static inline void run_put(struct ref_array *out, int64_t i, struct running a)
 {
     out->v[i] = a.v;
-    out->bound[i] = isfinite(a.v) && isfinite(a.e) ? a.e : 0;
+    out->bound[i] = isfinite(a.v) && isfinite(a.e) ? a.e - a.last : 0;
 }
 
 #endif

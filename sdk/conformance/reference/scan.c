@@ -83,10 +83,14 @@ static void product(const struct ref_array *in, struct ref_array *out, int64_t a
     }
 }
 
-/* As prod. */
-void ref_cumprod(const struct ref_array *in, const void *attrs, struct ref_array *out)
+/* Makes each place at of those before it, `terms` at from, with it where that is included. The
+ * attributes of scans are one layout. */
+typedef void scan_fn(const struct ref_array *in, struct ref_array *out, int64_t at,
+                     const int64_t *from, int64_t terms);
+
+static void scan(const struct ref_array *in, const struct bp_cumprod_attrs *a,
+                 struct ref_array *out, scan_fn *make)
 {
-    const struct bp_cumprod_attrs *a = attrs;
     struct lines l = lines_of(in, a->axis);
     int64_t from[4096];
 
@@ -94,8 +98,14 @@ void ref_cumprod(const struct ref_array *in, const void *attrs, struct ref_array
     for (int64_t line = 0; line < l.count; line++)
         for (int64_t i = 0; i < l.n; i++) {
             for (int64_t k = 0; k <= i; k++) from[k] = place(&l, line, k, a->reverse);
-            product(in, out, place(&l, line, i, a->reverse), from, i + !a->exclusive);
+            make(in, out, place(&l, line, i, a->reverse), from, i + !a->exclusive);
         }
+}
+
+/* As prod. */
+void ref_cumprod(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    scan(in, attrs, out, product);
 }
 
 /* y = m + log s of the terms so far. s adds up once a term, and is multiplied once for each new
@@ -127,16 +137,7 @@ static void log_sum(const struct ref_array *in, struct ref_array *out, int64_t a
 
 void ref_logcumsumexp(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    const struct bp_logcumsumexp_attrs *a = attrs;
-    struct lines l = lines_of(in, a->axis);
-    int64_t from[4096];
-
-    ref_array_init(out, in->type->dtype, in->rank, in->shape);
-    for (int64_t line = 0; line < l.count; line++)
-        for (int64_t i = 0; i < l.n; i++) {
-            for (int64_t k = 0; k <= i; k++) from[k] = place(&l, line, k, a->reverse);
-            log_sum(in, out, place(&l, line, i, a->reverse), from, i + !a->exclusive);
-        }
+    scan(in, attrs, out, log_sum);
 }
 
 /* a stands where b stood, or before: the last of equal ones counts, and any NaN. */

@@ -3,21 +3,6 @@
 #include "reference.h"
 #include <math.h>
 
-/* A shape seen as outer x length x inner around an axis. */
-struct around {
-    int64_t outer, length, inner;
-};
-
-static struct around around(const struct ref_array *x, int64_t axis)
-{
-    struct around a = {1, x->shape[ref_axis(axis, x->rank)], 1};
-
-    for (int i = 0; i < x->rank; i++)
-        if (i < ref_axis(axis, x->rank)) a.outer *= x->shape[i];
-        else if (i > ref_axis(axis, x->rank)) a.inner *= x->shape[i];
-    return a;
-}
-
 /* The error of exp(x - max) is that of the rounded difference, |x - max| u relative, and that of
  * exp, which the row's ulp holds; the sum adds its growth, and the error of its terms weighted
  * by them (Blanchard, Higham and Higham 2021). */
@@ -41,14 +26,14 @@ static void softmax_line(const long double *x, int64_t length, int64_t step, lon
 
 void ref_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct around a = around(in, ((const struct bp_softmax_attrs *)attrs)->axis);
+    struct ref_around a = ref_around(in, ((const struct bp_softmax_attrs *)attrs)->axis);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     out->flush = true;
     for (int64_t o = 0; o < a.outer; o++)
         for (int64_t i = 0; i < a.inner; i++) {
-            int64_t first = o * a.length * a.inner + i;
-            softmax_line(in->v + first, a.length, a.inner, out->v + first, out->bound + first);
+            int64_t first = o * a.n * a.inner + i;
+            softmax_line(in->v + first, a.n, a.inner, out->v + first, out->bound + first);
         }
 }
 
@@ -72,13 +57,13 @@ static void gradient_line(const long double *y, const long double *dy, int64_t l
 
 void ref_softmax_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct around a = around(in, ((const struct bp_softmax_grad_attrs *)attrs)->axis);
+    struct ref_around a = ref_around(in, ((const struct bp_softmax_grad_attrs *)attrs)->axis);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     for (int64_t o = 0; o < a.outer; o++)
         for (int64_t i = 0; i < a.inner; i++) {
-            int64_t first = o * a.length * a.inner + i;
-            gradient_line(in[0].v + first, in[1].v + first, a.length, a.inner, out->v + first,
+            int64_t first = o * a.n * a.inner + i;
+            gradient_line(in[0].v + first, in[1].v + first, a.n, a.inner, out->v + first,
                           out->bound + first);
         }
 }

@@ -26,6 +26,7 @@ void ref_sum(const struct ref_array *in, const void *attrs, struct ref_array *ou
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, terms = 1;
     bool is[REF_RANK];
     int rank = 0, parts = in->type->parts;
+    bool whole = true;
 
     summed(&sum->axes, in->rank, is);
     for (int i = 0; i < in->rank; i++) {
@@ -40,11 +41,11 @@ void ref_sum(const struct ref_array *in, const void *attrs, struct ref_array *ou
             for (int p = 0; p < parts; p++) {
                 out->v[to * parts + p] += in->v[i * parts + p];
                 out->bound[to * parts + p] += fabsl(in->v[i * parts + p]);
+                whole = whole && in->v[i * parts + p] == truncl(in->v[i * parts + p]);
             }
     }
     /* n terms take n - 1 additions, the last of which is in the row's ulp. */
-    if (out->v)
-        for (int64_t i = 0; i < out->count * parts; i++) out->bound[i] *= ref_growth(terms - 2);
+    if (out->v) ref_bound_whole(out, whole, ref_growth(terms - 2));
 }
 
 void ref_sum_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)

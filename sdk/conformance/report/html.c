@@ -55,17 +55,19 @@ static void print_totals(const struct report *r, FILE *file)
     fprintf(file, "</tbody></table></div>\n");
 }
 
-/* What became of the cases of an operator with a dtype of its first type variable. */
+/* What became of the cases of an operator, or a collective call, with a dtype of its first type
+ * variable. */
 struct cell {
     size_t good, bad, other;
 };
 
-static void count_cell(const struct report *r, const char *op, const char *dtype, struct cell *cell)
+static void count_cell(const struct report *r, const char *suite, const char *op,
+                       const char *dtype, struct cell *cell)
 {
     char prefix[80];
     size_t n;
 
-    snprintf(prefix, sizeof prefix, "kernel/%s/%s", op, dtype);
+    snprintf(prefix, sizeof prefix, "%s/%s/%s", suite, op, dtype);
     n = strlen(prefix);
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
@@ -77,32 +79,49 @@ static void count_cell(const struct report *r, const char *op, const char *dtype
     }
 }
 
+/* types: those that there are. */
+static void print_support(const struct report *r, const char *suite, const char *name,
+                          uint64_t types, FILE *file)
+{
+    fprintf(file, "<tr><th>%s</th>", name);
+    for (uint32_t d = 0; d < 64; d++) {
+        struct cell cell = {0};
+        if (!(BP_MASK_ANY >> d & 1)) continue;
+        if (!(types >> d & 1)) {
+            fprintf(file, "<td></td>");
+            continue;
+        }
+        count_cell(r, suite, name, bp_dtype_name(d), &cell);
+        if (cell.bad) fprintf(file, "<td class=\"bad\">%zu fail</td>", cell.bad);
+        else if (cell.good) fprintf(file, "<td class=\"good\">%zu</td>", cell.good);
+        else fprintf(file, "<td class=\"none\">%s</td>", cell.other ? "skip" : "&ndash;");
+    }
+    fprintf(file, "</tr>\n");
+}
+
 static void print_matrix(const struct report *r, FILE *file)
 {
+    static const char *const calls[] = {
+#define X(NAME, name) #name,
+        BP_COMM_CALLS(X)
+#undef X
+    };
+
     fprintf(file, "<h2>Support</h2>\n<p class=\"soft\">Cases that pass, by operator and dtype of "
                   "the first input; "
-                  "for a dtype that fails: how many fail. A dash: no kernel row.</p>\n"
+                  "for a dtype that fails: how many fail. A dash: no kernel row. At the "
+                  "end collective calls.</p>\n"
                   "<div class=\"scroll\"><table><thead><tr><th>operator</th>");
     for (uint32_t d = 0; d < 64; d++)
         if (BP_MASK_ANY >> d & 1) fprintf(file, "<th>%s</th>", bp_dtype_name(d));
     fprintf(file, "</tr></thead><tbody>\n");
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
-        fprintf(file, "<tr><th>%s</th>", op->name);
-        for (uint32_t d = 0; d < 64; d++) {
-            struct cell cell = {0};
-            if (!(BP_MASK_ANY >> d & 1)) continue;
-            if (!(op->types[0] >> d & 1)) {
-                fprintf(file, "<td></td>");
-                continue;
-            }
-            count_cell(r, op->name, bp_dtype_name(d), &cell);
-            if (cell.bad) fprintf(file, "<td class=\"bad\">%zu fail</td>", cell.bad);
-            else if (cell.good) fprintf(file, "<td class=\"good\">%zu</td>", cell.good);
-            else fprintf(file, "<td class=\"none\">%s</td>", cell.other ? "skip" : "&ndash;");
-        }
-        fprintf(file, "</tr>\n");
+        print_support(r, "kernel", op->name, op->types[0], file);
     }
+    for (size_t i = BP_COMM_BARRIER + 1; r->suite_totals[SUITE_CCL][OUTCOME_PASS] &&
+                                         i < BP_COMM_SEND; i++)
+        print_support(r, "ccl", calls[i], BP_MASK_ANY, file);
     fprintf(file, "</tbody></table></div>\n");
 }
 

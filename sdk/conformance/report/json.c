@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c: the report for programs. Keys are only added. */
+#include "../kernel_case.h"
 #include "report.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -32,12 +33,15 @@ static void add_accuracy(cJSON *to, const struct report *r)
     size_t n = report_accuracy(r, &a);
 
     for (size_t i = 0; i < n; i++) {
+        const struct conform_op *op = conform_op(a[i].op);
         cJSON *entry = cJSON_CreateObject();
         cJSON_AddStringToObject(entry, "op", a[i].op);
         cJSON_AddStringToObject(entry, "dtype", a[i].dtype);
         cJSON_AddStringToObject(entry, "row", a[i].row);
         cJSON_AddNumberToObject(entry, "worst", a[i].worst);
         cJSON_AddStringToObject(entry, "id", a[i].id);
+        cJSON_AddNumberToObject(entry, "ulp", op->ulp);
+        cJSON_AddNumberToObject(entry, "terms", op->terms);
         cJSON_AddItemToArray(to, entry);
     }
     free(a);

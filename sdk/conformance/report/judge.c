@@ -154,8 +154,9 @@ char *report_command(const struct report *r, const struct report_case *c)
 
     if (r->options->seed)
         snprintf(seed, sizeof seed, " --seed %llu", (unsigned long long)r->options->seed);
-    if (asprintf(&command, "bp conform %s%s%s --filter '%s'%s", quote ? "'" : "",
-                 r->options->device, quote ? "'" : "", c->id, seed) < 0)
+    if (asprintf(&command, "bp %s %s%s%s%s%s --filter '%s'%s", r->options->command,
+                 r->options->data ? r->options->data : "", r->options->data ? " --device " : "",
+                 quote ? "'" : "", r->options->device, quote ? "'" : "", c->id, seed) < 0)
         abort();
     return command;
 }

@@ -56,7 +56,8 @@ static void print_counts(const struct report *r, int suite, FILE *file)
 
 void report_junit(const struct report *r, FILE *file)
 {
-    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bp conform ");
+    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bp %s ",
+            r->options->command);
     escape(file, r->device);
     fprintf(file, "\"");
     print_counts(r, -1, file);

@@ -65,7 +65,7 @@ static void print_failures(const struct report *r, FILE *file)
     }
     for (struct tally *t = tally; t <= others; t++) {
         if (t->bad == t->shown) continue;
-        fprintf(file, "%s%s: %zu of %zu cases fail; %zu more are in --json/--html\n", before,
+        fprintf(file, "%s%s: %zu of %zu cases fail; %zu more are in --json\n", before,
                 t < others ? r->row[t - tally].name : "other suites", t->bad, t->cases,
                 t->bad - t->shown);
         before = "";
@@ -134,6 +134,7 @@ void report_text(const struct report *r, FILE *file)
     if (r->broken)
         fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
     fprintf(file, " in %.1f s\n", r->seconds);
+    if (r->options->data) return;
     print_rows(r, file);
     fprintf(file, "level %s (%s)\n", report_level(r), r->level_reason);
 }

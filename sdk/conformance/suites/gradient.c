@@ -202,7 +202,8 @@ static bool evaluate(struct gradient_run *g, double *values)
     return ok;
 }
 
-/* (f(x + h) - f(x - h)) / 2 h of each number, with x a variable's element. Adds factor times it. */
+/* (f(x + h) - f(x - h)) / 2 h of each number, with x a variable's element. Adds factor times it.
+ * The tensor is left with x - h. */
 static bool difference(struct gradient_run *g, struct numbers *x, int64_t e, double h,
                        double factor, int64_t n, double *sum)
 {
@@ -215,7 +216,6 @@ static bool difference(struct gradient_run *g, struct numbers *x, int64_t e, dou
         ok = write_numbers(g, x) && evaluate(g, f[i]);
     }
     x->at[e] = at;
-    ok = write_numbers(g, x) && ok;
     for (int64_t k = 0; ok && k < n; k++) sum[k] += factor * (f[0][k] - f[1][k]) / width;
     free(f[0]);
     free(f[1]);
@@ -237,6 +237,7 @@ static bool compare_one(struct gradient_run *g, const struct base *base, struct 
     bool ok = difference(g, x, e, STEP, -1.0 / 3, base->n, slope) &&
               difference(g, x, e, STEP / 2, 4.0 / 3, base->n, slope);
 
+    ok = write_numbers(g, x) && ok;
     for (int64_t k = 0; k < base->n; k++) {
         sum += base->weight[k] * slope[k];
         magnitude += fabs(base->weight[k] * slope[k]);

@@ -49,7 +49,7 @@ static inline struct numbers *gradient_variable(struct gradient_run *g, int i)
 static inline bool gradient_ok(struct gradient_run *g, enum bp_status status, const char *call)
 {
     g->r.c->result->refused |= status == BP_ERR_UNSUPPORTED;
-    if (status != BP_ERR_UNSUPPORTED || !strstr(bp_error_message(), "has no kernel for it"))
+    if (!kernel_is_missing(status, bp_error_message()))
         return check_ok(g->r.c, status, call);
     check_unsupported(g->r.c, "%s: %s", call, bp_error_message());
     return false;

@@ -9,6 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A tensor of one float that gives an attribute: of as many bytes as those of integers. */
+static bool host_number(struct run *r, double number, struct bp_tensor **out)
+{
+    struct place *place = r->c->place;
+    bool wide = r->made->host == BP_I64;
+    float narrow = (float)number;
+
+    return check_ok(r->c,
+                    bp_tensor_create(place->device, wide ? BP_F64 : BP_F32, 0, NULL, out),
+                    "bp_tensor_create of an attribute") &&
+           check_ok(r->c,
+                    bp_tensor_write(place->stream, *out, wide ? (void *)&number : (void *)&narrow,
+                                    wide ? sizeof number : sizeof narrow),
+                    "bp_tensor_write of an attribute");
+}
+
 /* A tensor of integers that gives an attribute; NULL: it has no entries. */
 static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor **out)
 {
@@ -35,10 +51,16 @@ static bool set_up_host(struct run *r, const struct bp_port *port, int index)
 {
     struct bp_dims d;
     int64_t number;
+    double real;
 
     for (uint32_t i = 0; i < r->info->n_attr; i++) {
         char *at = (char *)r->attrs + r->info->attr[i].offset;
         if (strcmp(r->info->attr[i].name, port->name)) continue;
+        if (r->info->attr[i].kind == BP_ATTR_F64) {
+            memcpy(&real, at, sizeof real);
+            memset(at, 0, sizeof real);
+            return host_number(r, real, &r->host[index]);
+        }
         if (r->info->attr[i].kind == BP_ATTR_DIMS) {
             memcpy(&d, at, sizeof d);
             memset(at, 0, sizeof d);
@@ -397,7 +419,7 @@ static void run_case(struct run *r)
         snprintf(refusal, sizeof refusal, "%s", bp_error_message());
         /* What an operator is made of, and the device has no row of, is no defect. */
         if (r->made->row) run_other(r, refusal, false);
-        else if (strstr(refusal, "has no kernel for it")) check_unsupported(r->c, "%s", refusal);
+        else if (kernel_is_missing(status, refusal)) check_unsupported(r->c, "%s", refusal);
         else check_that(r->c, false, "the device has what it needs, but: %s", refusal);
         return;
     }
@@ -419,13 +441,22 @@ static bool is_held(struct check *c, const struct kernel_case *made)
     return c->result->outcome != OUTCOME_UNSUPPORTED;
 }
 
+static bool is_held_output(struct check *c, const struct run *r)
+{
+    uint32_t dtype = r->expected.type->dtype;
+
+    if (c->place->properties.dtypes >> dtype & 1) return true;
+    check_unsupported(c, "the device does not hold %s", bp_dtype_name(dtype));
+    return false;
+}
+
 void kernel_case_run(struct check *c, const struct kernel_case *made)
 {
     struct run r = {.c = c, .made = made, .info = bp_opinfo_find(made->op->name)};
 
     if (!is_held(c, made)) return;
     c->result->worst = -1;
-    if (set_up(&r)) {
+    if (set_up(&r) && is_held_output(c, &r)) {
         r.data[0] = calloc(1, run_bytes(&r.expected) + 1);
         r.data[1] = calloc(1, run_bytes(&r.expected) + 1);
         if (!r.data[0] || !r.data[1]) abort();

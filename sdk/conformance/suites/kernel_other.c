@@ -9,12 +9,20 @@
 
 bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype)
 {
+    struct bp_device_properties held = {.size = sizeof held};
+
+    if (bp_device_properties(device, &held) || !(held.dtypes >> dtype & 1)) return false;
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op)) continue;
         if (info.types[0] >> dtype & 1) return true;
     }
     return false;
+}
+
+bool kernel_is_missing(enum bp_status status, const char *message)
+{
+    return status == BP_ERR_UNSUPPORTED && strstr(message, "has no kernel for it");
 }
 
 bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
@@ -29,6 +37,20 @@ bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made,
     return false;
 }
 
+/* The case's call prepared, which takes as attributes what other calls may give as tensors. */
+static bool prepare(struct run *r, struct bp_prepared **out)
+{
+    struct bp_arg arg[CASE_PORTS];
+    struct bp_call call = r->call;
+
+    for (uint32_t i = 0; i < r->info->n_in; i++)
+        arg[i] = r->info->in[i].kind == BP_PORT_HOST ? (struct bp_arg){0} : r->arg[i];
+    call.in = arg;
+    if (call.attrs) call.attrs = &r->made->attrs;
+    return check_ok(r->c, bp_prepared_create(r->c->place->device, &call, NULL, 0, out),
+                    "bp_prepared_create");
+}
+
 /* The extents that a call without data has: at least those of the result along one axis, and equal
  * along others. */
 static bool bound_of(struct run *r, int64_t *shape)
@@ -36,10 +58,9 @@ static bool bound_of(struct run *r, int64_t *shape)
     struct bp_tensor_info info = {.size = sizeof info};
     const struct ref_array *e = &r->expected;
     struct bp_prepared *p;
-    bool ok = check_ok(r->c, bp_prepared_create(r->c->place->device, &r->call, &p),
-                       "bp_prepared_create");
+    bool ok;
 
-    if (!ok) return false;
+    if (!prepare(r, &p)) return false;
     ok = check_ok(r->c, bp_prepared_output(p, (uint32_t)r->made->part, &info),
                   "bp_prepared_output") &&
          check_that(r->c, info.rank == (uint32_t)e->rank, "the bound has rank %u, expected %d",

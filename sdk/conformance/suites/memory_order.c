@@ -10,6 +10,7 @@
 
 enum { HOME, USER, OTHER, THIRD }; /* streams: the first of the kind, the others asynchronous */
 enum { OLD, COPY, NEW, KEEPER, MORE, FILLER = WORK_TENSORS - 1 };
+enum { RUN = WORK_EVENTS - 1 }; /* behind what a stream is to run now */
 /* From 1 MiB on memory of other streams is looked for; a queue does not wait for writes up to that.
  */
 enum { SMALL = 65536, LARGE = 1 << 20 };
@@ -41,9 +42,11 @@ static bool use(struct work *w, int home, int user, uint64_t bytes)
 /* The stream's work is done, unless it waits for what is held; there it had its chance. */
 static bool let_run(struct work *w, int stream)
 {
-    for (int i = 0; i < WORK_STREAMS; i++)
-        if (w->gate[i].firm) return work_pause(), true;
-    return work_sync(w, stream);
+    bool firm = false;
+
+    for (int i = 0; i < WORK_STREAMS; i++) firm = firm || w->gate[i].firm;
+    if (!firm) return work_sync(w, stream);
+    return work_record(w, RUN, stream) && (work_pause(w, RUN), true);
 }
 
 /* A new tensor of home is written with seed 9 by a stream; then what was held may go on. */
@@ -111,6 +114,33 @@ static void user_again(struct check *c, const int64_t *arg)
         work_drop(&w, OLD);
         if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
     }
+    work_finish(&w);
+}
+
+/* What uses it is a launch. */
+static void launched(struct check *c, const int64_t *arg)
+{
+    struct bp_tensor *old = NULL, *new = NULL, *sum = NULL;
+    struct work w;
+
+    if (!work_adds(c)) return;
+    if (begin(&w, c, arg[0], NULL)) {
+        int64_t n = SMALL / 4;
+        if (work_floats(&w, HOME, n, &old) && work_put(&w, HOME, old, 1, 0) &&
+            work_sync(&w, HOME) && work_shut(&w, USER) && work_launch(&w, USER, old, old, &sum)) {
+            bp_tensor_destroy(old);
+            old = NULL;
+            if (work_floats(&w, HOME, n, &new) && work_put(&w, HOME, new, 0, 9) &&
+                let_run(&w, HOME)) {
+                work_open(&w, USER);
+                if (work_has(&w, USER, sum, 2, 0, "the sum of a tensor that went meanwhile"))
+                    work_has(&w, HOME, new, 0, 9, "memory that was taken");
+            }
+        }
+    }
+    bp_tensor_destroy(old);
+    bp_tensor_destroy(new);
+    bp_tensor_destroy(sum);
     work_finish(&w);
 }
 
@@ -448,6 +478,7 @@ const struct check_kinds suite_memory_order[] = {
     {"reuse/user", user, 1},
     {"reuse/user-asked", user_asked, 1},
     {"reuse/user-again", user_again, 1},
+    {"reuse/launched", launched, 1},
     {"reuse/users", users, 1},
     {"reuse/host", host, 1},
     {"reuse/other", other, 1},

@@ -123,6 +123,52 @@ static void copy_refused(struct check *c, const int64_t *arg)
     bp_tensor_destroy(b);
 }
 
+/* The next device of the same plugin, or the one before; NULL: there is no other. */
+static struct bp_device *neighbour(const struct check *c)
+{
+    const char *name = bp_device_name(c->place->device), *colon = strrchr(name, ':');
+    long number = strtol(colon + 1, NULL, 10);
+    struct bp_device *device;
+    char other[96];
+
+    for (int step = 1; step >= -1; step -= 2) {
+        snprintf(other, sizeof other, "%.*s:%ld", (int)(colon - name), name, number + step);
+        if (number + step >= 0 && !bp_device_create(c->place->core, other, &device)) return device;
+    }
+    return NULL;
+}
+
+/* To another device of the plugin and back, without a wait where the plugin copies: what was
+ * written before is copied, what is written behind is not. */
+static void copy_peer(struct check *c, const int64_t *arg)
+{
+    struct bp_device *other = neighbour(c);
+    struct bp_tensor *here = NULL, *there = NULL, *back = NULL;
+    struct bp_stream *stream = NULL, *s = c->place->stream;
+    uint32_t dtype = some_type(c);
+    uint64_t size = 70001 * num_type(dtype)->size;
+
+    (void)arg;
+    if (!other) {
+        check_skip(c, "the plugin has one device");
+        return;
+    }
+    if (check_ok(c, bp_stream_create(other, &stream), "bp_stream_create on the other device") &&
+        make(c, c->place->device, dtype, 70001, &here) && make(c, other, dtype, 70001, &there) &&
+        make(c, c->place->device, dtype, 70001, &back) && put(c, s, here, size, 1) &&
+        check_ok(c, bp_tensor_copy(stream, there, here), "bp_tensor_copy to the other device") &&
+        put(c, s, here, size, 2) &&
+        check_ok(c, bp_tensor_copy(s, back, there), "bp_tensor_copy from the other device") &&
+        put(c, stream, there, size, 3) && holds(c, s, back, size, 1, "back from there") &&
+        holds(c, s, here, size, 2, "here"))
+        holds(c, stream, there, size, 3, "on the other device");
+    bp_tensor_destroy(here);
+    bp_tensor_destroy(there);
+    bp_tensor_destroy(back);
+    bp_stream_destroy(stream);
+    bp_device_destroy(other);
+}
+
 /* To the host's device and back. */
 static void copy_host(struct check *c, const int64_t *arg)
 {
@@ -344,6 +390,7 @@ static void zero_sized(struct check *c, const int64_t *arg)
 const struct check_case suite_memory_use[] = {
     {"copy/sizes", copy_sizes},       {"copy/views", copy_views},
     {"copy/refused", copy_refused},   {"copy/host", copy_host},
+    {"copy/peer", copy_peer},
     {"use/statistics", statistics},   {"use/exhaustion", exhaustion},
     {"use/many-blocks", many_blocks}, {"use/churn", churn},
     {"use/reuse", reuse},

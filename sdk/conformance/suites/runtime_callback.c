@@ -87,8 +87,8 @@ static void after_work(struct check *c, const int64_t *arg)
     struct heard h;
 
     if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
-        work_record(&h.w, 0, 0) && call(&h, ask_event, &h)) {
-        work_pause();
+        work_record(&h.w, 0, 0) && call(&h, ask_event, &h) && work_record(&h.w, 1, 0)) {
+        work_pause(&h.w, 1);
         work_open(&h.w, 0);
         if (work_sync(&h.w, 0) && has_heard(&h, 1, "after bp_stream_synchronize"))
             check_that(c, h.answer == BP_OK,
@@ -105,8 +105,8 @@ static void held(struct check *c, const int64_t *arg)
     int calls;
 
     if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
-        call(&h, count, &h)) {
-        work_pause();
+        call(&h, count, &h) && work_record(&h.w, 0, 0)) {
+        work_pause(&h.w, 0);
         calls = h.calls;
         check_that(c, !calls || !work_held(&h.w, 0), "a function was called before held work");
         work_open(&h.w, 0);
@@ -199,8 +199,8 @@ static void behind_wait(struct check *c, const int64_t *arg)
 
     if (begin(&h, c, arg) && work_stream(&h.w, 2, BP_STREAM_ASYNC) && work_shut(&h.w, 2) &&
         work_copy(&h.w, 2, 1, 0) && work_record(&h.w, 0, 2) && work_wait_held(&h.w, 0, 0, 2) &&
-        work_copy(&h.w, 0, 2, 1) && call(&h, ask_event, &h)) {
-        work_pause();
+        work_copy(&h.w, 0, 2, 1) && call(&h, ask_event, &h) && work_record(&h.w, 1, 0)) {
+        work_pause(&h.w, 1);
         work_open(&h.w, 2);
         if (work_sync(&h.w, 0) && has_heard(&h, 1, "after bp_stream_synchronize"))
             check_that(c, h.answer == BP_OK, "the function was called when work that its stream "

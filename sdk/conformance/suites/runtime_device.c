@@ -85,15 +85,20 @@ static void device_beyond(struct check *c, const int64_t *arg)
 
 static void emulated(struct check *c, const int64_t *arg)
 {
+    struct bp_device_properties properties = {.size = sizeof properties};
     uint32_t bits = bp_device_emulated(c->place->device);
 
     (void)arg;
-    check_that(c, bits < 16,
+    check_that(c, bits < 64,
                "bp_device_emulated is 0x%x, which has bits that device.h does not define", bits);
     check_that(c, bits == bp_device_emulated(c->place->device),
                "bp_device_emulated differs from call to call");
     check_that(c, !(bits & BP_EMULATED_EVENTS) || bits & BP_EMULATED_STREAM_WAIT,
                "events are emulated but waits of streams for them are not (0x%x)", bits);
+    if (!check_ok(c, bp_device_properties(c->place->device, &properties), "bp_device_properties"))
+        return;
+    check_that(c, !(bits & BP_EMULATED_COLLECTIVES) || !(properties.flags & BP_DEVICE_INLINE),
+               "collectives are emulated on a device that works inline (0x%x)", bits);
 }
 
 static void synchronize(struct check *c, const int64_t *arg)

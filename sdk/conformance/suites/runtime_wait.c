@@ -28,7 +28,7 @@ static bool give(struct work *w, int s, int t, int seed, int e)
 static bool waits(struct work *w, int held)
 {
     if (!work_record(w, 3, 1)) return false;
-    work_pause();
+    work_pause(w, 3);
     return work_is_behind(w, 3, held, "work that waits for work which is held");
 }
 
@@ -205,9 +205,9 @@ static void target_destroyed(struct check *c, const int64_t *arg)
     struct work w;
 
     if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
-        work_copy(&w, 1, 1, 0)) {
+        work_copy(&w, 1, 1, 0) && work_record(&w, 1, 1)) {
         work_leave(&w, 1);
-        work_pause();
+        work_pause(&w, 1);
         work_open(&w, 0);
         if (check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize"))
             work_holds(&w, 3, 1, 12, "read by a stream that was destroyed");

@@ -9,7 +9,7 @@
 /* Tables that end with a NULL id. */
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
     suite_runtime_event[], suite_memory_tensor[], suite_memory_use[],
-    suite_memory_stats[];
+    suite_memory_stats[], suite_memory_space[], suite_stress_large[];
 
 /* Cases that run once for each kind of stream that the device has: arg is {kind, kind of others}.
  * streams: how many kinds vary, 1 or 2. <id>/<kind>, <id>/<kind>-<kind>. Tables end with a NULL. */
@@ -19,7 +19,9 @@ struct check_kinds {
     int streams;
 };
 extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
-    suite_runtime_callback[], suite_runtime_graph[], suite_runtime_other[], suite_memory_order[];
+    suite_runtime_callback[], suite_runtime_graph[], suite_runtime_other[], suite_runtime_program[],
+    suite_runtime_program_other[], suite_runtime_launch[], suite_runtime_failure[],
+    suite_runtime_pair[], suite_memory_order[];
 
 /* memory/roundtrip/<dtype>/<elements>, one for each: arg is {dtype, elements}. */
 void memory_roundtrip(struct check *c, const int64_t *arg);
@@ -32,6 +34,9 @@ void gradient_case_run(struct check *c, const struct kernel_case *made);
 
 /* Whether a usable row of the device takes op on dtype. */
 bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype);
+
+/* Whether a call was refused because the device has no kernel for it, or for a part of it. */
+bool kernel_is_missing(enum bp_status status, const char *message);
 
 /* Whether the device has no usable row for something that the case needs; then text says what. */
 bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,

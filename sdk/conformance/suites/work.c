@@ -11,6 +11,9 @@ enum {
     PILE = 48,          /* copies in front of a gate; fewer than any queue is full with */
     PILE_BYTES = 65536,
     PATIENCE_S = 10,    /* a gate that nobody opens: some call waits for what it must not */
+    OPEN_NS = 25000000, /* for a call that waits for the wrong thing, to return */
+    PAUSE_NS = 2000000, /* for work that waits for nothing, to have run */
+    FIRM_PAUSES = 15,   /* so often, where time alone opens no gate */
 };
 
 void work_init(struct work *w, struct check *c)
@@ -284,7 +287,7 @@ void work_open(struct work *w, int stream)
 static void *open_some(void *arg)
 {
     struct work *w = arg;
-    struct timespec pause = {0, 10000000};
+    struct timespec pause = {0, OPEN_NS};
 
     nanosleep(&pause, NULL);
     w->opened = true;
@@ -313,11 +316,19 @@ bool work_was_opened(struct work *w, const char *call)
                       "%s returned before the work that it waits for could begin", call);
 }
 
-void work_pause(void)
+static bool all_firm(const struct work *w)
 {
-    struct timespec pause = {0, 2000000};
+    for (int i = 0; i < WORK_STREAMS; i++)
+        if (w->gate[i].stream && !w->gate[i].firm) return false;
+    return true;
+}
 
-    nanosleep(&pause, NULL);
+void work_pause(struct work *w, int event)
+{
+    int tries = all_firm(w) ? FIRM_PAUSES : 1;
+
+    for (int i = 0; i < tries && bp_event_query(w->event[event]) == BP_ERR_BUSY; i++)
+        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
 }
 
 bool work_is_behind(struct work *w, int event, int held, const char *what)

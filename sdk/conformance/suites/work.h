@@ -67,8 +67,9 @@ void work_bytes(void *to, uint64_t size, int seed);
 bool work_record(struct work *w, int event, int stream);
 bool work_wait(struct work *w, int stream, int event);
 bool work_sync(struct work *w, int stream);
-/* Work that waits for nothing has a good chance to have run afterwards. */
-void work_pause(void);
+/* Until the event has come, or for so long that it would have if what is before it waited for
+ * nothing: longer where a machine that is busy cannot let go what is held meanwhile. */
+void work_pause(struct work *w, int event);
 /* If the gate of `held` is shut still, afterwards, the event has not come. */
 bool work_is_behind(struct work *w, int event, int held, const char *what);
 /* bp_stream_wait of an event behind the gate of `held`; where the stream is inline it waits until
@@ -84,6 +85,36 @@ void work_open(struct work *w, int stream);
 bool work_open_soon(struct work *w, int streams);
 /* Such a call has returned: it was not to, before that, if one of these gates is firm. */
 bool work_was_opened(struct work *w, const char *call);
+
+/* Launches: of the operator add, on f32. Element i of a tensor is i * factor + add. */
+
+/* Whether the device has a row for that; else the case is unsupported. */
+bool work_adds(struct check *c);
+bool work_floats(struct work *w, int home, int64_t n, struct bp_tensor **out);
+bool work_put(struct work *w, int stream, struct bp_tensor *t, int factor, int add);
+bool work_has(struct work *w, int stream, struct bp_tensor *t, int factor, int add,
+              const char *what);
+bool work_add(struct work *w, struct bp_scope *scope, struct bp_tensor *x, struct bp_tensor *y,
+              struct bp_tensor **out);
+/* The same on a stream. */
+bool work_launch(struct work *w, int stream, struct bp_tensor *x, struct bp_tensor *y,
+                 struct bp_tensor **out);
+
+/* Launches that take a while, without a gate. A device that is quick, or a machine that is busy,
+ * may have ended them before somebody looks: a case looks again, up to so many times. */
+enum { WORK_TRIES = 8, WORK_LAUNCHES = 24 };
+struct work_load {
+    struct bp_tensor *x, *z; /* z becomes x + x: twos */
+};
+/* As many elements as take the stream 2 ms, at most 4M. */
+bool work_load_init(struct work *w, int stream, struct work_load *out);
+void work_load_finish(struct work_load *load);
+/* Gives the launches, and event 0 behind them. */
+bool work_load_give(struct work *w, int stream, struct work_load *load);
+
+/* Whether an event on a stream of the kind can be asked without a wait; else the case is
+ * unsupported: what returns before its work is done cannot be seen. */
+bool work_is_seen(struct check *c, int64_t kind);
 
 /* The device's figures, of which sums and counts have been checked. */
 bool work_stats(struct work *w, struct bp_memory_stats *out);

@@ -12,6 +12,7 @@
 #ifndef BP_KERNEL_H
 #define BP_KERNEL_H
 
+#include <backplane/op.h>
 #include <backplane/status.h>
 #include <backplane/types.h>
 
@@ -83,6 +84,11 @@ struct bp_prep { /* parameters */
     const void *attrs; /* KEY attributes only may be read: see op.h */
     uint32_t device;
     uint32_t width;    /* threads that launches of the plan will get at most */
+
+    /* Of each input that is constant (BP_VIEW_CONSTANT): a number that only this memory, with these
+     * contents, ever has in this process; else 0. Plans that keep the same rearrangement of one
+     * constant can share it, by this number and the address. NULL: not known. */
+    const uint64_t *constant;
 };
 
 /* What prepare answers. plan is immutable once made: launches of it may run at once on several
@@ -100,6 +106,8 @@ enum bp_kernel_flags {
     BP_KERNEL_DETERMINISTIC = 2, /* the same inputs give the same bits, at any width */
     BP_KERNEL_IN_PLACE = 4, /* an output may be the input that the operator lets it share; needless
                                for one that updates an input, which always is that input */
+    BP_KERNEL_NO_CAPTURE = 8, /* launches are not to be recorded (graphs.h): they wait, allocate, or
+                                 read something anew each time that a replay would not */
 };
 
 /* A row. Of the rows that fit, the one of highest priority whose accepts and prepare agree is
@@ -128,6 +136,29 @@ struct bp_kernel { /* rows */
     void (*plan_destroy)(void *self, const struct bp_kernel *kernel, void *plan);
 };
 
+/* What the outputs of a plugin's own operator are. */
+struct bp_inferred {
+    uint32_t dtype; /* set where an input binds the port's type variable */
+    uint32_t rank;  /* of at most 8 axes */
+    int64_t extent[8];
+};
+
+/* An operator of the plugin's own: apps call it by name, models as DOMAIN.NAME, rows name it as any
+ * other. Its attribute struct is size, then a field for each attribute without gaps (op.h); rows
+ * say attrs_size, in_known and out_known themselves. It has no gradient.
+ *
+ * info.name is a domain, a dot and a name of letters, digits and '_'; there may be more dots.
+ * Inputs are BP_PORT_IN, BP_PORT_OPT or, last, BP_PORT_VAR; outputs BP_PORT_OUT or BP_PORT_OPTOUT;
+ * flags are 0. All of it, and what it points to, is constant data. Where two plugins bring one
+ * name, ports, types and attributes have to be the same: the inference of the first is asked. */
+struct bp_operator { /* rows */
+    /* Fills the types of the n_out outputs, in declared order. Pure: prep has inputs, without data,
+     * and attributes; kernel and out are NULL. BP_ERR_INVALID, without a message: these inputs do
+     * not go together. NULL: all outputs have the shape of the first input. */
+    enum bp_status (*infer)(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out);
+    struct bp_opinfo info;
+};
+
 struct bp_kernels { /* table */
     size_t size;
     const struct bp_kernel *first;
@@ -137,6 +168,10 @@ struct bp_kernels { /* table */
      * asked once for each row after create. BP_OK, or BP_ERR_UNSUPPORTED with a message that says
      * what is missing. NULL: every row. */
     enum bp_status (*usable)(void *self, const struct bp_kernel *kernel);
+
+    /* Operators of its own. op_stride: sizeof(struct bp_operator) of the plugin's headers. */
+    const struct bp_operator *op;
+    size_t op_count, op_stride;
 };
 
 #ifdef __cplusplus

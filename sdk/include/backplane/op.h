@@ -24,7 +24,8 @@ enum bp_port_kind {
     BP_PORT_IN = 0,     /* one tensor */
     BP_PORT_OPT = 1,    /* one tensor or none */
     BP_PORT_VAR = 2,    /* any number of tensors */
-    BP_PORT_HOST = 3,   /* one tensor of integers or none: gives the attribute of the port's name */
+    BP_PORT_HOST = 3,   /* one tensor or none, of integers or for F64 of floats: gives the attribute
+                           of the port's name */
     BP_PORT_OUT = 8,    /* one tensor */
     BP_PORT_OPTOUT = 9, /* one tensor if it is wanted */
     BP_PORT_VIEW = 10,  /* one tensor that views the memory of input share: no kernel runs */

@@ -128,8 +128,8 @@ struct bp_plugin { /* table */
 
     const struct bp_runtime *runtime;   /* runtime.h */
     const struct bp_kernels *kernels;   /* kernel.h */
-    const struct bp_ccl *ccl;           /* not defined yet: NULL, as the three below */
-    const struct bp_graphs *graphs;
+    const struct bp_ccl *ccl;           /* ccl.h */
+    const struct bp_graphs *graphs;     /* graphs.h; the two below are not defined yet: NULL */
     const struct bp_passes *passes;
     const struct bp_profiler *profiler;
 };

@@ -39,10 +39,12 @@ struct bp_device_properties { /* answer */
 };
 
 /* An allocation: the plugin's handle, and the address by which kernels and copies name its first
- * byte (0 on BP_DEVICE_HANDLES). Either may be NULL if the other is not. */
+ * byte (0 on BP_DEVICE_HANDLES). Either may be NULL if the other is not. host: the host's address
+ * of it where data is none: of BP_SPACE_PINNED and BP_SPACE_MANAGED on BP_DEVICE_HANDLES. */
 struct bp_memory { /* hot */
     void *handle;
     void *data;
+    void *host;
 };
 
 /* One copy of size > 0 bytes. On the device side memory is the handle of the allocation and data
@@ -69,7 +71,8 @@ struct bp_runtime { /* table */
     /* size > 0 bytes in space (enum bp_space), aligned as the properties say. Contents are
      * undefined. BP_ERR_UNSUPPORTED: no such space. BP_ERR_MEMORY: none left, say how much was
      * asked. In BP_SPACE_PINNED and BP_SPACE_MANAGED data is also the host's address of the first
-     * byte (but on BP_DEVICE_HANDLES). */
+     * byte; on BP_DEVICE_HANDLES that is host, aligned in the same way. What the host writes there
+     * is seen by work that is given later, and what work has written, when it has ended. */
     enum bp_status (*memory_allocate)(void *self, uint32_t device, uint32_t space, uint64_t size,
                                       struct bp_memory *out);
 
@@ -105,6 +108,8 @@ struct bp_runtime { /* table */
      * and on a BP_DEVICE_INLINE device an event is complete as soon as it is recorded. All or none.
      */
     enum bp_status (*event_create)(void *self, uint32_t device, void **out_event);
+    /* What it marks has ended, or never will. A stream may still come to its wait for it, as a
+     * stream of another device that has work before that: to it, the event is reached. */
     void (*event_destroy)(void *self, uint32_t device, void *event);
     /* Marks the end of all work now on stream; an earlier mark of this event is forgotten. */
     enum bp_status (*event_record)(void *self, uint32_t device, void *stream, void *event);
@@ -127,6 +132,14 @@ struct bp_runtime { /* table */
     enum bp_status (*memory_export)(void *self, uint32_t device, uint32_t space,
                                     const struct bp_memory *memory, int32_t *out_fd,
                                     uint64_t *out_offset);
+
+    /* Copies from the device to another one of this instance, `to`, both sides in BP_SPACE_DEVICE,
+     * in the order of stream, which is the device's; may return before it is done.
+     * BP_ERR_UNSUPPORTED, without a message: not between these two. Then, and for NULL, and where
+     * there are no streams that wait for each other's events, the core copies by way of the
+     * host. */
+    enum bp_status (*copy_peer)(void *self, uint32_t device, void *stream, uint32_t to,
+                                const struct bp_copy *copy);
 };
 
 #ifdef __cplusplus

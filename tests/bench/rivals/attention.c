@@ -42,9 +42,9 @@ static void measure(const struct ring *ring, int64_t heads, int64_t length, int6
     across.transpose_b = 1;
     for (int i = 0; i < 2; i++) part[i] = again(in[i], shape);
     if (!ready_init(ring, &three.scores, "matmul", &across, part, 2)) return;
-    part[0] = again(three.scores.out, square);
+    part[0] = again(three.scores.out[0], square);
     if (!ready_init(ring, &three.softmax, "softmax", NULL, part, 1)) return;
-    part[0] = again(three.softmax.out, square);
+    part[0] = again(three.softmax.out[0], square);
     part[1] = again(in[2], shape);
     if (!ready_init(ring, &three.product, "matmul", NULL, part, 2)) return;
     if (!ready_init(ring, &ours, "attention", NULL, in, 3)) return;

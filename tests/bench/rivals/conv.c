@@ -98,7 +98,7 @@ static void direct_init(const struct ring *ring, struct direct *d, const struct 
          ring_data(ours->in[1]));
     DNNL(dnnl_primitive_desc_destroy(desc));
     DNNL(dnnl_memory_create(&d->x, &x_lies, ring->engine, ring_data(ours->in[0])));
-    DNNL(dnnl_memory_create(&d->y, &y_lies, ring->engine, ring_data(ours->out)));
+    DNNL(dnnl_memory_create(&d->y, &y_lies, ring->engine, ring_data(ours->out[0])));
     if (lies == through) {
         d->own_x = d->x;
         d->own_y = d->y;

@@ -156,39 +156,67 @@ void *ring_data(struct bp_tensor *tensor)
 bool ready_init(const struct ring *ring, struct ready *r, const char *op, const void *attrs,
                 struct bp_tensor *const *in, size_t n_in)
 {
+    const struct bp_opinfo *row = bp_opinfo_find(op);
     struct bp_tensor_info info = {.size = sizeof info};
-    struct bp_arg arg[4];
+    struct bp_arg arg[READY_PORTS];
     struct bp_call call = {.size = sizeof call, .op = op, .in = arg, .n_in = n_in, .attrs = attrs};
-    bool ok = bp_opinfo_find(op) != NULL;
+    const uint8_t first[] = {1};
+    bool ok = row && row->n_in <= READY_PORTS && row->n_out <= READY_PORTS;
 
-    *r = (struct ready){.ring = ring, .n_in = n_in};
+    *r = (struct ready){.ring = ring};
     for (size_t i = 0; i < n_in; i++) {
         r->in[i] = in[i];
         arg[i] = (struct bp_arg){&r->in[i], 1};
     }
-    ok = ok && bp_prepared_create(ring->device, &call, &r->call) == BP_OK;
+    ok = ok && bp_prepared_create(ring->device, &call, first, 1, &r->call) == BP_OK;
     if (!ok) {
         printf("| %s | not there: %s |\n", op, bp_error_message());
         ready_finish(r);
         return false;
     }
+    r->n_in = row->n_in;
+    r->n_out = row->n_out;
     MUST(bp_prepared_output(r->call, 0, &info));
-    r->out = create(ring, info.dtype, info.rank, info.shape, info.stride);
+    r->out[0] = create(ring, info.dtype, info.rank, info.shape, info.stride);
     return true;
 }
 
 void ready_finish(struct ready *r)
 {
     bp_prepared_destroy(r->call);
-    for (size_t i = 0; i < r->n_in; i++) bp_tensor_destroy(r->in[i]);
-    bp_tensor_destroy(r->out);
+    for (size_t i = 0; i < READY_PORTS; i++) bp_tensor_destroy(r->in[i]);
+    bp_tensor_destroy(r->out[0]);
 }
 
 void ready_run(void *ctx)
 {
     struct ready *r = ctx;
 
-    MUST(bp_prepared_run(r->call, r->ring->stream, r->in, r->n_in, &r->out, 1, NULL));
+    MUST(bp_prepared_run(r->call, r->ring->stream, r->in, r->n_in, r->out, r->n_out, NULL));
+}
+
+static void options(struct ring *ring, int argc, char **argv)
+{
+    static const char usage[] =
+        "usage: rivals [--threads N] [--only PART]\n\n"
+        "  Measures the cpu device against the libraries called directly, in turns.\n\n"
+        "  --threads N  of both (default 1)\n"
+        "  --only PART  only rows with PART in their names\n";
+
+    for (int i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        bool help = !strcmp(argv[i], "-h") || !strcmp(argv[i], "--help");
+        if (help) {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        if (value && !strcmp(argv[i], "--threads")) ring->threads = atoi(value);
+        else if (value && !strcmp(argv[i], "--only")) ring->only = value;
+        else ring->threads = 0;
+        if (ring->threads > 0) continue;
+        fprintf(stderr, "rivals: not understood: %s %s\n%s", argv[i], value ? value : "", usage);
+        exit(2);
+    }
 }
 
 int main(int argc, char **argv)
@@ -196,10 +224,7 @@ int main(int argc, char **argv)
     struct ring ring = {.threads = 1};
     char threads[16];
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (!strcmp(argv[i], "--threads")) ring.threads = atoi(argv[i + 1]);
-        if (!strcmp(argv[i], "--only")) ring.only = argv[i + 1];
-    }
+    options(&ring, argc, argv);
     snprintf(threads, sizeof threads, "%d", ring.threads);
     setenv("BP_THREADS", threads, 1);
     omp_set_num_threads(ring.threads);
@@ -215,6 +240,7 @@ int main(int argc, char **argv)
     rival_conv(&ring);
     rival_memory(&ring);
     rival_rows(&ring);
+    rival_planes(&ring);
     rival_mixed(&ring);
     rival_attention(&ring);
     dnnl_stream_destroy(ring.dnnl);

@@ -50,7 +50,7 @@ static void dnnl_init(const struct ring *ring, struct direct *d, dnnl_data_type_
     DNNL(dnnl_primitive_desc_destroy(desc));
     DNNL(dnnl_memory_create(&d->memory[0], &a, ring->engine, ring_data(ours->in[0])));
     DNNL(dnnl_memory_create(&d->memory[1], &b, ring->engine, ring_data(ours->in[1])));
-    DNNL(dnnl_memory_create(&d->memory[2], &c, ring->engine, ring_data(ours->out)));
+    DNNL(dnnl_memory_create(&d->memory[2], &c, ring->engine, ring_data(ours->out[0])));
     d->stream = ring->dnnl;
 }
 
@@ -77,7 +77,7 @@ static void product(const struct ring *ring, sgemm_fn *sgemm, uint32_t dtype, in
         return;
     d.a = ring_data(ours.in[0]);
     d.b = ring_data(ours.in[1]);
-    d.c = ring_data(ours.out);
+    d.c = ring_data(ours.out[0]);
     dnnl_init(ring, &d, dtype == BP_F32 ? dnnl_f32 : dnnl_bf16, &ours);
     if (dtype == BP_F32 && sgemm) blas = ring_time(by_blas, &d);
     dnnl = ring_time(by_dnnl, &d);

@@ -54,12 +54,14 @@ struct bp_tensor *ring_tensor(const struct ring *ring, uint32_t dtype, uint32_t 
 struct bp_tensor *ring_channels_last(const struct ring *ring, uint32_t dtype, const int64_t *shape);
 void *ring_data(struct bp_tensor *tensor);
 
-/* A call made ready, with an output as it says. run: runs it once and waits. */
+/* A call made ready, with its first output as it says; optional ports that are not given are
+ * absent. run: runs it once and waits. */
+enum { READY_PORTS = 8 };
 struct ready {
     const struct ring *ring;
     struct bp_prepared *call;
-    struct bp_tensor *in[4], *out;
-    size_t n_in;
+    struct bp_tensor *in[READY_PORTS], *out[READY_PORTS];
+    size_t n_in, n_out; /* declared */
 };
 /* false: the device has no such operator or kernel. Takes the references of in. */
 bool ready_init(const struct ring *ring, struct ready *r, const char *op, const void *attrs,
@@ -72,6 +74,7 @@ void rival_matmul(const struct ring *ring);
 void rival_conv(const struct ring *ring);
 void rival_memory(const struct ring *ring);
 void rival_rows(const struct ring *ring);
+void rival_planes(const struct ring *ring);
 void rival_mixed(const struct ring *ring);
 void rival_attention(const struct ring *ring);
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collective.h: calls of a communicator on host memory, between ranks on one machine. */
+#ifndef BP_COLLECTIVE_PRIVATE_H
+#define BP_COLLECTIVE_PRIVATE_H
+
+#include "reach.h"
+#include "reduce.h"
+
+struct bp_stage; /* staged.c: a call on memory that the host does not reach */
+
+/* A call, checked. Buffers are where the host reaches them; NULL where the rank has none, or they
+ * are empty, or they come by a stage. */
+struct bp_collective {
+    uint32_t call, dtype, reduction, root; /* root: or the other rank of a send or recv */
+    uint32_t width;  /* bytes of an element */
+    uint64_t count;  /* elements of the part of one rank */
+    const char *src;
+    char *dst;
+    struct bp_storage *src_storage, *dst_storage;  /* of the buffers; NULL: not known */
+    const int64_t *src_counts, *dst_counts;        /* of all_to_all_ragged: n each */
+    struct bp_stage *stage; /* NULL: buffers are where src and dst say */
+    uint64_t timeout_ns;
+    uint64_t what, said; /* a part of a call across hosts: what and count of that call; or 0 */
+};
+
+/* How a call may be done. */
+enum bp_algorithm {
+    BP_ALGORITHM_INLINE, /* in the entries */
+    BP_ALGORITHM_WINDOW, /* through the windows, piece by piece */
+    BP_ALGORITHM_DIRECT, /* between the buffers, each rank a part; by windows where one cannot be
+                            reached */
+};
+
+/* algorithm.c. From the table; bytes: of the part of one rank. */
+enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes);
+/* Sets a board's inline_bytes and window_bytes, so that the table need not be looked up. */
+void bp_algorithms_fill(struct bp_board *b);
+
+/* Runs a collective call. A failure is that of the communicator. */
+enum bp_status bp_collective_run(struct bp_board *b, const struct bp_collective *c);
+/* direct.c: the part between all ranks' entries. src, dst: of all ranks, as they said. */
+enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collective *c,
+                                    uint32_t way);
+/* pair.c: n sends and receives, all at once; each stride bytes after the one before. */
+enum bp_status bp_pairs_run(struct bp_board *b, const struct bp_collective *first, uint32_t n,
+                            size_t stride);
+
+/* staged.c. Before anything is done with piece k, of room bytes of each part: waits until that of
+ * src is in host memory, and that of dst may be written. */
+enum bp_status bp_stage_await(struct bp_stage *stage, struct bp_board *b, uint64_t room,
+                              uint64_t k);
+/* Where piece k of a part is; NULL: there is none. */
+const char *bp_stage_src(const struct bp_stage *stage, uint32_t part, uint64_t k);
+char *bp_stage_dst(const struct bp_stage *stage, uint32_t part, uint64_t k);
+/* Piece k of dst is there, in all parts: it goes to the device. */
+enum bp_status bp_stage_done(struct bp_stage *stage, struct bp_board *b, uint64_t k);
+
+/* The part of rank i of n things that are shared out in lines of 64: from *out_from to the next
+ * one's. */
+static inline uint64_t bp_share(uint64_t bytes, uint32_t i, uint32_t n)
+{
+    uint64_t lines = (bytes + 63) / 64, at = lines / n * i + (lines % n * i) / n;
+
+    return i == n || at * 64 > bytes ? bytes : at * 64;
+}
+
+#endif

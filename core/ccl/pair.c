@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pair.c: sends and receives. What two ranks say to each other in one direction has numbers, of
+ * which two may be on the board at a time: a message that fits into a slot, a piece of one that
+ * does not, or the place of a buffer from which the receiver takes all. Those of a group go on side
+ * by side, each by steps that do not wait. */
+#include "hosts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct exchange {
+    const struct bp_collective *c;
+    struct bp_board_pair *pair;
+    uint32_t way;    /* 0: in a slot, or several */
+    uint64_t at;     /* bytes that have gone */
+    bool done;
+    /* What it waits for, when it cannot go on. */
+    const _Atomic uint64_t *word;
+    uint64_t value;
+};
+
+static bool is_send(const struct exchange *x)
+{
+    return x->c->call == BP_COMM_SEND;
+}
+
+static uint64_t bytes_of(const struct bp_collective *c)
+{
+    return c->count * c->width;
+}
+
+/* false: it has to wait for that. */
+static bool has_come(struct exchange *x, const _Atomic uint64_t *word, uint64_t value)
+{
+    x->word = word;
+    x->value = value;
+    return atomic_load_explicit(word, memory_order_acquire) >= value;
+}
+
+static uint32_t choose_way(const struct bp_board *b, const struct bp_collective *c,
+                           const struct bp_where *where)
+{
+    bool near = b->at[c->root].pid == b->me->pid;
+
+    if (bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
+    if (b->ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
+    return b->ways & BP_WAY_VM;
+}
+
+static struct bp_board_message *message_of(const struct exchange *x, uint64_t number)
+{
+    return &x->pair->message[number & 1];
+}
+
+/* One number: what it is, and its bytes or where they are. */
+static enum bp_status put_message(struct bp_board *b, struct exchange *x, uint64_t number)
+{
+    const struct bp_collective *c = x->c;
+    struct bp_board_message *m = message_of(x, number);
+    uint64_t left = bytes_of(c) - x->at, size = left < BP_BOARD_SLOT ? left : BP_BOARD_SLOT;
+    uint64_t k = x->at / BP_BOARD_SLOT;
+
+    if (c->stage) TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
+    m->what = bp_what(c->call, c->dtype, 0, c->root);
+    m->count = c->count;
+    if (!x->at && bytes_of(c) > BP_BOARD_SLOT) {
+        bp_where_fill(b, c->src, c->src_storage, &m->where);
+        x->way = choose_way(b, c, &m->where);
+    }
+    m->way = x->way;
+    if (x->way) {
+        x->at = bytes_of(c);
+    } else {
+        const char *from = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
+        if (size) bp_copy_bytes(bp_board_slot(b, b->rank, c->root, number), from, size, false);
+        x->at += size;
+    }
+    b->sent[c->root] = number;
+    bp_board_set(b, &x->pair->sent, number);
+    return BP_OK;
+}
+
+/* Until it has to wait, or is done. */
+static enum bp_status step_send(struct bp_board *b, struct exchange *x, bool *out_moved)
+{
+    uint64_t number = b->sent[x->c->root] + 1;
+
+    for (; !x->done && !x->way; number++) {
+        if (!has_come(x, &x->pair->taken, number > 2 ? number - 2 : 0)) return BP_OK;
+        TRY(put_message(b, x, number));
+        *out_moved = true;
+        x->done = !x->way && x->at == bytes_of(x->c);
+    }
+    /* The receiver takes it. */
+    if (!x->done && has_come(x, &x->pair->taken, number - 1)) x->done = *out_moved = true;
+    return BP_OK;
+}
+
+static enum bp_status check_message(struct bp_board *b, const struct exchange *x,
+                                    const struct bp_board_message *m)
+{
+    const struct bp_collective *c = x->c;
+    uint32_t dtype = m->what >> 8 & 0xff;
+
+    if (dtype == c->dtype && m->count == c->count) return BP_OK;
+    return bp_board_fail(b, BP_ERR_INVALID,
+                         "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
+                         bp_board_number(b, c->root), m->count, bp_dtype_name(dtype),
+                         bp_board_number(b, b->rank), c->count, bp_dtype_name(c->dtype));
+}
+
+/* What a slot has, or (from) the whole of the sender's buffer. */
+static enum bp_status take_pieces(struct bp_board *b, struct exchange *x, uint64_t number,
+                                  const struct bp_reach *from)
+{
+    const struct bp_collective *c = x->c;
+    uint64_t end = bytes_of(c), k = x->at / BP_BOARD_SLOT;
+
+    do {
+        uint64_t size = end - x->at < BP_BOARD_SLOT ? end - x->at : BP_BOARD_SLOT;
+        char *to = c->dst + x->at;
+        if (c->stage) {
+            TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
+            to = bp_stage_dst(c->stage, 0, k);
+        }
+        if (from) TRY(bp_reach_read(b, from, x->at, to, size, false));
+        else if (size)
+            bp_copy_bytes(to, bp_board_slot(b, c->root, b->rank, number), size, false);
+        x->at += size;
+        if (c->stage) TRY(bp_stage_done(c->stage, b, k++));
+    } while (from && x->at < end);
+    return BP_OK;
+}
+
+static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint64_t number)
+{
+    const struct bp_collective *c = x->c;
+    const struct bp_board_message *m = message_of(x, number);
+    struct bp_reach from;
+
+    TRY(check_message(b, x, m));
+    if (m->way) TRY(bp_reach_open(b, c->root, &m->where, m->way, &from));
+    if (m->way && !c->stage) {
+        x->at = bytes_of(c);
+        TRY(bp_reach_read(b, &from, 0, c->dst, x->at, x->at >= 4 << 20));
+    } else {
+        TRY(take_pieces(b, x, number, m->way ? &from : NULL));
+    }
+    b->taken[c->root] = number;
+    bp_board_set(b, &x->pair->taken, number);
+    x->done = x->at == bytes_of(c);
+    return BP_OK;
+}
+
+static enum bp_status step(struct bp_board *b, struct exchange *x, bool *out_moved)
+{
+    uint64_t number = b->taken[x->c->root] + 1;
+
+    if (is_send(x)) return step_send(b, x, out_moved);
+    while (!x->done && has_come(x, &x->pair->sent, number)) {
+        TRY(take_message(b, x, number++));
+        *out_moved = true;
+    }
+    return BP_OK;
+}
+
+/* Messages of one direction between two ranks go one after the other. */
+static bool is_its_turn(const struct exchange *list, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (!list[j].done && list[j].c->call == list[i].c->call &&
+            list[j].c->root == list[i].c->root)
+            return false;
+    return true;
+}
+
+/* Goes through all once. out_left: how many are not done; out_last: one of them that waits. */
+static enum bp_status round_of_all(struct bp_board *b, struct exchange *list, uint32_t n,
+                                   uint32_t *out_left, struct exchange **out_last, bool *out_moved)
+{
+    *out_left = 0;
+    *out_moved = false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].done || !is_its_turn(list, i)) {
+            *out_left += !list[i].done;
+            continue;
+        }
+        TRY(step(b, &list[i], out_moved));
+        if (list[i].done) continue;
+        ++*out_left;
+        *out_last = &list[i];
+    }
+    return BP_OK;
+}
+
+/* What goes to and from other hosts does not wait for this one. */
+static enum bp_status go_on_beyond(struct bp_board *b, bool *out_moved)
+{
+    uint32_t left;
+
+    return bp_hosts_pairs_step(b->hosts, &left, out_moved);
+}
+
+static enum bp_status run_all(struct bp_board *b, struct exchange *list, uint32_t n)
+{
+    struct exchange *last = NULL;
+    uint32_t left, idle = 0;
+    bool moved;
+
+    for (;;) {
+        TRY(round_of_all(b, list, n, &left, &last, &moved));
+        if (!left) return BP_OK;
+        if (moved) {
+            idle = 0;
+            continue;
+        }
+        if (!last->c->what) b->pair = last->c;
+        if (b->hosts) TRY(go_on_beyond(b, &moved));
+        if (moved) continue;
+        if (left == 1 && !b->hosts) TRY(bp_board_wait(b, last->word, last->value, last->c->root));
+        else
+            TRY(bp_board_idle(b, last->c->root, &idle));
+    }
+}
+
+enum bp_status bp_pairs_run(struct bp_board *b, const struct bp_collective *first, uint32_t n,
+                            size_t stride)
+{
+    struct exchange few[8], *x = few;
+    enum bp_status status;
+
+    if (bp_board_failed(b)) return bp_board_answer(b);
+    if (n > sizeof few / sizeof *few) x = malloc(n * sizeof *x);
+    if (!x) return bp_board_fail(b, BP_ERR_MEMORY, "rank %u has no memory for a group",
+                                bp_board_number(b, b->rank));
+    if (!first->what) b->deadline = 0;
+    bp_reach_renew(b);
+    for (uint32_t i = 0; i < n; i++) {
+        const void *at = (const char *)first + i * stride;
+        const struct bp_collective *c = at;
+        bool send = c->call == BP_COMM_SEND;
+        x[i] = (struct exchange){.c = c};
+        x[i].pair = send ? bp_board_pair(b, b->rank, c->root) : bp_board_pair(b, c->root, b->rank);
+        b->timeout_ns = c->timeout_ns;
+    }
+    status = run_all(b, x, n);
+    b->pair = NULL;
+    if (x != few) free(x);
+    return status;
+}

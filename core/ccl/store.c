@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c: the client of a store, and the public face of both sides. */
+#include "store.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+struct bp_store {
+    uint32_t magic;
+    int fd;               /* -1: it is gone */
+    uint64_t grace_ns;
+    pthread_mutex_t lock; /* one request at a time */
+    struct bp_store_server *server; /* which this process serves, or NULL */
+    char address[BP_STORE_ADDRESS_MAX];
+};
+
+/* The server answers at a GET's deadline; only one that is stopped or cut off is later than that.
+ */
+static const uint64_t usual_grace_ns = 10000000000;
+
+uint64_t bp_clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void bp_store_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what, uint32_t rank)
+{
+    snprintf(key, BP_STORE_KEY_MAX, "%s/%s%u", name, what, rank);
+}
+
+void bp_store_set_grace(struct bp_store *store, uint64_t grace_ns)
+{
+    store->grace_ns = grace_ns;
+}
+
+static uint64_t answer_deadline(const struct bp_store *store, uint64_t timeout_ns)
+{
+    bool never = timeout_ns > UINT64_MAX - store->grace_ns;
+
+    return bp_deadline(never ? UINT64_MAX : timeout_ns + store->grace_ns);
+}
+
+static bool store_is(const struct bp_store *store)
+{
+    return bp_is(store ? store->magic : 0, BP_MAGIC_STORE);
+}
+
+bool bp_store_parse(const char *address, struct bp_store_place *out)
+{
+    struct bp_store_place place = {.host = ""};
+    const char *slash = strchr(address, '/'), *host = address, *port, *end;
+    size_t length = slash ? (size_t)(slash - address) : strlen(address), n;
+
+    if (slash && strlen(slash + 1) > BP_STORE_TOKEN) return false;
+    if (slash) memcpy(place.token, slash + 1, strlen(slash + 1));
+    if (slash && strlen(place.token) < BP_STORE_TOKEN_MIN) return false;
+    end = address + length;
+    if (*host == '[') {
+        port = memchr(host++, ']', length);
+        if (!port) return false;
+        n = (size_t)(port - host);
+        port++;
+    } else {
+        port = memchr(host, ':', length);
+        if (!port) port = end;
+        n = (size_t)(port - host);
+    }
+    if (!n || n >= sizeof place.host) return false;
+    memcpy(place.host, host, n);
+    if (port < end && (*port != ':' || end - port < 2 || end - port > 6)) return false;
+    if (port < end) memcpy(place.port, port + 1, (size_t)(end - port - 1));
+    if (strspn(place.port, "0123456789") != strlen(place.port) || atoi(place.port) > 65535)
+        return false;
+    *out = place;
+    return true;
+}
+
+static void write_address(struct bp_store *store, const struct bp_store_place *place)
+{
+    bool brackets = strchr(place->host, ':');
+
+    snprintf(store->address, sizeof store->address, "%s%s%s:%s/%s", brackets ? "[" : "",
+             place->host, brackets ? "]" : "", place->port, place->token);
+}
+
+static enum bp_status gone(struct bp_store *store, const char *why)
+{
+    if (store->fd >= 0) close(store->fd);
+    store->fd = -1;
+    return bp_error(BP_ERR_PEER,
+                    "the store at %.*s is gone (%s): the process that served it has ended, or "
+                    "cannot be reached",
+                    (int)strcspn(store->address, "/"), store->address, why);
+}
+
+/* Waits until the socket is ready for events. 0: the deadline has passed. */
+static int await_socket(int fd, short events, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t left = bp_time_left(deadline);
+        struct pollfd p = {fd, events, 0};
+        int ms = left / 1000000 < 1000000 ? (int)(left / 1000000 + 1) : 1000000, n;
+        if (!left) return 0;
+        n = poll(&p, 1, ms);
+        if (n > 0) return 1;
+        if (n < 0 && errno != EINTR) return -1;
+    }
+}
+
+static enum bp_status transfer(struct bp_store *store, bool out, void *bytes, size_t size,
+                               uint64_t deadline)
+{
+    char *at = bytes;
+
+    while (size) {
+        ssize_t n = out ? send(store->fd, at, size, MSG_NOSIGNAL) : recv(store->fd, at, size, 0);
+        if (n > 0) {
+            at += n;
+            size -= (size_t)n;
+            continue;
+        }
+        if (n == 0) return gone(store, "it closed the connection");
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return gone(store, strerror(errno));
+        if (await_socket(store->fd, out ? POLLOUT : POLLIN, deadline) <= 0)
+            return gone(store, "it does not answer");
+    }
+    return BP_OK;
+}
+
+/* The reply, and as much of the value as there is room for. */
+static enum bp_status take_reply(struct bp_store *store, uint64_t deadline, void *value,
+                                 uint64_t room, struct bp_store_reply *out)
+{
+    struct bp_store_reply r;
+    char rest[4096];
+    size_t size, kept;
+
+    TRY(transfer(store, false, &r, sizeof r, deadline));
+    r.status = le32toh(r.status);
+    r.number = le64toh(r.number);
+    size = r.value_size = le32toh(r.value_size);
+    if (size > BP_STORE_VALUE_MAX) return gone(store, "it sends what no store sends");
+    kept = size < room ? size : room;
+    TRY(transfer(store, false, value, kept, deadline));
+    for (size -= kept; size;) {
+        size_t part = size < sizeof rest ? size : sizeof rest;
+        TRY(transfer(store, false, rest, part, deadline));
+        size -= part;
+    }
+    *out = r;
+    return BP_OK;
+}
+
+static enum bp_status ask(struct bp_store *store, struct bp_store_request r, const char *key,
+                          const void *value, uint64_t timeout_ns, void *out_value, uint64_t room,
+                          struct bp_store_reply *out)
+{
+    size_t key_size = strlen(key), size = sizeof r + key_size + r.value_size;
+    uint64_t deadline;
+    char *request = malloc(size);
+    enum bp_status status;
+
+    if (!request) return bp_error(BP_ERR_MEMORY, "no memory for a request to a store");
+    r.verb = htole16(r.verb);
+    r.key_size = htole16((uint16_t)key_size);
+    r.number = htole64(r.number);
+    memcpy(request + sizeof r, key, key_size);
+    if (r.value_size) memcpy(request + sizeof r + key_size, value, r.value_size);
+    r.value_size = htole32(r.value_size);
+    memcpy(request, &r, sizeof r);
+    pthread_mutex_lock(&store->lock);
+    deadline = answer_deadline(store, timeout_ns);
+    status = store->fd < 0 ? gone(store, "as an earlier call found")
+                           : transfer(store, true, request, size, deadline);
+    if (status == BP_OK) status = take_reply(store, deadline, out_value, room, out);
+    pthread_mutex_unlock(&store->lock);
+    free(request);
+    return status;
+}
+
+static enum bp_status check(const char *call, struct bp_store *store, const char *key)
+{
+    if (!store_is(store)) return bp_not_a_for(call, "store");
+    if (!key || !*key || strlen(key) > BP_STORE_KEY_MAX)
+        return bp_error(BP_ERR_INVALID, "%s: key is %s: expected 1 to %d characters", call,
+                        !key ? "NULL" : !*key ? "empty" : "too long", BP_STORE_KEY_MAX);
+    return BP_OK;
+}
+
+/* What the server answered, with a message. */
+static enum bp_status judge(const char *call, const char *key, uint32_t status)
+{
+    if (status == BP_OK) return BP_OK;
+    return bp_error((enum bp_status)status, "%s: the store answers for %s: %s", call, key,
+                    bp_status_text((enum bp_status)status));
+}
+
+enum bp_status bp_store_set(struct bp_store *store, const char *key, const void *value,
+                            uint64_t size)
+{
+    struct bp_store_request r = {.verb = BP_STORE_SET, .value_size = (uint32_t)size};
+    struct bp_store_reply reply;
+
+    TRY(check("bp_store_set", store, key));
+    if (size > BP_STORE_VALUE_MAX)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_store_set: size is %" PRIu64 ", but a value has at most %d bytes", size,
+                        BP_STORE_VALUE_MAX);
+    if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_set: value is NULL");
+    TRY(ask(store, r, key, value, 0, NULL, 0, &reply));
+    return judge("bp_store_set", key, reply.status);
+}
+
+enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t timeout_ns,
+                            void *value, uint64_t size, uint64_t *out_size)
+{
+    struct bp_store_request r = {.verb = BP_STORE_GET, .number = timeout_ns};
+    struct bp_store_reply reply;
+
+    TRY(check("bp_store_get", store, key));
+    if (!out_size) return bp_error(BP_ERR_INVALID, "bp_store_get: out_size is NULL");
+    if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_get: value is NULL");
+    TRY(ask(store, r, key, NULL, timeout_ns, value, size, &reply));
+    if (reply.status == BP_ERR_TIMEOUT)
+        return bp_error(BP_ERR_TIMEOUT, "bp_store_get: nobody set %s within %.3g s", key,
+                        (double)timeout_ns / 1e9);
+    TRY(judge("bp_store_get", key, reply.status));
+    *out_size = reply.value_size;
+    return BP_OK;
+}
+
+enum bp_status bp_store_add(struct bp_store *store, const char *key, int64_t amount,
+                            int64_t *out_value)
+{
+    struct bp_store_request r = {.verb = BP_STORE_ADD, .number = (uint64_t)amount};
+    struct bp_store_reply reply;
+
+    TRY(check("bp_store_add", store, key));
+    if (!out_value) return bp_error(BP_ERR_INVALID, "bp_store_add: out_value is NULL");
+    TRY(ask(store, r, key, NULL, 0, NULL, 0, &reply));
+    if (reply.status == BP_ERR_INVALID)
+        return bp_error(BP_ERR_INVALID, "bp_store_add: %s has a value that is no number", key);
+    TRY(judge("bp_store_add", key, reply.status));
+    *out_value = (int64_t)reply.number;
+    return BP_OK;
+}
+
+enum bp_status bp_store_will(struct bp_store *store, const char *key, const void *value,
+                             uint64_t size)
+{
+    struct bp_store_request r = {.verb = BP_STORE_WILL, .value_size = (uint32_t)size};
+    struct bp_store_reply reply;
+
+    TRY(ask(store, r, key, value, 0, NULL, 0, &reply));
+    return judge("a will", key, reply.status);
+}
+
+/* Callers are counted; the one who completes a round says so under a key of the round. */
+enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_t count,
+                                uint64_t timeout_ns)
+{
+    char round[BP_STORE_KEY_MAX + 1];
+    uint64_t unused;
+    int64_t n, now;
+    enum bp_status status;
+
+    TRY(check("bp_store_barrier", store, key));
+    if (!count) return bp_error(BP_ERR_INVALID, "bp_store_barrier: count is 0");
+    if (strlen(key) > BP_STORE_KEY_MAX - 24)
+        return bp_error(BP_ERR_INVALID, "bp_store_barrier: key is too long: at most %d characters",
+                        BP_STORE_KEY_MAX - 24);
+    TRY(bp_store_add(store, key, 1, &n));
+    snprintf(round, sizeof round, "%s/%" PRId64, key, (n - 1) / count);
+    if (n % count == 0) return bp_store_set(store, round, NULL, 0);
+    status = bp_store_get(store, round, timeout_ns, NULL, 0, &unused);
+    if (status == BP_ERR_TIMEOUT && bp_store_add(store, key, 0, &now) == BP_OK)
+        bp_error_write("bp_store_barrier: %" PRId64 " of %u came to %s within %.3g s",
+                       now - (n - 1) / count * count, count, key, (double)timeout_ns / 1e9);
+    return status;
+}
+
+/* A socket that is connected to the first address that answers; -1. */
+static int dial(const struct bp_store_place *place, uint64_t deadline, const char **out_why)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *list;
+    int why = getaddrinfo(place->host, place->port, &hints, &list), fd = -1, on = 1;
+
+    if (why) {
+        *out_why = gai_strerror(why);
+        return -1;
+    }
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        socklen_t size = sizeof why;
+        why = 0;
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0 || (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)) why = errno;
+        else if (await_socket(fd, POLLOUT, deadline) <= 0) why = ETIMEDOUT;
+        else getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
+        if (why && fd >= 0) close(fd);
+        if (why) fd = -1;
+    }
+    freeaddrinfo(list);
+    if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    else *out_why = strerror(why);
+    return fd;
+}
+
+static enum bp_status connect_store(struct bp_store *store, const struct bp_store_place *place,
+                                    uint64_t timeout_ns)
+{
+    struct bp_store_greeting greeting = {.word = ""};
+    uint64_t deadline = bp_deadline(timeout_ns);
+    struct timespec pause = {0, 1000000};
+    struct bp_store_reply reply;
+    const char *why = "";
+
+    while ((store->fd = dial(place, deadline, &why)) < 0) {
+        if (!bp_time_left(deadline))
+            return bp_error(BP_ERR_TIMEOUT, "nobody answers at the store %s:%s within %.3g s: %s",
+                            place->host, place->port, (double)timeout_ns / 1e9, why);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
+    }
+    memcpy(greeting.word, BP_STORE_WORD, sizeof greeting.word);
+    memcpy(greeting.token, place->token, strlen(place->token));
+    deadline = answer_deadline(store, timeout_ns);
+    TRY(transfer(store, true, &greeting, sizeof greeting, deadline));
+    TRY(take_reply(store, deadline, NULL, 0, &reply));
+    if (reply.status)
+        return bp_error(BP_ERR_INVALID,
+                        "the store at %s:%s refused the token: it is another job's, or the token "
+                        "is misspelt",
+                        place->host, place->port);
+    return BP_OK;
+}
+
+static enum bp_status make(const struct bp_store_place *place, struct bp_store_server *server,
+                           uint64_t timeout_ns, struct bp_store **out_store)
+{
+    struct bp_store *store = bp_handle_make(sizeof *store);
+    enum bp_status status;
+
+    if (!store) {
+        bp_store_server_destroy(server);
+        return bp_error(BP_ERR_MEMORY, "no memory for a store");
+    }
+    store->fd = -1;
+    store->grace_ns = usual_grace_ns;
+    store->server = server;
+    store->magic = bp_magic(BP_MAGIC_STORE);
+    pthread_mutex_init(&store->lock, NULL);
+    write_address(store, place);
+    status = connect_store(store, place, timeout_ns);
+    if (status) bp_store_destroy(store);
+    else *out_store = store;
+    return status;
+}
+
+enum bp_status bp_store_serve(const char *host, struct bp_store **out_store)
+{
+    struct bp_store_server *server;
+    struct bp_store_place place;
+
+    if (!out_store) return bp_error(BP_ERR_INVALID, "bp_store_serve: out_store is NULL");
+    if (bp_stopping()) return bp_stopped();
+    if (!bp_store_parse(host ? host : "127.0.0.1", &place))
+        return bp_error(BP_ERR_INVALID,
+                        "bp_store_serve: host is '%.100s': expected HOST, HOST:PORT or "
+                        "HOST:PORT/TOKEN, a token of %d to %d characters",
+                        host, BP_STORE_TOKEN_MIN, BP_STORE_TOKEN);
+    TRY(bp_store_server_create(&place, &server));
+    return make(&place, server, usual_grace_ns, out_store);
+}
+
+enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
+                               struct bp_store **out_store)
+{
+    struct bp_store_place place;
+
+    if (!address) return bp_error(BP_ERR_INVALID, "bp_store_create: address is NULL");
+    if (!out_store) return bp_error(BP_ERR_INVALID, "bp_store_create: out_store is NULL");
+    if (bp_stopping()) return bp_stopped();
+    if (!bp_store_parse(address, &place) || !*place.port || !*place.token)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_store_create: address is '%.100s': expected HOST:PORT/TOKEN", address);
+    return make(&place, NULL, timeout_ns, out_store);
+}
+
+void bp_store_destroy(struct bp_store *store)
+{
+    if (!store_is(store)) return;
+    store->magic = 0;
+    if (store->fd >= 0) close(store->fd);
+    bp_store_server_destroy(store->server);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+const char *bp_store_address(struct bp_store *store)
+{
+    return store_is(store) ? store->address : "";
+}
+
+/* A forked child does not serve what its parent does. */
+enum bp_status bp_store_own(struct bp_store **out_store)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct bp_store *own;
+    static pid_t served_by;
+    enum bp_status status = BP_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!own || served_by != getpid()) {
+        const char *host = bp_env("BP_STORE_HOST");
+        status = bp_store_serve(host && *host ? host : NULL, &own);
+        if (status == BP_OK) served_by = getpid();
+    }
+    *out_store = own;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+enum bp_status bp_store_announce(struct bp_store *store, const char *name)
+{
+    return bp_store_server_announce(store->server, name, store->address);
+}
+
+static bool hear(const char *name, char *out_address, size_t size)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    struct ucred who = {0};
+    socklen_t who_size = sizeof who;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ssize_t n = -1;
+
+    if (fd < 0) return false;
+    if (length < sizeof at.sun_path - 1) memcpy(at.sun_path + 1, name, length);
+    if (!connect(fd, (struct sockaddr *)&at,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) &&
+        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_size) && who.uid == geteuid())
+        n = recv(fd, out_address, size - 1, 0);
+    close(fd);
+    if (n <= 0) return false;
+    out_address[n] = 0;
+    return true;
+}
+
+enum bp_status bp_store_seek(const char *name, uint64_t timeout_ns, char *out_address, size_t size)
+{
+    uint64_t deadline = bp_deadline(timeout_ns);
+    struct timespec pause = {0, 1000000};
+
+    while (!hear(name, out_address, size)) {
+        if (!bp_time_left(deadline))
+            return bp_error(BP_ERR_TIMEOUT,
+                            "rank 0 did not announce a store on this machine within %.3g s: if "
+                            "ranks run on several, give all of them the address of one in "
+                            "BP_STORE",
+                            (double)timeout_ns / 1e9);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
+    }
+    return BP_OK;
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_server.c: serves a store: one thread, which polls its listening sockets and connections.
+ * What a connection sends is believed only after its greeting, and its lengths are bounded. */
+#include "store.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BUCKETS = 256, CONNECTIONS = 4096, FIXED = 3 }; /* FIXED: polled before the connections */
+static const uint64_t greeting_ns = 5000000000; /* who has not said the token by then is cut off */
+
+struct entry {
+    struct entry *next;
+    char *key;
+    void *value;
+    uint32_t size;
+};
+
+struct connection {
+    int fd;
+    bool greeted, waiting; /* waiting: in a GET, for key, until deadline */
+    uint64_t deadline;     /* or of the greeting */
+    char *key;
+    char *will_key, *will; /* what is due at its end; or NULL */
+    uint32_t will_size;
+    char *in, *out;        /* bytes that came and are not used; that are to be sent */
+    size_t in_size, in_room, out_size, out_at;
+};
+
+struct bp_store_server {
+    pthread_t thread;
+    pthread_mutex_t lock; /* local, text */
+    int wake, listener, local;
+    char *text;           /* what local tells */
+    char token[BP_STORE_TOKEN];
+    _Atomic bool ending;
+    struct entry *bucket[BUCKETS];
+    struct connection *connection;
+    size_t n, room;
+    struct pollfd *poll;
+};
+
+static struct entry **find(struct bp_store_server *server, const char *key)
+{
+    uint32_t h = 2166136261u;
+    struct entry **at;
+
+    for (const char *c = key; *c; c++) h = (h ^ (unsigned char)*c) * 16777619u;
+    for (at = &server->bucket[h % BUCKETS]; *at && strcmp((*at)->key, key);) at = &(*at)->next;
+    return at;
+}
+
+static enum bp_status set(struct bp_store_server *server, const char *key, const void *value,
+                          uint32_t size)
+{
+    struct entry **at = find(server, key), *e = *at;
+    void *copy = malloc(size + 1);
+
+    if (!copy) return BP_ERR_MEMORY;
+    memcpy(copy, value, size);
+    if (!e) {
+        e = calloc(1, sizeof *e);
+        if (e) e->key = strdup(key);
+        if (!e || !e->key) {
+            free(e);
+            free(copy);
+            return BP_ERR_MEMORY;
+        }
+        *at = e;
+    }
+    free(e->value);
+    e->value = copy;
+    e->size = size;
+    return BP_OK;
+}
+
+static void send_some(struct connection *c)
+{
+    while (c->out_at < c->out_size) {
+        ssize_t n = send(c->fd, c->out + c->out_at, c->out_size - c->out_at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (n <= 0) {
+            shutdown(c->fd, SHUT_RDWR); /* its end comes as an event */
+            break;
+        }
+        c->out_at += (size_t)n;
+    }
+    c->out_at = c->out_size = 0;
+}
+
+/* One reply at a time: the client sends nothing before it has it. */
+static void reply(struct connection *c, uint32_t status, uint64_t number, const void *value,
+                  uint32_t size)
+{
+    struct bp_store_reply r = {htole32(status), htole32(size), htole64(number)};
+    char *out = realloc(c->out, sizeof r + size);
+
+    c->waiting = false;
+    if (!out) {
+        shutdown(c->fd, SHUT_RDWR);
+        return;
+    }
+    c->out = out;
+    memcpy(out, &r, sizeof r);
+    if (size) memcpy(out + sizeof r, value, size);
+    c->out_size = sizeof r + size;
+    c->out_at = 0;
+    send_some(c);
+}
+
+static void tell_waiting(struct bp_store_server *server, const char *key)
+{
+    for (size_t i = 0; i < server->n; i++) {
+        struct connection *c = &server->connection[i];
+        const struct entry *e;
+        if (!c->waiting || strcmp(c->key, key)) continue;
+        e = *find(server, key);
+        reply(c, BP_OK, 0, e->value, e->size);
+    }
+}
+
+static void add(struct bp_store_server *server, struct connection *c, const char *key,
+                int64_t amount)
+{
+    const struct entry *e = *find(server, key);
+    uint64_t sum = 0;
+    enum bp_status status;
+
+    if (e && e->size != sizeof sum) {
+        reply(c, BP_ERR_INVALID, 0, NULL, 0);
+        return;
+    }
+    if (e) memcpy(&sum, e->value, sizeof sum);
+    sum += (uint64_t)amount;
+    status = set(server, key, &sum, sizeof sum);
+    reply(c, status, sum, NULL, 0);
+    if (status == BP_OK) tell_waiting(server, key);
+}
+
+static void get(struct bp_store_server *server, struct connection *c, const char *key,
+                uint64_t timeout_ns)
+{
+    const struct entry *e = *find(server, key);
+
+    if (e) {
+        reply(c, BP_OK, 0, e->value, e->size);
+        return;
+    }
+    free(c->key);
+    c->key = strdup(key);
+    c->deadline = bp_deadline(timeout_ns);
+    c->waiting = c->key;
+    if (!c->key) reply(c, BP_ERR_MEMORY, 0, NULL, 0);
+    else if (!timeout_ns) reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
+}
+
+static void drop_will(struct connection *c)
+{
+    free(c->will_key);
+    free(c->will);
+    c->will_key = c->will = NULL;
+}
+
+static enum bp_status take_will(struct connection *c, const char *key, const char *value,
+                                uint32_t size)
+{
+    drop_will(c);
+    if (!size) return BP_OK;
+    c->will_key = strdup(key);
+    c->will = malloc(size);
+    c->will_size = size;
+    if (c->will_key && c->will) {
+        memcpy(c->will, value, size);
+        return BP_OK;
+    }
+    drop_will(c);
+    return BP_ERR_MEMORY;
+}
+
+/* Of a connection that is none any more. */
+static void do_will(struct bp_store_server *server, const struct connection *c)
+{
+    const struct entry *e = *find(server, c->will_key);
+    size_t before = e ? e->size : 0, size = before + c->will_size;
+    char *value = size <= BP_STORE_VALUE_MAX ? malloc(size) : NULL;
+
+    if (!value) return;
+    if (before) memcpy(value, e->value, before);
+    memcpy(value + before, c->will, c->will_size);
+    if (set(server, c->will_key, value, (uint32_t)size) == BP_OK)
+        tell_waiting(server, c->will_key);
+    free(value);
+}
+
+/* Takes one request from what came. false: it is not whole yet, or is none. */
+static bool take_request(struct bp_store_server *server, struct connection *c)
+{
+    struct bp_store_request r;
+    char key[BP_STORE_KEY_MAX + 1];
+    const char *value;
+    size_t whole;
+
+    if (c->waiting || c->in_size < sizeof r) return false;
+    memcpy(&r, c->in, sizeof r);
+    r.verb = le16toh(r.verb);
+    r.key_size = le16toh(r.key_size);
+    r.value_size = le32toh(r.value_size);
+    r.number = le64toh(r.number);
+    if (r.key_size > BP_STORE_KEY_MAX || r.value_size > BP_STORE_VALUE_MAX) {
+        shutdown(c->fd, SHUT_RDWR);
+        return false;
+    }
+    whole = sizeof r + r.key_size + r.value_size;
+    if (c->in_size < whole) return false;
+    memcpy(key, c->in + sizeof r, r.key_size);
+    key[r.key_size] = 0;
+    value = c->in + sizeof r + r.key_size;
+    switch (r.verb) {
+    case BP_STORE_SET:
+        reply(c, set(server, key, value, r.value_size), 0, NULL, 0);
+        tell_waiting(server, key);
+        break;
+    case BP_STORE_GET: get(server, c, key, r.number); break;
+    case BP_STORE_WILL: reply(c, take_will(c, key, value, r.value_size), 0, NULL, 0); break;
+    case BP_STORE_ADD: add(server, c, key, (int64_t)r.number); break;
+    default: reply(c, BP_ERR_UNSUPPORTED, 0, NULL, 0);
+    }
+    c->in_size -= whole;
+    memmove(c->in, c->in + whole, c->in_size);
+    return true;
+}
+
+/* Takes as long for a wrong token as for another. */
+static void greet(struct bp_store_server *server, struct connection *c)
+{
+    struct bp_store_greeting g;
+    unsigned char wrong = 0;
+
+    if (c->in_size < sizeof g) return;
+    memcpy(&g, c->in, sizeof g);
+    for (size_t i = 0; i < BP_STORE_TOKEN; i++)
+        wrong |= (unsigned char)(g.token[i] ^ server->token[i]);
+    if (wrong || memcmp(g.word, BP_STORE_WORD, sizeof g.word)) {
+        reply(c, BP_ERR_INVALID, 0, NULL, 0);
+        shutdown(c->fd, SHUT_RDWR);
+        return;
+    }
+    c->greeted = true;
+    c->in_size -= sizeof g;
+    memmove(c->in, c->in + sizeof g, c->in_size);
+    reply(c, BP_OK, 0, NULL, 0);
+}
+
+/* false: the connection is over. */
+static bool receive(struct bp_store_server *server, struct connection *c)
+{
+    const size_t most = sizeof(struct bp_store_request) + BP_STORE_KEY_MAX + BP_STORE_VALUE_MAX;
+    char part[16384];
+    ssize_t n = recv(c->fd, part, sizeof part, 0);
+
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    if (n == 0 || c->in_size + (size_t)n > most) return false;
+    if (!c->greeted && c->in_size + (size_t)n > sizeof(struct bp_store_greeting)) return false;
+    if (c->in_size + (size_t)n > c->in_room) {
+        size_t room = 2 * (c->in_size + (size_t)n);
+        char *in = realloc(c->in, room);
+        if (!in) return false;
+        c->in = in;
+        c->in_room = room;
+    }
+    memcpy(c->in + c->in_size, part, (size_t)n);
+    c->in_size += (size_t)n;
+    if (!c->greeted) greet(server, c);
+    while (c->greeted && take_request(server, c)) {}
+    return true;
+}
+
+static void cut_off(struct bp_store_server *server, size_t i)
+{
+    struct connection c = server->connection[i];
+
+    server->connection[i] = server->connection[--server->n];
+    if (c.will && !atomic_load(&server->ending)) do_will(server, &c);
+    drop_will(&c);
+    close(c.fd);
+    free(c.key);
+    free(c.in);
+    free(c.out);
+}
+
+static bool grow(struct bp_store_server *server)
+{
+    size_t room = server->room ? 2 * server->room : 16;
+    struct connection *more = realloc(server->connection, room * sizeof *more);
+    struct pollfd *poll;
+
+    if (!more) return false;
+    server->connection = more;
+    poll = realloc(server->poll, (room + FIXED) * sizeof *poll);
+    if (!poll) return false;
+    server->poll = poll;
+    server->room = room;
+    return true;
+}
+
+static void accept_one(struct bp_store_server *server)
+{
+    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+
+    if (fd < 0) return;
+    if (server->n == CONNECTIONS || (server->n == server->room && !grow(server))) {
+        close(fd);
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    server->connection[server->n++] =
+        (struct connection){.fd = fd, .deadline = bp_deadline(greeting_ns)};
+}
+
+/* The same user may know the address; a text this short is taken whole. */
+static void tell_one(struct bp_store_server *server)
+{
+    struct ucred who = {0};
+    socklen_t size = sizeof who;
+    int fd = accept4(server->local, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0) return;
+    if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid())
+        send(fd, server->text, strlen(server->text), MSG_NOSIGNAL);
+    close(fd);
+}
+
+/* Milliseconds until the first deadline; what is past it is dealt with. */
+static int look_at_clock(struct bp_store_server *server)
+{
+    uint64_t first = UINT64_MAX, now = bp_clock_ns();
+
+    for (size_t i = server->n; i-- > 0;) {
+        struct connection *c = &server->connection[i];
+        if ((c->greeted && !c->waiting) || c->deadline == UINT64_MAX) continue;
+        if (c->deadline > now) first = c->deadline < first ? c->deadline : first;
+        else if (c->waiting) reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
+        else cut_off(server, i);
+    }
+    if (first == UINT64_MAX) return -1;
+    return first - now < 1000000000 ? (int)((first - now) / 1000000 + 1) : 1000;
+}
+
+static int fill_poll(struct bp_store_server *server)
+{
+    int timeout = look_at_clock(server);
+
+    server->poll[0] = (struct pollfd){server->wake, POLLIN, 0};
+    server->poll[1] = (struct pollfd){server->listener, POLLIN, 0};
+    pthread_mutex_lock(&server->lock);
+    server->poll[2] = (struct pollfd){server->local, POLLIN, 0};
+    pthread_mutex_unlock(&server->lock);
+    for (size_t i = 0; i < server->n; i++) {
+        const struct connection *c = &server->connection[i];
+        short events = (short)(POLLIN | (c->out_size ? POLLOUT : 0));
+        server->poll[FIXED + i] = (struct pollfd){c->fd, events, 0};
+    }
+    return timeout;
+}
+
+static void *serve(void *arg)
+{
+    struct bp_store_server *server = arg;
+    uint64_t unused;
+
+    while (!atomic_load(&server->ending)) {
+        int timeout = fill_poll(server);
+        size_t n = server->n;
+        if (poll(server->poll, FIXED + n, timeout) <= 0) continue;
+        if (server->poll[0].revents && read(server->wake, &unused, sizeof unused) < 0) continue;
+        for (size_t i = n; i-- > 0;) { /* what is cut off gives its place to a later one */
+            struct connection *c = &server->connection[i];
+            short events = server->poll[FIXED + i].revents;
+            if (events & POLLOUT) send_some(c);
+            if (events & (POLLIN | POLLHUP | POLLERR) && !receive(server, c)) cut_off(server, i);
+        }
+        if (server->poll[1].revents) accept_one(server);
+        if (server->poll[2].revents) tell_one(server);
+    }
+    return NULL;
+}
+
+/* -1, with errno of the last address that was tried. */
+static int listen_at(const struct addrinfo *list)
+{
+    int fd = -1, on = 1, why = EADDRNOTAVAIL;
+
+    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (fd >= 0 && !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, 1024)) break;
+        why = errno;
+        if (fd >= 0) close(fd);
+        fd = -1;
+    }
+    errno = why;
+    return fd;
+}
+
+static enum bp_status open_listener(struct bp_store_place *place, int *out_fd)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct sockaddr_storage own;
+    socklen_t size = sizeof own;
+    struct addrinfo *list;
+    int fd, why = getaddrinfo(place->host, *place->port ? place->port : "0", &hints, &list);
+
+    if (why)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: %s: %s", place->host, gai_strerror(why));
+    fd = listen_at(list);
+    freeaddrinfo(list);
+    if (fd < 0 && errno == EADDRINUSE)
+        return bp_error(BP_ERR_BUSY,
+                        "bp_store_serve: port %s of %s is in use: leave the port out, and the "
+                        "kernel chooses one that is free",
+                        place->port, place->host);
+    if (fd < 0)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: cannot listen at %s: %s", place->host,
+                        strerror(errno));
+    if (getsockname(fd, (struct sockaddr *)&own, &size) ||
+        getnameinfo((struct sockaddr *)&own, size, NULL, 0, place->port, sizeof place->port,
+                    NI_NUMERICSERV)) {
+        close(fd);
+        return bp_error(BP_ERR_INTERNAL, "bp_store_serve: the port is not known");
+    }
+    *out_fd = fd;
+    return BP_OK;
+}
+
+static enum bp_status make_token(char *token)
+{
+    unsigned char bytes[BP_STORE_TOKEN / 2];
+
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return bp_error(BP_ERR_INTERNAL, "bp_store_serve: no random numbers for a token");
+    for (size_t i = 0; i < sizeof bytes; i++) snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+    return BP_OK;
+}
+
+/* Signals are the app's threads' business. */
+static bool begin_thread(struct bp_store_server *server)
+{
+    sigset_t all, before;
+    bool begun;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    begun = !pthread_create(&server->thread, NULL, serve, server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!begun) server->thread = 0;
+    return begun;
+}
+
+void bp_store_server_destroy(struct bp_store_server *server)
+{
+    uint64_t one = 1;
+
+    if (!server) return;
+    atomic_store(&server->ending, true);
+    if (server->thread) {
+        while (write(server->wake, &one, sizeof one) < 0 && errno == EINTR) {}
+        pthread_join(server->thread, NULL);
+    }
+    while (server->n) cut_off(server, server->n - 1);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct entry *e = server->bucket[i], *next; e; e = next) {
+            next = e->next;
+            free(e->key);
+            free(e->value);
+            free(e);
+        }
+    if (server->wake >= 0) close(server->wake);
+    if (server->listener >= 0) close(server->listener);
+    if (server->local >= 0) close(server->local);
+    pthread_mutex_destroy(&server->lock);
+    free(server->text);
+    free(server->connection);
+    free(server->poll);
+    free(server);
+}
+
+enum bp_status bp_store_server_create(struct bp_store_place *place,
+                                      struct bp_store_server **out_server)
+{
+    struct bp_store_server *server;
+    enum bp_status status;
+
+    if (!*place->token) TRY(make_token(place->token));
+    server = calloc(1, sizeof *server);
+    if (!server) return bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory");
+    server->listener = server->local = -1;
+    pthread_mutex_init(&server->lock, NULL);
+    memcpy(server->token, place->token, strlen(place->token));
+    server->wake = eventfd(0, EFD_CLOEXEC);
+    status = open_listener(place, &server->listener);
+    if (status == BP_OK && (server->wake < 0 || !grow(server) || !begin_thread(server)))
+        status = bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory, descriptor or thread");
+    if (status) bp_store_server_destroy(server);
+    else *out_server = server;
+    return status;
+}
+
+enum bp_status bp_store_server_announce(struct bp_store_server *server, const char *name,
+                                        const char *text)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    char *copy = strdup(text);
+    uint64_t one = 1;
+
+    if (strlen(name) < sizeof at.sun_path - 1) memcpy(at.sun_path + 1, name, strlen(name));
+    if (fd < 0 || !copy || strlen(name) >= sizeof at.sun_path - 1 ||
+        bind(fd, (struct sockaddr *)&at, (socklen_t)size) || listen(fd, 1024)) {
+        enum bp_status status = errno == EADDRINUSE ? BP_ERR_BUSY : BP_ERR_INTERNAL;
+        bp_error_write("the store cannot be announced as %s: %s", name, strerror(errno));
+        if (fd >= 0) close(fd);
+        free(copy);
+        return status;
+    }
+    pthread_mutex_lock(&server->lock);
+    server->text = copy;
+    server->local = fd;
+    pthread_mutex_unlock(&server->lock);
+    while (write(server->wake, &one, sizeof one) < 0 && errno == EINTR) {}
+    return BP_OK;
+}

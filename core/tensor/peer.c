@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c: copies between two devices of one plugin's instance, by the plugin, without a wait. A
+ * stream of the source's device does it, behind all that this device was given before, and all that
+ * it is given later comes behind it: to an app it is as if the call had waited. */
+#include "tensor.h"
+
+static bool has_streams(const struct bp_timeline *t)
+{
+    return !t->now && !t->queue && !(t->device->emulated & (BP_EMULATED_STREAMS |
+                                                            BP_EMULATED_EVENTS |
+                                                            BP_EMULATED_STREAM_WAIT));
+}
+
+bool bp_peer_can(const struct bp_stream *stream, const struct bp_tensor *dst,
+                 const struct bp_tensor *src)
+{
+    return dst->device->entry == src->device->entry &&
+           dst->device->entry->runtime.copy_peer && has_streams(stream->timeline) &&
+           dst->view.space == BP_SPACE_DEVICE && src->view.space == BP_SPACE_DEVICE;
+}
+
+/* What is recorded is not done, and nothing that is done comes in between. */
+static bool is_recorded(struct bp_timeline *t)
+{
+    return atomic_load_explicit(&t->aside, memory_order_acquire) != NULL;
+}
+
+/* The reader comes behind all other work of its device, and the target's stream. */
+static enum bp_status follow_all(struct bp_timeline *reader, struct bp_timeline *target)
+{
+    struct bp_timeline *t = atomic_load(&reader->device->timelines);
+
+    for (; t; t = t->next)
+        if (t != reader && !is_recorded(t))
+            TRY(bp_timeline_follow(reader, t, atomic_load(&t->submitted)));
+    return bp_timeline_follow(reader, target, atomic_load(&target->submitted));
+}
+
+/* All other streams of the device come behind the reader. */
+static enum bp_status lead_all(struct bp_timeline *reader, uint64_t number)
+{
+    struct bp_timeline *t;
+
+    atomic_store_explicit(&reader->leads, number, memory_order_release); /* of those to come */
+    for (t = atomic_load(&reader->device->timelines); t; t = t->next)
+        if (t != reader && !t->now && !is_recorded(t))
+            TRY(bp_timeline_delay(t, reader, number));
+    return BP_OK;
+}
+
+/* One run after the other. BP_ERR_UNSUPPORTED: nothing was given. */
+static enum bp_status give(struct bp_timeline *reader, struct bp_tensor *dst, struct bp_tensor *src,
+                           const struct bp_move *move)
+{
+    struct bp_plugin_entry *entry = reader->device->entry;
+    struct bp_move_at at = {.dst = 0};
+    bool is_first = true;
+
+    do {
+        struct bp_copy one = {dst->view.memory, (char *)dst->view.data + at.dst, src->view.memory,
+                              (const char *)src->view.data + at.src, move->width};
+        enum bp_status status;
+        bp_error_enter();
+        status = entry->runtime.copy_peer(entry->self, reader->device->index, reader->stream,
+                                          dst->device->index, &one);
+        if (status == BP_ERR_UNSUPPORTED && is_first) return status;
+        TRY(bp_device_leave(reader->device, status, "copy_peer"));
+        is_first = false;
+    } while (bp_move_next(move, &at));
+    return BP_OK;
+}
+
+/* The copy has been given to the reader as `number`: order with what comes later. */
+static enum bp_status put_behind(struct bp_stream *stream, struct bp_tensor *dst,
+                                 struct bp_timeline *reader, uint64_t number)
+{
+    struct bp_timeline *target = stream->timeline;
+
+    TRY(bp_timeline_follow(target, reader, number));
+    number = bp_work_begin(target, "copy_peer");
+    bp_storage_use(dst->storage, target, number);
+    bp_work_end(target, number);
+    return BP_OK;
+}
+
+static enum bp_status copy(struct bp_stream *stream, struct bp_tensor *dst,
+                           struct bp_timeline *reader, struct bp_tensor *src,
+                           const struct bp_move *move)
+{
+    enum bp_status status;
+    uint64_t number;
+
+    TRY(follow_all(reader, stream->timeline));
+    number = bp_work_begin(reader, "copy_peer");
+    status = bp_stopping() ? bp_stopped() : give(reader, dst, src, move);
+    bp_storage_use(src->storage, reader, number);
+    bp_work_end(reader, number);
+    if (status == BP_ERR_UNSUPPORTED) return status;
+    bp_tensor_note_write(dst);
+    if (status == BP_OK) status = put_behind(stream, dst, reader, number);
+    if (status == BP_OK) status = lead_all(reader, number);
+    if (status) bp_timeline_wait(reader, number, UINT64_MAX); /* no order holds without it */
+    return status;
+}
+
+enum bp_status bp_peer_copy(struct bp_stream *stream, struct bp_tensor *dst, struct bp_tensor *src,
+                            const struct bp_move *move)
+{
+    struct bp_stream *reader;
+    enum bp_status status;
+
+    TRY(bp_stream_create_with(src->device, 0, &reader));
+    status = copy(stream, dst, reader->timeline, src, move);
+    bp_stream_destroy(reader);
+    if (status) return status;
+    atomic_fetch_add_explicit(&dst->device->peer_copies, 1, memory_order_relaxed);
+    return bp_stream_pace(stream);
+}

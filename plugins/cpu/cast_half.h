@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cast_half.h: runs of f16 to f32 and back, by the instructions that there are for it. They round
+ * as half.h does, whose twenty instructions take longer than the memory that elements come from.
+ * A signalling NaN that is widened becomes a quiet one. */
+#ifndef CPU_CAST_HALF_H
+#define CPU_CAST_HALF_H
+
+#include <kernels/half.h>
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+/* past, known where these are inlined: vectors go past the caches. */
+#if defined(__AVX512F__)
+enum { HALVES = 16 };
+static inline void vector_widen(const uint16_t *x, float *y, int past)
+{
+    __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)x));
+
+    if (past) _mm512_stream_ps(y, v);
+    else _mm512_storeu_ps(y, v);
+}
+
+static inline void vector_narrow(const float *x, uint16_t *y, int past)
+{
+    __m256i v = _mm512_cvtps_ph(_mm512_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT);
+
+    if (past) _mm256_stream_si256((void *)y, v);
+    else _mm256_storeu_si256((void *)y, v);
+}
+#elif defined(__F16C__)
+enum { HALVES = 8 };
+static inline void vector_widen(const uint16_t *x, float *y, int past)
+{
+    __m256 v = _mm256_cvtph_ps(_mm_loadu_si128((const void *)x));
+
+    if (past) _mm256_stream_ps(y, v);
+    else _mm256_storeu_ps(y, v);
+}
+
+static inline void vector_narrow(const float *x, uint16_t *y, int past)
+{
+    __m128i v = _mm256_cvtps_ph(_mm256_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT);
+
+    if (past) _mm_stream_si128((void *)y, v);
+    else _mm_storeu_si128((void *)y, v);
+}
+#else
+enum { HALVES = 1 };
+static inline void vector_widen(const uint16_t *x, float *y, int past)
+{
+    (void)past;
+    *y = f16_to_f32(*x);
+}
+
+static inline void vector_narrow(const float *x, uint16_t *y, int past)
+{
+    (void)past;
+    *y = f16_from_f32(*x);
+}
+#endif
+
+static inline void halves_widen(const uint16_t *x, int64_t n, float *y, int past)
+{
+    int64_t i = 0;
+
+    if (past)
+        for (; i + HALVES <= n; i += HALVES) vector_widen(x + i, y + i, 1);
+    for (; i + HALVES <= n; i += HALVES) vector_widen(x + i, y + i, 0);
+    for (; i < n; i++) y[i] = f16_to_f32(x[i]);
+}
+
+static inline void halves_narrow(const float *x, int64_t n, uint16_t *y, int past)
+{
+    int64_t i = 0;
+
+    if (past)
+        for (; i + HALVES <= n; i += HALVES) vector_narrow(x + i, y + i, 1);
+    for (; i + HALVES <= n; i += HALVES) vector_narrow(x + i, y + i, 0);
+    for (; i < n; i++) y[i] = f16_from_f32(x[i]);
+}
+
+#endif

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.cu: one family of portable kernels for one type: the build says which, with
+ * -DFAMILY_HEADER=<kernels/index.h>. */
+#include FAMILY_HEADER

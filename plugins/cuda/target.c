@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* target.c: CUDA's driver as plugins/gpu calls it, and the images of kernels for it. */
+#include "gpu/gpu.h"
+
+static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
+static const char *const cublaslt[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                       "libcublasLt.so.11", NULL};
+static const char *const cudnn[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
+
+static const char *const nccl[] = {"libnccl.so.2", NULL};
+
+/* Written by the build: IMAGE(family, type) for each image that images.c has. */
+#define IMAGE(family, type) extern const unsigned char cuda_##family##_##type[];
+#include "cuda_images.def"
+
+static const unsigned char *const images[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT] = {
+#define IMAGE(family, type) [FAMILY_##family][TYPE_##type] = cuda_##family##_##type,
+#include "cuda_images.def"
+};
+
+/* One holds all architectures, and PTX for those to come. */
+static const void *image(enum portable_family family, enum portable_type type, int which)
+{
+    return which == 0 ? images[family][type] : NULL;
+}
+
+const struct gpu_target gpu_target = {
+    .libraries = libraries,
+    .no_driver = "no NVIDIA driver",
+    .no_device = "no NVIDIA device",
+    .driver = "CUDA",
+    .major = 1000,
+    .minor = 10,
+    .symbol = {
+#define CALL(name, cuda, hip, parameters) #cuda,
+#include "gpu/calls.def"
+    },
+    .units = 16,      /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+    .dlpack_type = 2, /* kDLCUDA */
+    .end = (void *)0, /* CU_LAUNCH_PARAM_END */
+    .folders = "/usr/local/cuda/lib64:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:"
+               "/usr/lib64:/usr/local/lib",
+    .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_CUDNN] = cudnn,
+               [GPU_VENDOR_CCL] = nccl},
+    .image = image,
+};

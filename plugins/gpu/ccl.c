@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ccl.c: collectives by NCCL, or RCCL, which has the same functions: its library is opened when the
+ * first communicator asks for its version. Calls are given to it as they come; what it does
+ * otherwise than ccl.h says is left to the core. */
+#include "nccl.h"
+#include "vendor.h"
+
+#ifndef GPU_CCL_NAME
+#define GPU_CCL_NAME "NCCL"
+#endif
+
+static const char *const symbols[] = {
+#define CALL(result, name, parameters) #name,
+#include "nccl.def"
+};
+enum { SYMBOLS = sizeof symbols / sizeof *symbols };
+
+static union {
+    void *function[SYMBOLS];
+    struct gpu_vendor_calls first;
+    struct nccl_calls call;
+} nccl;
+_Static_assert(sizeof nccl.call == sizeof nccl.function, "functions alone");
+
+struct gpu_vendor gpu_nccl = {
+    .name = GPU_CCL_NAME, .id = GPU_VENDOR_CCL, .symbol = symbols, .n = SYMBOLS,
+    .function = nccl.function, .calls = &nccl.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* A communicator of the library's, which an abort ends. */
+struct gpu_comm {
+    void *raw;
+    struct gpu_device *device;
+    atomic_bool aborted;
+};
+
+static enum bp_status check(const struct gpu *gpu, const char *function, int code)
+{
+    if (__builtin_expect(code == NCCL_SUCCESS, 1)) return BP_OK;
+    return bp_fail(gpu->host, BP_ERR_DEVICE, GPU_NAME ": %s answers %d: %s", function, code,
+                   nccl.call.ncclGetErrorString(code));
+}
+
+#define CALL_NCCL(gpu, name, ...) check(gpu, #name, nccl.call.name(__VA_ARGS__))
+
+enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
+{
+    struct gpu *gpu = self;
+    int version;
+
+    if (!gpu_vendor_open(&gpu_nccl))
+        return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, GPU_NAME ": %s", gpu_nccl.why);
+    TRY(CALL_NCCL(gpu, ncclGetVersion, &version));
+    *out_version = (uint32_t)version;
+    return BP_OK;
+}
+
+enum bp_status gpu_ccl_unique_id(void *self, struct bp_ccl_id *out)
+{
+    struct gpu_device *device;
+
+    TRY(gpu_device_use(self, 0, &device));
+    return CALL_NCCL(device->gpu, ncclGetUniqueId, out);
+}
+
+enum bp_status gpu_ccl_comm_create(void *self, uint32_t index, const struct bp_ccl_id *id,
+                                   uint32_t rank, uint32_t n_rank, void **out_comm)
+{
+    const struct bp_host *host = ((struct gpu *)self)->host;
+    struct gpu_device *device;
+    struct gpu_comm *comm;
+    enum bp_status status;
+
+    TRY(gpu_device_use(self, index, &device));
+    comm = host->allocate(host->ctx, sizeof *comm, _Alignof(struct gpu_comm));
+    if (!comm)
+        return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a communicator", index);
+    *comm = (struct gpu_comm){.device = device};
+    status = CALL_NCCL(device->gpu, ncclCommInitRank, &comm->raw, (int)n_rank, *id, (int)rank);
+    if (status == BP_OK) *out_comm = comm;
+    else host->release(host->ctx, comm, sizeof *comm);
+    return status;
+}
+
+static void note(const struct gpu *gpu, const char *function, int code)
+{
+    if (code != NCCL_SUCCESS)
+        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s answers %d: %s", function, code,
+               nccl.call.ncclGetErrorString(code));
+}
+
+void gpu_ccl_comm_abort(void *self, void *p)
+{
+    struct gpu_comm *comm = p;
+
+    if (atomic_exchange(&comm->aborted, true)) return;
+    GPU_NOTE(comm->device, context_set, comm->device->context);
+    note(self, "ncclCommAbort", nccl.call.ncclCommAbort(comm->raw));
+}
+
+void gpu_ccl_comm_destroy(void *self, void *p)
+{
+    const struct bp_host *host = ((struct gpu *)self)->host;
+    struct gpu_comm *comm = p;
+
+    GPU_NOTE(comm->device, context_set, comm->device->context);
+    if (!atomic_load(&comm->aborted))
+        note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
+    host->release(host->ctx, comm, sizeof *comm);
+}
+
+enum bp_status gpu_ccl_comm_error(void *self, void *p)
+{
+    struct gpu_comm *comm = p;
+    int code = NCCL_SUCCESS;
+
+    if (atomic_load(&comm->aborted)) return BP_OK; /* the core knows */
+    TRY(CALL_NCCL(self, ncclCommGetAsyncError, comm->raw, &code));
+    return code == NCCL_IN_PROGRESS ? BP_OK : check(self, "a call under way", code);
+}
+
+/* Elements as the library calls them; -1: it has no such. */
+static int type_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case BP_I8: return NCCL_I8;
+    case BP_U8: return NCCL_U8;
+    case BP_I32: return NCCL_I32;
+    case BP_U32: return NCCL_U32;
+    case BP_I64: return NCCL_I64;
+    case BP_U64: return NCCL_U64;
+    case BP_F16: return NCCL_F16;
+    case BP_F32: return NCCL_F32;
+    case BP_F64: return NCCL_F64;
+    case BP_BF16: return NCCL_BF16;
+    default: return -1;
+    }
+}
+
+/* -1: it has none that does as ccl.h says. Of floats, what is no number is passed over by its min
+ * and max; averages of integers are left out because it does not say how it rounds them. */
+static int reduction_of(const struct bp_ccl_call *call)
+{
+    bool floats = BP_MASK_FLOAT >> call->dtype & 1;
+
+    switch (call->reduction) {
+    case BP_REDUCE_SUM: return NCCL_SUM;
+    case BP_REDUCE_PRODUCT: return NCCL_PRODUCT;
+    case BP_REDUCE_MIN: return floats ? -1 : NCCL_MIN;
+    case BP_REDUCE_MAX: return floats ? -1 : NCCL_MAX;
+    case BP_REDUCE_AVERAGE: return floats ? NCCL_AVERAGE : -1;
+    default: return -1;
+    }
+}
+
+/* What every call needs. BP_ERR_UNSUPPORTED, without a message: not by the library. */
+struct given {
+    struct gpu_device *device;
+    void *comm, *stream;
+    int type, reduction;
+};
+
+static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call, bool reduces,
+                           struct given *out)
+{
+    struct gpu_comm *comm = p;
+
+    *out = (struct given){.comm = comm->raw, .stream = ((struct gpu_stream *)stream)->raw,
+                          .type = type_of(call->dtype),
+                          .reduction = reduces ? reduction_of(call) : 0};
+    if (out->type < 0 || out->reduction < 0) return BP_ERR_UNSUPPORTED;
+    return gpu_device_use(comm->device->gpu, comm->device->index, &out->device);
+}
+
+/* A failure of the driver's comes first: the library does not say that a device is lost. */
+#define GIVE(name, ...) gpu_vendor_check(g.device, &gpu_nccl, #name, nccl.call.name(__VA_ARGS__))
+
+enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
+                                  const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, true, &g));
+    return GIVE(ncclAllReduce, call->src, call->dst, call->count, g.type, g.reduction, g.comm,
+                g.stream);
+}
+
+enum bp_status gpu_ccl_reduce(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, true, &g));
+    return GIVE(ncclReduce, call->src, call->dst, call->count, g.type, g.reduction,
+                (int)call->root, g.comm, g.stream);
+}
+
+enum bp_status gpu_ccl_broadcast(void *self, void *comm, void *stream,
+                                 const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, false, &g));
+    return GIVE(ncclBroadcast, call->src, call->dst, call->count, g.type, (int)call->root, g.comm,
+                g.stream);
+}
+
+enum bp_status gpu_ccl_all_gather(void *self, void *comm, void *stream,
+                                  const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, false, &g));
+    return GIVE(ncclAllGather, call->src, call->dst, call->count, g.type, g.comm, g.stream);
+}
+
+enum bp_status gpu_ccl_reduce_scatter(void *self, void *comm, void *stream,
+                                      const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, true, &g));
+    return GIVE(ncclReduceScatter, call->src, call->dst, call->count, g.type, g.reduction, g.comm,
+                g.stream);
+}
+
+enum bp_status gpu_ccl_send(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, false, &g));
+    return GIVE(ncclSend, call->src, call->count, g.type, (int)call->root, g.comm, g.stream);
+}
+
+enum bp_status gpu_ccl_recv(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
+{
+    struct given g;
+
+    (void)self;
+    TRY(give(comm, stream, call, false, &g));
+    return GIVE(ncclRecv, call->dst, call->count, g.type, (int)call->root, g.comm, g.stream);
+}
+
+enum bp_status gpu_ccl_group_begin(void *self)
+{
+    return check(self, "ncclGroupStart", nccl.call.ncclGroupStart());
+}
+
+enum bp_status gpu_ccl_group_end(void *self)
+{
+    return check(self, "ncclGroupEnd", nccl.call.ncclGroupEnd());
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* event.c: marks in streams: the driver's events, and up to which launch faults are known when one
+ * has been reached. */
+#include "gpu.h"
+#include <time.h>
+
+struct gpu_event {
+    void *raw;         /* the driver's */
+    uint64_t stream;   /* number of the stream it was recorded on, which may be gone; 0: none */
+    uint64_t launched; /* launches of that stream before it */
+};
+
+void *gpu_event_raw(void *event)
+{
+    return ((struct gpu_event *)event)->raw;
+}
+
+enum bp_status gpu_event_create(void *self, uint32_t index, void **out_event)
+{
+    const struct bp_host *host = ((struct gpu *)self)->host;
+    struct gpu_event *event;
+    struct gpu_device *device;
+    enum bp_status status;
+
+    TRY(gpu_device_use(self, index, &device));
+    event = host->allocate(host->ctx, sizeof *event, _Alignof(struct gpu_event));
+    if (!event)
+        return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for an event", index);
+    *event = (struct gpu_event){.raw = NULL};
+    status = GPU_CALL(device, event_create, &event->raw, GPU_NO_TIMING);
+    if (status == BP_OK) *out_event = event;
+    else host->release(host->ctx, event, sizeof *event);
+    return status;
+}
+
+void gpu_event_destroy(void *self, uint32_t index, void *event)
+{
+    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    const struct bp_host *host = device->gpu->host;
+
+    GPU_NOTE(device, context_set, device->context);
+    GPU_NOTE(device, event_destroy, gpu_event_raw(event));
+    host->release(host->ctx, event, sizeof(struct gpu_event));
+}
+
+enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
+{
+    struct gpu_event *event = q;
+    struct gpu_stream *stream = p;
+    struct gpu_device *device;
+    uint64_t launched;
+
+    TRY(gpu_device_use(self, index, &device));
+    launched = gpu_fault_launched(stream);
+    TRY(GPU_CALL(device, event_record, event->raw, stream->raw));
+    event->stream = stream->number;
+    event->launched = launched;
+    return BP_OK;
+}
+
+/* The event has been reached. */
+static enum bp_status tell(struct gpu_device *device, const struct gpu_event *event)
+{
+    enum bp_status status = BP_OK;
+
+    if (!event->launched) return BP_OK;
+    pthread_mutex_lock(&device->lock);
+    for (struct gpu_stream *s = device->streams; s; s = s->next)
+        if (s->number == event->stream) status = gpu_fault_tell(s, event->launched);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
+{
+    struct gpu_device *device;
+    int code;
+
+    TRY(gpu_device_use(self, index, &device));
+    code = device->gpu->call.event_query(gpu_event_raw(event));
+    if (code == GPU_NOT_READY) return BP_ERR_BUSY;
+    TRY(gpu_check(device->gpu, device, GPU_CALL_event_query, code));
+    return tell(device, event);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The drivers wait for ever or not at all: in between they are asked, ever more rarely. */
+enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
+{
+    uint64_t start = now_ns(), pause = 2000, past = 0;
+    struct gpu_device *device;
+    enum bp_status status;
+
+    TRY(gpu_device_use(self, index, &device));
+    if (timeout_ns == UINT64_MAX) {
+        TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
+        return tell(device, event);
+    }
+    while ((status = gpu_event_query(self, index, event)) == BP_ERR_BUSY && past < timeout_ns) {
+        if (pause > timeout_ns - past) pause = timeout_ns - past;
+        nanosleep(&(struct timespec){0, (long)pause}, NULL);
+        if (pause < 1000000) pause *= 2;
+        past = now_ns() - start;
+    }
+    if (status != BP_ERR_BUSY) return status;
+    return bp_fail(device->gpu->host, BP_ERR_TIMEOUT,
+                   GPU_NAME ":%u: the event was not reached after %.3f s", device->index,
+                   (double)timeout_ns / 1e9);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graphs.c: a stream's launches, recorded by the driver and replayed as one. */
+#include "gpu.h"
+
+/* What was recorded on a stream. Faults are written to the stream's words, by replays too. */
+struct gpu_recording {
+    void *program;   /* the driver's */
+    uint64_t faults; /* mask of the words that it may write */
+};
+
+/* Other calls that the driver would refuse otherwise are let be (hipStreamCaptureModeRelaxed). */
+enum {
+    RELAXED = 2
+};
+
+/* The whole device must not be waited for while one of its streams is captured: see
+ * gpu_device_wait. */
+enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
+{
+    struct gpu_stream *stream = p;
+    struct gpu_device *device;
+    enum bp_status status;
+
+    TRY(gpu_device_use(self, index, &device));
+    if (device->gpu->lacks)
+        return bp_fail(device->gpu->host, BP_ERR_UNSUPPORTED,
+                       GPU_NAME ":%u: the driver has no function %s: a newer one is needed", index,
+                       device->gpu->lacks);
+    if (pthread_mutex_trylock(&device->whole))
+        return bp_fail(device->gpu->host, BP_ERR_BUSY,
+                       GPU_NAME ":%u: another thread waits for the whole device", index);
+    status = GPU_CALL(device, capture_begin, stream->raw, RELAXED);
+    if (status) {
+        pthread_mutex_unlock(&device->whole);
+        return status;
+    }
+    stream->captured = true;
+    stream->faults_captured = 0;
+    return BP_OK;
+}
+
+/* The driver's capture ends in any case. */
+static enum bp_status end(struct gpu_stream *stream, void **out_graph)
+{
+    struct gpu_device *device = stream->device;
+    enum bp_status status;
+
+    GPU_NOTE(device, context_set, device->context);
+    status = GPU_CALL(device, capture_end, stream->raw, out_graph);
+    stream->captured = false;
+    pthread_mutex_unlock(&device->whole);
+    return status;
+}
+
+/* recording: empty. */
+static enum bp_status make(struct gpu_stream *stream, struct gpu_recording *recording)
+{
+    struct gpu_device *device = stream->device;
+    enum bp_status status;
+    void *graph = NULL;
+
+    TRY(end(stream, &graph));
+    recording->faults = stream->faults_captured;
+    status = GPU_CALL(device, graph_instantiate, &recording->program, graph, 0);
+    GPU_NOTE(device, graph_destroy, graph);
+    return status;
+}
+
+enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_recording)
+{
+    const struct bp_host *host = ((struct gpu *)self)->host;
+    struct gpu_recording *recording = host->allocate(host->ctx, sizeof *recording,
+                                                     _Alignof(struct gpu_recording));
+    enum bp_status status;
+
+    if (!recording) {
+        gpu_capture_abort(self, index, p);
+        return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a recording", index);
+    }
+    *recording = (struct gpu_recording){NULL, 0};
+    status = make(p, recording);
+    if (status == BP_OK) *out_recording = recording;
+    else host->release(host->ctx, recording, sizeof *recording);
+    return status;
+}
+
+void gpu_capture_abort(void *self, uint32_t index, void *p)
+{
+    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    void *graph = NULL;
+
+    /* What is wrong with the capture is known: that is why it is given up. */
+    if (end(p, &graph) == BP_OK && graph) GPU_NOTE(device, graph_destroy, graph);
+}
+
+enum bp_status gpu_replay(void *self, uint32_t index, void *p, void *q)
+{
+    const struct gpu_recording *recording = p;
+    struct gpu_stream *stream = q;
+    struct gpu_device *device;
+
+    TRY(gpu_device_use(self, index, &device));
+    if (recording->faults) gpu_fault_replay(stream, recording->faults);
+    return GPU_CALL(device, program_launch, recording->program, stream->raw);
+}
+
+void gpu_recording_destroy(void *self, uint32_t index, void *p)
+{
+    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    const struct bp_host *host = device->gpu->host;
+    struct gpu_recording *recording = p;
+
+    GPU_NOTE(device, context_set, device->context);
+    GPU_NOTE(device, program_destroy, recording->program);
+    host->release(host->ctx, recording, sizeof *recording);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* library.c: the driver's library, its functions, and what their answers mean. */
+#include "gpu.h"
+#include <dlfcn.h>
+#include <string.h>
+
+/* The number of a call is its place in struct gpu_calls. */
+_Static_assert(sizeof(struct gpu_calls) == GPU_CALLS * sizeof(void *), "functions alone");
+
+/* Opens the first of the target's libraries that is there. One that is there and cannot be opened,
+ * because it lacks another, is no absent driver: dlerror begins with the file that is not found. */
+static enum bp_status open_library(const struct gpu *gpu, const char **out_name, void **out)
+{
+    const char *const *name = gpu_target.libraries, *why;
+
+    for (; *name; name++) {
+        size_t length = strlen(*name);
+        *out = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+        *out_name = *name;
+        if (*out) return BP_OK;
+        why = dlerror();
+        if (!strncmp(why, *name, length) && strstr(why, "No such file")) continue;
+        return bp_fail(gpu->host, BP_ERR_DEVICE, GPU_NAME ": the driver's %s cannot be opened: %s",
+                       *name, why);
+    }
+    return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s (no %s, nor one of its other names)",
+                   gpu_target.no_driver, gpu_target.libraries[0]);
+}
+
+static const bool needed[GPU_CALLS] = {
+#define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = true,
+#define CALL_OR_NONE(name, cuda, hip, parameters) [GPU_CALL_##name] = false,
+#include "calls.def"
+};
+
+enum bp_status gpu_library_open(struct gpu *gpu)
+{
+    void *library = NULL, *function[GPU_CALLS];
+    const char *name = NULL;
+
+    TRY(open_library(gpu, &name, &library));
+    for (int i = 0; i < GPU_CALLS; i++) {
+        function[i] = dlsym(library, gpu_target.symbol[i]);
+        if (!function[i] && !needed[i]) gpu->lacks = gpu_target.symbol[i];
+        else if (!function[i])
+            return bp_fail(gpu->host, BP_ERR_DEVICE,
+                           GPU_NAME
+                           ": the driver's %s has no function %s: a newer driver is needed",
+                           name, gpu_target.symbol[i]);
+    }
+    memcpy(&gpu->call, function, sizeof gpu->call);
+    return BP_OK;
+}
+
+static const struct known {
+    int code;
+    enum bp_status status;
+    const char *text;
+} errors[] = {
+#define ERROR(code, status, text) {code, status, text},
+#include "errors.def"
+};
+
+static struct known find(int code)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) return errors[i];
+    return (struct known){code, BP_ERR_DEVICE, "an error without a name here"};
+}
+
+enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
+                         int code)
+{
+    struct known error;
+    char number[16] = "";
+
+    if (__builtin_expect(code == GPU_SUCCESS, 1)) return BP_OK;
+    error = find(code);
+    if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
+    if (device) snprintf(number, sizeof number, ":%u", device->index);
+    return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s", number,
+                   error.status == BP_ERR_ABSENT ? gpu_target.no_device : "",
+                   error.status == BP_ERR_ABSENT ? ": " : "", gpu_target.symbol[call], code,
+                   error.text);
+}
+
+void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)
+{
+    if (code != GPU_SUCCESS)
+        bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
+               gpu_target.symbol[call], code, find(code).text);
+}

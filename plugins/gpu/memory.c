@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c: allocations. Their addresses are good on the device and, of host memory, on the host:
+ * both drivers have one range of addresses for all. */
+#include "gpu.h"
+#include <inttypes.h>
+
+static enum bp_status allocate(struct gpu_device *device, uint32_t space, uint64_t size, void **out)
+{
+    switch (space) {
+    case BP_SPACE_DEVICE: return GPU_CALL(device, memory_allocate, out, size);
+    case BP_SPACE_PINNED: return GPU_CALL(device, pinned_allocate, out, size, GPU_PINNED);
+    case BP_SPACE_MANAGED: return GPU_CALL(device, managed_allocate, out, size, GPU_MANAGED);
+    default:
+        return bp_fail(device->gpu->host, BP_ERR_UNSUPPORTED,
+                       GPU_NAME ": memory space %" PRIu32 " is unknown", space);
+    }
+}
+
+/* "none left" says how much was asked, and how much there is. */
+static enum bp_status none_left(struct gpu_device *device, uint32_t space, uint64_t size)
+{
+    size_t free_bytes = 0, total = 0;
+
+    TRY(GPU_CALL(device, memory_info, &free_bytes, &total));
+    return bp_fail(device->gpu->host, BP_ERR_MEMORY,
+                   GPU_NAME ":%u: %s: %" PRIu64 " bytes were asked for, %zu of %zu are free on the "
+                   "device",
+                   device->index, gpu_target.symbol[space == BP_SPACE_DEVICE
+                                                        ? GPU_CALL_memory_allocate
+                                                    : space == BP_SPACE_PINNED
+                                                        ? GPU_CALL_pinned_allocate
+                                                        : GPU_CALL_managed_allocate],
+                   size, free_bytes, total);
+}
+
+enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, uint64_t size,
+                                   struct bp_memory *out)
+{
+    struct gpu_device *device;
+    enum bp_status status;
+    void *data = NULL;
+
+    TRY(gpu_device_use(self, index, &device));
+    status = allocate(device, space, size, &data);
+    if (status == BP_ERR_MEMORY) return none_left(device, space, size);
+    if (status == BP_OK) *out = (struct bp_memory){.data = data};
+    return status;
+}
+
+void gpu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp_memory *memory)
+{
+    struct gpu_device *device = &((struct gpu *)self)->device[index];
+
+    GPU_NOTE(device, context_set, device->context);
+    if (space == BP_SPACE_PINNED) GPU_NOTE(device, pinned_free, memory->data);
+    else GPU_NOTE(device, memory_free, memory->data);
+}
+
+enum bp_status gpu_memory_info(void *self, uint32_t index, uint64_t *out_free, uint64_t *out_total)
+{
+    size_t free_bytes = 0, total = 0;
+    struct gpu_device *device;
+
+    TRY(gpu_device_use(self, index, &device));
+    TRY(GPU_CALL(device, memory_info, &free_bytes, &total));
+    *out_free = free_bytes;
+    *out_total = total;
+    return BP_OK;
+}

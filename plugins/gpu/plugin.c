@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c: the plugin's table, and the making of an instance. Start here. */
+#include "gpu.h"
+#include <string.h>
+
+static enum bp_status make_devices(struct gpu *gpu, int n)
+{
+    size_t size = (size_t)n * sizeof *gpu->device;
+    pthread_mutexattr_t attr;
+
+    gpu->device = gpu->host->allocate(gpu->host->ctx, size, _Alignof(struct gpu_device));
+    if (!gpu->device)
+        return bp_fail(gpu->host, BP_ERR_MEMORY, GPU_NAME ": no memory for %d devices, %zu bytes",
+                       n, size);
+    memset(gpu->device, 0, size);
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+    for (int i = 0; i < n; i++) {
+        struct gpu_device *device = &gpu->device[i];
+        device->gpu = gpu;
+        device->index = (uint32_t)i;
+        pthread_mutex_init(&device->lock, NULL);
+        pthread_mutex_init(&device->whole, &attr);
+    }
+    pthread_mutexattr_destroy(&attr);
+    gpu->n_device = (uint32_t)n;
+    return BP_OK;
+}
+
+static void destroy(void *p)
+{
+    struct gpu *gpu = p;
+
+    for (uint32_t i = 0; i < gpu->n_device; i++) {
+        gpu_device_close(&gpu->device[i]);
+        pthread_mutex_destroy(&gpu->device[i].lock);
+        pthread_mutex_destroy(&gpu->device[i].whole);
+    }
+    if (gpu->device)
+        gpu->host->release(gpu->host->ctx, gpu->device, gpu->n_device * sizeof *gpu->device);
+    gpu->host->release(gpu->host->ctx, gpu, sizeof *gpu);
+}
+
+static enum bp_status start(struct gpu *gpu)
+{
+    struct gpu_calls *call = &gpu->call;
+    int n = 0;
+
+    TRY(gpu_library_open(gpu));
+    TRY(gpu_check(gpu, NULL, GPU_CALL_initialise, call->initialise(0)));
+    TRY(gpu_check(gpu, NULL, GPU_CALL_driver_version, call->driver_version(&gpu->version)));
+    TRY(gpu_check(gpu, NULL, GPU_CALL_device_count, call->device_count(&n)));
+    if (n < 1)
+        return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s", gpu_target.no_device);
+    TRY(make_devices(gpu, n));
+    for (int i = 0; i < n; i++)
+        TRY(GPU_CALL(&gpu->device[i], device_get, &gpu->device[i].number, i));
+    return BP_OK;
+}
+
+/* The driver's library stays open: threads of its own may be in it. */
+static enum bp_status create(const struct bp_host *host, void **out_self)
+{
+    struct gpu *gpu = host->allocate(host->ctx, sizeof *gpu, _Alignof(struct gpu));
+    enum bp_status status;
+
+    if (!gpu)
+        return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ": no memory for an instance, %zu bytes",
+                       sizeof *gpu);
+    *gpu = (struct gpu){.host = host};
+    status = start(gpu);
+    if (status == BP_OK) *out_self = gpu;
+    else destroy(gpu);
+    return status;
+}
+
+static const struct bp_runtime runtime = {
+    .size = sizeof runtime,
+#define X(name) .name = gpu_##name,
+    GPU_CALLBACKS(X)
+#undef X
+};
+
+static const struct bp_graphs graphs = {
+    .size = sizeof graphs,
+#define X(name) .name = gpu_##name,
+    GPU_GRAPHS(X)
+#undef X
+};
+
+static const struct bp_ccl ccl = {
+    .size = sizeof ccl,
+#define X(name) .name = gpu_ccl_##name,
+    GPU_CCL_CALLBACKS(X)
+#undef X
+};
+
+static const struct bp_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = BP_ABI_MAJOR,
+    .abi_minor = BP_ABI_MINOR,
+    .build = BP_BUILD_FLAGS,
+    .name = GPU_NAME,
+    .version = GPU_VERSION,
+    .kind = GPU_NAME,
+    .create = create,
+    .destroy = destroy,
+    .runtime = &runtime,
+    .kernels = &portable_rows,
+    .graphs = &graphs,
+    .ccl = &ccl,
+};
+
+const struct bp_plugin *bp_plugin_get(void)
+{
+    return &plugin;
+}

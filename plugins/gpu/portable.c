@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* portable.c: puts the entries of portable kernels into streams. A family compiled for a type is a
+ * module, which is loaded when it is first needed; functions are found once. */
+#include "gpu.h"
+#include <string.h>
+
+enum {
+    LANES = 256,    /* of a team */
+    PER_UNIT = 64,  /* teams for each unit, at most: eight times as many as run at once */
+    SOME_UNITS = 64, /* where their number is unknown */
+    ARGS_MAX = 4000 /* bytes of a launch's parameters, at most */
+};
+
+/* Of several images the device takes one; the last refusal is the reason if it takes none. */
+static enum bp_status load_module(struct gpu_device *device, enum portable_family family,
+                                  enum portable_type type, void **out)
+{
+    int code = GPU_NO_IMAGE, which = 0;
+    const void *image;
+
+    while ((image = gpu_target.image(family, type, which++)) != NULL) {
+        code = device->gpu->call.module_load(out, image);
+        if (code != GPU_NO_IMAGE && code != GPU_INVALID_IMAGE) break;
+    }
+    return gpu_check(device->gpu, device, GPU_CALL_module_load, code);
+}
+
+/* Under the lock. */
+static enum bp_status find_function(struct gpu_device *device, const struct portable *p,
+                                    void **out)
+{
+    void **module = &device->module[p->family][p->type];
+    char name[96];
+
+    if (!*module) TRY(load_module(device, p->family, p->type, module));
+    snprintf(name, sizeof name, "bp_%s_%s", portable_entry_name(p->family, p->entry),
+             portable_type_name(p->type));
+    return GPU_CALL(device, module_function, out, *module, name);
+}
+
+static enum bp_status function_of(struct gpu_device *device, const struct portable *p, void **out)
+{
+    int number = portable_entry_number(p->family, p->entry);
+    _Atomic(void *) *known = &device->function[number][p->type];
+    enum bp_status status = BP_OK;
+
+    *out = atomic_load_explicit(known, memory_order_acquire);
+    if (__builtin_expect(*out != NULL, 1)) return BP_OK;
+    pthread_mutex_lock(&device->lock);
+    status = find_function(device, p, out);
+    if (status == BP_OK) atomic_store_explicit(known, *out, memory_order_release);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void gpu_modules_unload(struct gpu_device *device)
+{
+    for (int family = 0; family < PORTABLE_FAMILIES; family++)
+        for (int type = 0; type < PORTABLE_TYPES_COUNT; type++)
+            if (device->module[family][type])
+                GPU_NOTE(device, module_unload, device->module[family][type]);
+}
+
+/* The operand as the kernel gets it. Where a fault or a result goes to the host, it is by way of
+ * the stream's words. */
+static enum bp_status operand(const struct bp_launch *launch, const struct portable *p, int i,
+                              void **out)
+{
+    struct gpu_stream *stream = launch->stream;
+
+    *out = p->operand[i].data;
+    if (p->faults >> i & 1) *out = gpu_fault_take(stream, launch->kernel->name);
+    if (!(p->results >> i & 1) || !*out) return BP_OK;
+    *out = gpu_stream_result(stream, *out);
+    if (*out) return BP_OK;
+    return bp_fail(stream->device->gpu->host, BP_ERR_BUSY,
+                   "%s: more than %d results wait for their stream: wait for it",
+                   launch->kernel->name, GPU_RESULTS);
+}
+
+/* Kernels go round where there are more elements, or teams, than lanes, or teams, run at once. */
+static unsigned teams_of(const struct gpu_device *device, const struct portable *p)
+{
+    int64_t most = (int64_t)(device->units ? device->units : SOME_UNITS) * PER_UNIT;
+    int64_t n = portable_entry_is_team(p->family, p->entry) ? p->count
+                                                            : (p->count - 1) / LANES + 1;
+
+    return (unsigned)(n < most ? n : most);
+}
+
+static enum bp_status run(struct gpu_device *device, const struct bp_launch *launch,
+                          const struct portable *p)
+{
+    struct gpu_stream *stream = launch->stream;
+    unsigned char parameters[ARGS_MAX];
+    size_t size = p->args_size;
+    void *function, *to;
+
+    TRY(function_of(device, p, &function));
+    memcpy(parameters, p->args, size); /* args are of 8-byte fields: what follows is aligned */
+    memcpy(parameters + size, &p->count, sizeof p->count);
+    size += sizeof p->count;
+    for (int i = 0; i < p->n_operand; i++, size += sizeof to) {
+        TRY(operand(launch, p, i, &to));
+        memcpy(parameters + size, &to, sizeof to);
+    }
+    TRY(GPU_CALL(device, launch, function, teams_of(device, p), 1, 1, LANES, 1, 1, 0, stream->raw,
+                 NULL, (void *[]){(void *)1, parameters, (void *)2, &size, gpu_target.end}));
+    if (p->results) gpu_stream_launched(stream);
+    return BP_OK;
+}
+
+int portable_has_blocks(void *self, uint32_t device)
+{
+    (void)self;
+    (void)device;
+    return 1;
+}
+
+enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
+{
+    struct gpu_device *device;
+    enum bp_status status;
+
+    if (p->count <= 0) return BP_OK;
+    status = gpu_device_use(launch->self, launch->device, &device);
+    if (status == BP_OK) status = run(device, launch, p);
+    if (status && launch->result)
+        gpu_stream_forget(launch->stream, launch->result, launch->n_out);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.c: streams, and what their kernels report to the host: faults and results, in words that
+ * are looked at when the stream has been waited for. */
+#include "vendor.h"
+#include <string.h>
+
+static struct gpu_stream *new_stream(struct gpu_device *device)
+{
+    const struct bp_host *host = device->gpu->host;
+    struct gpu_stream *stream = host->allocate(host->ctx, sizeof *stream,
+                                               _Alignof(struct gpu_stream));
+
+    if (!stream) {
+        bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a stream", device->index);
+        return NULL;
+    }
+    *stream = (struct gpu_stream){.device = device};
+    pthread_mutex_init(&stream->lock, NULL);
+    return stream;
+}
+
+/* Gives back what there is of it. */
+static void drop_stream(struct gpu_stream *stream)
+{
+    struct gpu_device *device = stream->device;
+    const struct bp_host *host = device->gpu->host;
+
+    gpu_vendor_finish(device, stream->vendor);
+    for (int i = 0; i < GPU_STAGES; i++)
+        if (stream->passed[i]) GPU_NOTE(device, event_destroy, stream->passed[i]);
+    if (stream->raw) GPU_NOTE(device, stream_destroy, stream->raw);
+    if (stream->stage) GPU_NOTE(device, pinned_free, stream->stage);
+    if (stream->words) GPU_NOTE(device, pinned_free, stream->words);
+    pthread_mutex_destroy(&stream->lock);
+    host->release(host->ctx, stream, sizeof *stream);
+}
+
+static enum bp_status fill_stream(struct gpu_stream *stream)
+{
+    struct gpu_device *device = stream->device;
+    void *words = NULL;
+
+    TRY(GPU_CALL(device, stream_create, &stream->raw, GPU_STREAM_ALONE));
+    TRY(GPU_CALL(device, pinned_allocate, &words, sizeof *stream->words, GPU_PINNED));
+    stream->words = memset(words, 0, sizeof *stream->words);
+    return BP_OK;
+}
+
+enum bp_status gpu_stream_create(void *self, uint32_t index, void **out_stream)
+{
+    struct gpu_stream *stream;
+    struct gpu_device *device;
+    enum bp_status status;
+
+    TRY(gpu_device_use(self, index, &device));
+    stream = new_stream(device);
+    if (!stream) return BP_ERR_MEMORY;
+    status = fill_stream(stream);
+    if (status) {
+        drop_stream(stream);
+        return status;
+    }
+    pthread_mutex_lock(&device->lock);
+    stream->next = device->streams;
+    stream->number = ++device->n_stream;
+    device->streams = stream;
+    pthread_mutex_unlock(&device->lock);
+    *out_stream = stream;
+    return BP_OK;
+}
+
+void gpu_stream_destroy(void *self, uint32_t index, void *p)
+{
+    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    struct gpu_stream *stream = p, **at = &device->streams;
+
+    pthread_mutex_lock(&device->lock);
+    while (*at != stream) at = &(*at)->next;
+    *at = stream->next;
+    pthread_mutex_unlock(&device->lock);
+    GPU_NOTE(device, context_set, device->context);
+    drop_stream(stream);
+}
+
+int64_t *gpu_stream_result(struct gpu_stream *stream, int64_t *to)
+{
+    int64_t *word = NULL;
+
+    pthread_mutex_lock(&stream->lock);
+    if (stream->results_taken - stream->results_given < GPU_RESULTS) {
+        uint64_t i = stream->results_taken++ % GPU_RESULTS;
+        stream->result[i] = (struct gpu_result){to, UINT64_MAX};
+        word = &stream->words->result[i];
+        *word = *to;
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return word;
+}
+
+void gpu_stream_launched(struct gpu_stream *stream)
+{
+    uint64_t number = atomic_fetch_add(&stream->device->n_result, 1) + 1;
+
+    pthread_mutex_lock(&stream->lock);
+    for (uint64_t i = stream->results_given; i < stream->results_taken; i++) {
+        struct gpu_result *result = &stream->result[i % GPU_RESULTS];
+        if (result->launch == UINT64_MAX) result->launch = number;
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void gpu_stream_forget(struct gpu_stream *stream, const int64_t *to, uint32_t n)
+{
+    pthread_mutex_lock(&stream->lock);
+    for (uint64_t i = stream->results_given; i < stream->results_taken; i++) {
+        struct gpu_result *result = &stream->result[i % GPU_RESULTS];
+        if (result->to >= to && result->to < to + n) result->to = NULL;
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+/* Of launches up to this one. */
+static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
+{
+    pthread_mutex_lock(&stream->lock);
+    while (stream->results_given < stream->results_taken) {
+        uint64_t i = stream->results_given % GPU_RESULTS;
+        struct gpu_result *result = &stream->result[i];
+        if (result->launch > launch) break;
+        if (good && result->to) *result->to = stream->words->result[i];
+        stream->results_given++;
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+/* Those who wait for a stream make its launches, too. */
+enum bp_status gpu_stream_collect(struct gpu_stream *stream, enum bp_status outcome)
+{
+    give_results(stream, UINT64_MAX, outcome == BP_OK);
+    return outcome ? outcome : gpu_fault_tell(stream, UINT64_MAX);
+}
+
+/* All streams have been waited for, which others may have given more meanwhile: what was launched
+ * before is known. The first failure is answered. */
+static enum bp_status collect_all(struct gpu_device *device, uint64_t launch,
+                                  enum bp_status outcome)
+{
+    enum bp_status status = outcome;
+
+    pthread_mutex_lock(&device->lock);
+    for (struct gpu_stream *s = device->streams; s; s = s->next) {
+        enum bp_status found = outcome;
+        give_results(s, launch, outcome == BP_OK);
+        if (outcome == BP_OK) found = gpu_fault_tell(s, UINT64_MAX);
+        if (status == BP_OK) status = found;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+enum bp_status gpu_stream_join(struct gpu_stream *stream)
+{
+    struct gpu_device *device = stream->device;
+    enum bp_status status = GPU_CALL(device, stream_synchronize, stream->raw);
+
+    if (status) gpu_note(device, GPU_CALL_context_synchronize, gpu_device_wait(device));
+    return status;
+}
+
+enum bp_status gpu_synchronize(void *self, uint32_t index, void *p)
+{
+    struct gpu_stream *stream = p;
+    struct gpu_device *device;
+    uint64_t launch;
+
+    TRY(gpu_device_use(self, index, &device));
+    launch = atomic_load(&device->n_result);
+    if (!stream)
+        return collect_all(device, launch, gpu_check(self, device, GPU_CALL_context_synchronize,
+                                                     gpu_device_wait(device)));
+    return gpu_stream_collect(stream, gpu_stream_join(stream));
+}
+
+enum bp_status gpu_stream_wait(void *self, uint32_t index, void *p, void *event)
+{
+    struct gpu_stream *stream = p;
+    struct gpu_device *device;
+
+    TRY(gpu_device_use(self, index, &device));
+    return GPU_CALL(device, stream_wait, stream->raw, gpu_event_raw(event), 0);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vendor.h: libraries of the vendors of GPUs, which rows of higher priority call.
+ *
+ * Nothing of them is needed to build: their functions are lists (cublaslt.def, ...), which are
+ * looked up when the first plan asks for the library. A process opens each once and never closes
+ * it: threads of its own may be in it. Where its file is, BP_<PLUGIN>_<LIBRARY> says (an absolute
+ * path; "off": nowhere), else it is looked for in LD_LIBRARY_PATH and where vendors put it. A
+ * library that is not there, or cannot be used, is passed over: the portable rows stay. */
+#ifndef GPU_VENDOR_H
+#define GPU_VENDOR_H
+
+#include "gpu.h"
+
+/* What each list of functions begins with: handles are made for the current context. */
+struct gpu_vendor_calls {
+    int (*create)(void **out);
+    int (*destroy)(void *handle);
+    const char *(*text)(int code);
+};
+
+/* A library, and what the process knows of it. */
+struct gpu_vendor {
+    const char *name;          /* "cuBLASLt" */
+    enum gpu_vendor_id id;
+    const char *const *symbol; /* of its functions, n of them */
+    int n;
+    void **function;           /* where they go, */
+    const struct gpu_vendor_calls *calls; /* which is where these are */
+    pthread_mutex_t lock;      /* of opening */
+    bool tried, opened;
+    char why[256];             /* not opened */
+};
+
+#ifdef GPU_CUBLASLT
+extern struct gpu_vendor gpu_cublaslt;
+#endif
+#ifdef GPU_CUDNN
+extern struct gpu_vendor gpu_cudnn;
+#endif
+#ifdef GPU_ROCBLAS
+extern struct gpu_vendor gpu_rocblas;
+#endif
+
+extern struct gpu_vendor gpu_nccl;
+
+/* Opens it, once; false: vendor->why says why not. */
+bool gpu_vendor_open(struct gpu_vendor *vendor);
+
+/* The device with its context that of the thread, the library open, and a handle of the device's
+ * for work that is not in a stream. BP_ERR_UNSUPPORTED, without a message: pass over the library;
+ * why is logged once. */
+enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vendor *vendor,
+                                struct gpu_device **out, void **out_handle);
+
+/* In *slot a handle of the stream, made when it is first needed. Under the stream's lock. */
+enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *vendor,
+                                 void **out_handle);
+
+/* A library's answer in a launch: BP_OK, or the reason is written. What the driver knows to have
+ * failed comes first: libraries do not say that a device is lost. */
+enum bp_status gpu_vendor_check(const struct gpu_device *device, const struct gpu_vendor *vendor,
+                                const char *function, int code);
+/* The same where nobody need be told: the reason is logged. */
+bool gpu_vendor_good(const struct gpu_device *device, const struct gpu_vendor *vendor,
+                     const char *function, int code);
+
+/* Gives back the handles of a device or of a stream. */
+void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS]);
+
+/* Memory for a plan that has been made, as a copy; NULL and a message: there is none. */
+void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,
+                      const void *made, size_t size);
+
+/* Whether BP_<PLUGIN>_TF32 is 1: products of f32 may round their factors to TF32. */
+bool gpu_vendor_tf32(void);
+
+#endif

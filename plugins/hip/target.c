@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* target.c: HIP's runtime as plugins/gpu calls it, AMD's or that of DCUs, which has another name;
+ * and the images of kernels for both. No structure of HIP's is used: their layouts differ. */
+#include "gpu/gpu.h"
+
+static const char *const libraries[] = {
+    "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+    "libgalaxyhip.so.5", "libgalaxyhip.so", NULL,
+};
+
+static const char *const rocblas[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3",
+                                      "librocblas.so.0", "librocblas.so", NULL};
+
+static const char *const rccl[] = {"librccl.so.1", NULL};
+
+enum { ARCHITECTURES = 16 }; /* at most */
+
+/* Written by the build: IMAGE(number, arch, family, type) for each image. */
+#define IMAGE(number, arch, family, type) \
+    extern const unsigned char hip_##arch##_##family##_##type[];
+#include "hip_images.def"
+
+static const unsigned char *const
+    images[ARCHITECTURES + 1][PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT] = {
+#define IMAGE(number, arch, family, type) \
+    [number][FAMILY_##family][TYPE_##type] = hip_##arch##_##family##_##type,
+#include "hip_images.def"
+};
+
+/* One for each architecture: the runtime takes that of the device. */
+static const void *image(enum portable_family family, enum portable_type type, int which)
+{
+    return images[which][family][type];
+}
+
+const struct gpu_target gpu_target = {
+    .libraries = libraries,
+    .no_driver = "no AMD driver",
+    .no_device = "no AMD device",
+    .driver = "HIP",
+    .major = 10000000,
+    .minor = 100000,
+    .symbol = {
+#define CALL(name, cuda, hip, parameters) #hip,
+#include "gpu/calls.def"
+    },
+    .units = 63,       /* hipDeviceAttributeMultiprocessorCount */
+    .dlpack_type = 10, /* kDLROCM */
+    .end = (void *)3,  /* HIP_LAUNCH_PARAM_END */
+    .folders = "/opt/rocm/lib:/opt/dtk/lib:/usr/lib/x86_64-linux-gnu:/usr/lib64",
+    .vendor = {[GPU_VENDOR_ROCBLAS] = rocblas, [GPU_VENDOR_CCL] = rccl},
+    .image = image,
+};

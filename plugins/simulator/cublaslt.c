@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cublaslt.c: stands in for cuBLASLt: the functions of gpu/cublaslt.def, on simulated streams. It
+ * refuses what the library does, and what it would not do as it should. */
+#include "gpu/cublaslt.h"
+#include "gemm.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define CALL(result, name, parameters) result name parameters;
+#include "gpu/cublaslt.def"
+
+enum { INVALID_VALUE = 7, NOT_SUPPORTED = 15, WORKSPACE = 4096, ALIGNED = 16 };
+
+enum kind { HANDLE = 0x17, OPERATION, LAYOUT, PREFERENCE };
+
+/* All that the library makes. */
+struct thing {
+    enum kind kind;
+    int sums, factors, turned[2], epilogue; /* of an operation */
+    void *bias;
+    int type, batch; /* of a layout */
+    uint64_t rows, columns;
+    int64_t between, step;
+    uint64_t workspace; /* of a preference */
+    uint32_t alignment[4], reduction;
+};
+
+static int create(enum sim_call call, struct thing thing, void **out)
+{
+    int code = sim_enter(call);
+    struct thing *made;
+
+    if (code) return sim_leave(code);
+    made = malloc(sizeof *made);
+    if (!made) return sim_leave(INVALID_VALUE);
+    *made = thing;
+    sim.live++;
+    *out = made;
+    return sim_leave(0);
+}
+
+/* Given back whatever is to fail. */
+static int destroy(enum sim_call call, void *p, enum kind kind)
+{
+    int code = sim_enter(call);
+    struct thing *thing = p;
+
+    if (!thing || thing->kind != kind) return sim_leave(INVALID_VALUE);
+    thing->kind = 0;
+    free(thing);
+    sim.live--;
+    return sim_leave(code);
+}
+
+const char *cublasLtGetStatusString(int code)
+{
+    return code == NOT_SUPPORTED ? "not supported" : "a failure";
+}
+
+int cublasLtCreate(void **out)
+{
+    return create(SIM_CALL_cublasLtCreate, (struct thing){.kind = HANDLE}, out);
+}
+int cublasLtDestroy(void *handle)
+{
+    return destroy(SIM_CALL_cublasLtDestroy, handle, HANDLE);
+}
+
+int cublasLtMatmulDescCreate(void **out, int sums, int factors)
+{
+    return create(SIM_CALL_cublasLtMatmulDescCreate,
+                  (struct thing){.kind = OPERATION, .sums = sums, .factors = factors}, out);
+}
+int cublasLtMatmulDescDestroy(void *operation)
+{
+    return destroy(SIM_CALL_cublasLtMatmulDescDestroy, operation, OPERATION);
+}
+
+int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t columns,
+                               int64_t between)
+{
+    if (!rows || !columns || between < (int64_t)rows) return INVALID_VALUE;
+    return create(SIM_CALL_cublasLtMatrixLayoutCreate,
+                  (struct thing){.kind = LAYOUT, .type = type, .batch = 1, .rows = rows,
+                                 .columns = columns, .between = between},
+                  out);
+}
+int cublasLtMatrixLayoutDestroy(void *layout)
+{
+    return destroy(SIM_CALL_cublasLtMatrixLayoutDestroy, layout, LAYOUT);
+}
+
+int cublasLtMatmulPreferenceCreate(void **out)
+{
+    return create(SIM_CALL_cublasLtMatmulPreferenceCreate, (struct thing){.kind = PREFERENCE}, out);
+}
+int cublasLtMatmulPreferenceDestroy(void *preference)
+{
+    return destroy(SIM_CALL_cublasLtMatmulPreferenceDestroy, preference, PREFERENCE);
+}
+
+/* Puts a value into one of the places, by its attribute; sizes have to be those of the places. */
+struct place {
+    int attribute;
+    void *at;
+    size_t size;
+};
+
+static int set(enum sim_call call, const struct place *place, int n, int attribute,
+               const void *value, size_t size)
+{
+    int code = sim_enter(call);
+
+    for (int i = 0; i < n && !code; i++) {
+        if (place[i].attribute != attribute) continue;
+        if (place[i].size != size) return sim_leave(INVALID_VALUE);
+        memcpy(place[i].at, value, size);
+        return sim_leave(0);
+    }
+    return sim_leave(code ? code : INVALID_VALUE);
+}
+
+#define PLACE(attribute, field) {attribute, &(field), sizeof(field)}
+
+int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, size_t size)
+{
+    struct thing *t = p;
+    const struct place place[] = {PLACE(CUBLASLT_OPERATION_TURN_A, t->turned[0]),
+                                  PLACE(CUBLASLT_OPERATION_TURN_B, t->turned[1]),
+                                  PLACE(CUBLASLT_OPERATION_EPILOGUE, t->epilogue),
+                                  PLACE(CUBLASLT_OPERATION_BIAS, t->bias)};
+
+    return set(SIM_CALL_cublasLtMatmulDescSetAttribute, place, 4, attribute, value, size);
+}
+
+int cublasLtMatrixLayoutSetAttribute(void *p, int attribute, const void *value, size_t size)
+{
+    struct thing *t = p;
+    const struct place place[] = {PLACE(CUBLASLT_LAYOUT_BATCH, t->batch),
+                                  PLACE(CUBLASLT_LAYOUT_STEP, t->step)};
+
+    return set(SIM_CALL_cublasLtMatrixLayoutSetAttribute, place, 2, attribute, value, size);
+}
+
+int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value, size_t size)
+{
+    struct thing *t = p;
+    const struct place place[] = {PLACE(CUBLASLT_PREFER_WORKSPACE, t->workspace),
+                                  PLACE(CUBLASLT_PREFER_REDUCTION, t->reduction),
+                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A, t->alignment[0]),
+                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A + 1, t->alignment[1]),
+                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A + 2, t->alignment[2]),
+                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A + 3, t->alignment[3])};
+
+    return set(SIM_CALL_cublasLtMatmulPreferenceSetAttribute, place, 6, attribute, value, size);
+}
+
+static enum sim_type type_of(int type)
+{
+    return type == CUBLASLT_F32 ? SIM_F32
+           : type == CUBLASLT_F64 ? SIM_F64
+           : type == CUBLASLT_F16 ? SIM_F16
+           : type == CUBLASLT_BF16 ? SIM_BF16
+                                   : SIM_TYPES;
+}
+
+/* What is alike for the choice of an algorithm and its run; false: matrices do not fit. */
+static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *const layout[])
+{
+    const struct thing *a = layout[SIM_A], *b = layout[SIM_B], *d = layout[SIM_D];
+    bool fits = true;
+
+    *g = (struct sim_gemm){.type = type_of(a->type), .turned = {o->turned[0], o->turned[1]},
+                           .tf32 = o->sums == CUBLASLT_SUM_TF32, .m = (int64_t)d->rows,
+                           .n = (int64_t)d->columns, .batch = d->batch,
+                           .k = (int64_t)(o->turned[0] ? a->rows : a->columns)};
+    for (int i = 0; i < SIM_MATRICES; i++) {
+        fits = fits && layout[i]->kind == LAYOUT && layout[i]->type == a->type &&
+               layout[i]->batch == d->batch;
+        g->between[i] = layout[i]->between;
+        g->step[i] = layout[i]->step;
+    }
+    return fits && g->type < SIM_TYPES && (o->epilogue == CUBLASLT_ADD_BIAS || !o->epilogue) &&
+           (g->type == SIM_F64) == (o->sums == CUBLASLT_SUM_F64) &&
+           (g->type == SIM_F64) == (o->factors == CUBLASLT_F64) &&
+           (int64_t)(o->turned[0] ? a->columns : a->rows) == g->m &&
+           (int64_t)(o->turned[1] ? b->columns : b->rows) == g->k &&
+           (int64_t)(o->turned[1] ? b->rows : b->columns) == g->n &&
+           layout[SIM_C]->rows == d->rows && layout[SIM_C]->columns == d->columns;
+}
+
+/* What an algorithm says: how operands lie, and the workspace that its run must be given. */
+int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
+                                   void *d, void *p, int asked, struct cublaslt_found *out,
+                                   int *out_n)
+{
+    int code = sim_enter(SIM_CALL_cublasLtMatmulAlgoGetHeuristic);
+    const struct thing *layout[] = {a, b, c, d}, *preference = p, *o = operation;
+    uint64_t alignment = preference->alignment[0];
+    struct sim_gemm gemm;
+
+    if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
+                  !fill(&gemm, o, layout) || preference->reduction != CUBLASLT_REDUCE_IN_SUMS))
+        code = INVALID_VALUE;
+    if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
+        code = NOT_SUPPORTED;
+    if (code) return sim_leave(code);
+    *out_n = 1;
+    *out = (struct cublaslt_found){.workspace = alignment == ALIGNED ? WORKSPACE : 0};
+    if (out->workspace > preference->workspace) out->workspace = 0;
+    out->algorithm.data[0] = alignment;
+    out->algorithm.data[1] = out->workspace;
+    return sim_leave(0);
+}
+
+int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void *a, void *layout_a,
+                   const void *b, void *layout_b, const void *beta, const void *c, void *layout_c,
+                   void *d, void *layout_d, const struct cublaslt_algorithm *algorithm,
+                   void *workspace, size_t size, void *stream)
+{
+    const struct thing *layout[] = {layout_a, layout_b, layout_c, layout_d}, *o = operation;
+    const void *at[] = {a, b, c, d};
+    struct sim_device *device;
+    struct sim_gemm gemm;
+    int code = sim_enter_context(SIM_CALL_cublasLtMatmul, &device);
+
+    if (!code && (((struct thing *)handle)->kind != HANDLE || !fill(&gemm, o, layout)))
+        code = INVALID_VALUE;
+    if (!code && (size < algorithm->data[1] || (size && !sim_reach(workspace, size))))
+        code = INVALID_VALUE;
+    for (int i = 0; i < SIM_MATRICES && !code; i++) {
+        gemm.at[i] = at[i];
+        if ((uintptr_t)at[i] % algorithm->data[0]) code = INVALID_VALUE;
+    }
+    if (code) return sim_leave(code);
+    gemm.alpha = sim_factor(gemm.type, alpha);
+    gemm.beta = sim_factor(gemm.type, beta);
+    gemm.bias = o->epilogue ? o->bias : NULL;
+    if ((uintptr_t)gemm.bias % algorithm->data[0]) return sim_leave(INVALID_VALUE);
+    return sim_leave(sim_gemm_submit(stream, &gemm));
+}

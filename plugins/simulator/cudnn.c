@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cudnn.c: stands in for cuDNN: the functions of gpu/cudnn.def, on simulated streams. Of the
+ * algorithms that it names only one does what plugins/gpu promises; the others refuse to run. */
+#include "gpu/cudnn.h"
+#include "number.h"
+#include "sim.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define CALL(result, name, parameters) result name parameters;
+#include "gpu/cudnn.def"
+
+enum { BAD_PARAM = 2000, NOT_SUPPORTED = 3000, WORKSPACE = 1024, AXES = 5 };
+enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV };
+
+/* All that the library makes. Axes of tensors: batch, channels, three of space; filters are tensors
+ * too, whose strides their format says. */
+struct thing {
+    enum kind kind;
+    void *stream;
+    enum sim_type type;
+    int64_t shape[AXES], stride[AXES];
+    int64_t pad[3], step[3], dilation[3], groups;
+    int math;
+    enum sim_type sums;
+};
+
+static enum sim_type type_of(int type)
+{
+    return type == CUDNN_F32 ? SIM_F32
+           : type == CUDNN_F64 ? SIM_F64
+           : type == CUDNN_F16 ? SIM_F16
+           : type == CUDNN_BF16 ? SIM_BF16
+                                : SIM_TYPES;
+}
+
+static int create(enum sim_call call, enum kind kind, void **out)
+{
+    int code = sim_enter(call);
+    struct thing *made;
+
+    if (code) return sim_leave(code);
+    made = calloc(1, sizeof *made);
+    if (!made) return sim_leave(BAD_PARAM);
+    made->kind = kind;
+    made->groups = 1;
+    sim.live++;
+    *out = made;
+    return sim_leave(0);
+}
+
+/* Given back whatever is to fail. */
+static int destroy(enum sim_call call, void *p, enum kind kind)
+{
+    int code = sim_enter(call);
+    struct thing *thing = p;
+
+    if (!thing || thing->kind != kind) return sim_leave(BAD_PARAM);
+    thing->kind = 0;
+    free(thing);
+    sim.live--;
+    return sim_leave(code);
+}
+
+/* Begins a call about a thing of a kind. */
+static int enter(enum sim_call call, const struct thing *thing, enum kind kind)
+{
+    int code = sim_enter(call);
+
+    return code || thing->kind == kind ? code : BAD_PARAM;
+}
+
+const char *cudnnGetErrorString(int code)
+{
+    return code == NOT_SUPPORTED ? "not supported" : "a failure";
+}
+
+int cudnnCreate(void **out)
+{
+    return create(SIM_CALL_cudnnCreate, HANDLE, out);
+}
+int cudnnDestroy(void *handle)
+{
+    return destroy(SIM_CALL_cudnnDestroy, handle, HANDLE);
+}
+int cudnnCreateTensorDescriptor(void **out)
+{
+    return create(SIM_CALL_cudnnCreateTensorDescriptor, TENSOR, out);
+}
+int cudnnDestroyTensorDescriptor(void *tensor)
+{
+    return destroy(SIM_CALL_cudnnDestroyTensorDescriptor, tensor, TENSOR);
+}
+int cudnnCreateFilterDescriptor(void **out)
+{
+    return create(SIM_CALL_cudnnCreateFilterDescriptor, FILTER, out);
+}
+int cudnnDestroyFilterDescriptor(void *filter)
+{
+    return destroy(SIM_CALL_cudnnDestroyFilterDescriptor, filter, FILTER);
+}
+int cudnnCreateConvolutionDescriptor(void **out)
+{
+    return create(SIM_CALL_cudnnCreateConvolutionDescriptor, CONV, out);
+}
+int cudnnDestroyConvolutionDescriptor(void *conv)
+{
+    return destroy(SIM_CALL_cudnnDestroyConvolutionDescriptor, conv, CONV);
+}
+
+int cudnnSetStream(void *handle, void *stream)
+{
+    int code = enter(SIM_CALL_cudnnSetStream, handle, HANDLE);
+
+    if (!code) ((struct thing *)handle)->stream = stream;
+    return sim_leave(code);
+}
+
+/* Axes at the end; those that are missing have extent 1. */
+static bool take_shape(struct thing *t, int type, int rank, const int *shape)
+{
+    t->type = type_of(type);
+    for (int a = 0; a < AXES; a++) t->shape[a] = 1;
+    for (int a = 0; a < rank && rank <= AXES; a++) t->shape[a < 2 ? a : a + AXES - rank] = shape[a];
+    return rank >= 4 && rank <= AXES && t->type < SIM_TYPES;
+}
+
+int cudnnSetTensorNdDescriptor(void *p, int type, int rank, const int *shape, const int *stride)
+{
+    int code = enter(SIM_CALL_cudnnSetTensorNdDescriptor, p, TENSOR);
+    struct thing *t = p;
+
+    if (!code && !take_shape(t, type, rank, shape)) code = BAD_PARAM;
+    for (int a = 0; a < rank && !code; a++) {
+        t->stride[a < 2 ? a : a + AXES - rank] = stride[a];
+        if (stride[a] < 1) code = BAD_PARAM;
+    }
+    return sim_leave(code);
+}
+
+int cudnnSetFilterNdDescriptor(void *p, int type, int format, int rank, const int *shape)
+{
+    static const int order[][AXES] = {{4, 3, 2, 1, 0}, {1, 4, 3, 2, 0}};
+    int code = enter(SIM_CALL_cudnnSetFilterNdDescriptor, p, FILTER);
+    struct thing *t = p;
+    int64_t next = 1;
+
+    if (!code && (!take_shape(t, type, rank, shape) || format < 0 || format > 1)) code = BAD_PARAM;
+    for (int i = 0; i < AXES && !code; i++) {
+        t->stride[order[format][i]] = next;
+        next *= t->shape[order[format][i]];
+    }
+    return sim_leave(code);
+}
+
+int cudnnSetConvolutionNdDescriptor(void *p, int axes, const int *pad, const int *stride,
+                                    const int *dilation, int mode, int sums)
+{
+    int code = enter(SIM_CALL_cudnnSetConvolutionNdDescriptor, p, CONV);
+    struct thing *t = p;
+
+    if (!code && (axes < 2 || axes > 3 || mode != CUDNN_CORRELATION)) code = BAD_PARAM;
+    if (code) return sim_leave(code);
+    t->sums = type_of(sums);
+    for (int d = 0; d < 3; d++) {
+        int from = d - (3 - axes);
+        t->pad[d] = from < 0 ? 0 : pad[from];
+        t->step[d] = from < 0 ? 1 : stride[from];
+        t->dilation[d] = from < 0 ? 1 : dilation[from];
+    }
+    return sim_leave(0);
+}
+
+int cudnnSetConvolutionMathType(void *p, int math)
+{
+    int code = enter(SIM_CALL_cudnnSetConvolutionMathType, p, CONV);
+
+    if (!code) ((struct thing *)p)->math = math;
+    return sim_leave(code);
+}
+
+int cudnnSetConvolutionGroupCount(void *p, int groups)
+{
+    int code = enter(SIM_CALL_cudnnSetConvolutionGroupCount, p, CONV);
+
+    if (!code) ((struct thing *)p)->groups = groups;
+    return sim_leave(code);
+}
+
+/* ---- the choice of an algorithm ---- */
+
+static bool fits(const struct thing *x, const struct thing *w, const struct thing *conv,
+                 const struct thing *y)
+{
+    bool good = x->kind == TENSOR && w->kind == FILTER && y->kind == TENSOR && conv->kind == CONV &&
+                x->type == w->type && x->type == y->type && x->shape[0] == y->shape[0] &&
+                x->shape[1] == w->shape[1] * conv->groups && y->shape[1] == w->shape[0] &&
+                w->shape[0] % conv->groups == 0 &&
+                (conv->sums == SIM_F64) == (x->type == SIM_F64) && conv->sums != SIM_F16;
+
+    for (int d = 0; d < 3; d++) {
+        int64_t window = (w->shape[d + 2] - 1) * conv->dilation[d] + 1;
+        good = good && y->shape[d + 2] ==
+                           (x->shape[d + 2] + 2 * conv->pad[d] - window) / conv->step[d] + 1;
+    }
+    return good;
+}
+
+/* For each kind of product what must not be taken: a transform, one whose sums have no order, one
+ * of tensor cores where products are to be exact, one that wants too much; and what may. */
+static const int good_algorithm[] = {1, 1, 1}, transform[] = {6, 4, 4};
+
+static int find(enum sim_call call, int kind, const void *x, const void *w, const void *conv,
+                const void *y, int asked, int *out_n, struct cudnn_found *out)
+{
+    int math = ((const struct thing *)conv)->math, good = good_algorithm[kind];
+    const struct cudnn_found list[] = {
+        {0, NOT_SUPPORTED, -1, 0, 1, math, {0}},
+        {transform[kind], 0, 1, 0, 1, math, {0}},
+        {0, 0, 2, 0, 0, math, {0}},
+        {good, 0, 3, (size_t)1 << 40, 1, math, {0}},
+        {0, 0, 4, 0, 1, CUDNN_TENSOR_MATH, {0}},
+        {good, 0, 5, WORKSPACE, 1, math, {0}},
+    };
+    int code = sim_enter(call), skip = math == CUDNN_EXACT_MATH ? -1 : 4, n = 0;
+
+    if (!code && !fits(x, w, conv, y)) code = BAD_PARAM;
+    if (code) return sim_leave(code);
+    for (int i = 0; i < 6 && n < asked; i++)
+        if (i != skip) out[n++] = list[i];
+    *out_n = n;
+    return sim_leave(0);
+}
+
+int cudnnGetConvolutionForwardAlgorithm_v7(void *handle, void *x, void *w, void *conv, void *y,
+                                           int asked, int *out_n, struct cudnn_found *out)
+{
+    (void)handle;
+    return find(SIM_CALL_cudnnGetConvolutionForwardAlgorithm_v7, 0, x, w, conv, y, asked, out_n,
+                out);
+}
+int cudnnGetConvolutionBackwardDataAlgorithm_v7(void *handle, void *w, void *y, void *conv, void *x,
+                                                int asked, int *out_n, struct cudnn_found *out)
+{
+    (void)handle;
+    return find(SIM_CALL_cudnnGetConvolutionBackwardDataAlgorithm_v7, 1, x, w, conv, y, asked,
+                out_n, out);
+}
+int cudnnGetConvolutionBackwardFilterAlgorithm_v7(void *handle, void *x, void *y, void *conv,
+                                                  void *w, int asked, int *out_n,
+                                                  struct cudnn_found *out)
+{
+    (void)handle;
+    return find(SIM_CALL_cudnnGetConvolutionBackwardFilterAlgorithm_v7, 2, x, w, conv, y, asked,
+                out_n, out);
+}
+
+static int size_for(enum sim_call call, int kind, int algorithm, size_t *out)
+{
+    int code = sim_enter(call);
+
+    if (!code && algorithm != good_algorithm[kind]) code = NOT_SUPPORTED;
+    if (!code) *out = WORKSPACE;
+    return sim_leave(code);
+}
+
+int cudnnGetConvolutionForwardWorkspaceSize(void *handle, void *x, void *w, void *conv, void *y,
+                                            int algorithm, size_t *out)
+{
+    (void)handle, (void)x, (void)w, (void)conv, (void)y;
+    return size_for(SIM_CALL_cudnnGetConvolutionForwardWorkspaceSize, 0, algorithm, out);
+}
+int cudnnGetConvolutionBackwardDataWorkspaceSize(void *handle, void *w, void *y, void *conv,
+                                                 void *x, int algorithm, size_t *out)
+{
+    (void)handle, (void)x, (void)w, (void)conv, (void)y;
+    return size_for(SIM_CALL_cudnnGetConvolutionBackwardDataWorkspaceSize, 1, algorithm, out);
+}
+int cudnnGetConvolutionBackwardFilterWorkspaceSize(void *handle, void *x, void *y, void *conv,
+                                                   void *w, int algorithm, size_t *out)
+{
+    (void)handle, (void)x, (void)w, (void)conv, (void)y;
+    return size_for(SIM_CALL_cudnnGetConvolutionBackwardFilterWorkspaceSize, 2, algorithm, out);
+}
+
+/* ---- runs ---- */
+
+/* One product on its way; place 0 x, 1 w, 2 y, of which number `result` is computed. */
+struct run {
+    struct thing part[3], conv;
+    int result;
+    double alpha, beta;
+    void *at[3];
+};
+
+static int64_t extent_of(const struct thing *t)
+{
+    int64_t last = 1;
+
+    for (int a = 0; a < AXES; a++) last += (t->shape[a] - 1) * t->stride[a];
+    return last;
+}
+
+static int64_t place(const struct thing *t, const int64_t index[AXES])
+{
+    int64_t at = 0;
+
+    for (int a = 0; a < AXES; a++) at += index[a] * t->stride[a];
+    return at;
+}
+
+/* Adds to sums (of the result's elements, as they lie) the products of one element of y. */
+static void add_products(const struct run *r, void *const at[3], const int64_t y[AXES],
+                         double *sums)
+{
+    const struct thing *w = &r->part[1], *c = &r->conv;
+    int64_t filters = w->shape[0] / c->groups, first = y[1] / filters * w->shape[1];
+    int64_t k[AXES] = {y[1]}, x[AXES] = {y[0]};
+    bool inside;
+
+    for (int64_t i = 0; i < w->shape[1] * w->shape[2] * w->shape[3] * w->shape[4]; i++) {
+        int64_t rest = i;
+        inside = true;
+        for (int a = AXES - 1; a > 0; a--) {
+            k[a] = rest % w->shape[a];
+            rest /= w->shape[a];
+        }
+        x[1] = first + k[1];
+        for (int d = 0; d < 3; d++) {
+            x[d + 2] = y[d + 2] * c->step[d] - c->pad[d] + k[d + 2] * c->dilation[d];
+            inside = inside && x[d + 2] >= 0 && x[d + 2] < r->part[0].shape[d + 2];
+        }
+        if (!inside) continue;
+        int64_t lies[3] = {place(&r->part[0], x), place(w, k), place(&r->part[2], y)};
+        int one = r->result == 0 ? 1 : 0, other = r->result == 2 ? 1 : 2;
+        sums[lies[r->result]] += sim_get(w->type, at[one], lies[one]) *
+                                 sim_get(w->type, at[other], lies[other]);
+    }
+}
+
+static void compute(const struct run *r, void *const at[3], double *sums)
+{
+    const struct thing *y = &r->part[2], *result = &r->part[r->result];
+    int64_t index[AXES], n = 1, all = extent_of(result);
+
+    for (int a = 0; a < AXES; a++) n *= y->shape[a];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i;
+        for (int a = AXES - 1; a >= 0; a--) {
+            index[a] = rest % y->shape[a];
+            rest /= y->shape[a];
+        }
+        add_products(r, at, index, sums);
+    }
+    for (int64_t i = 0; i < all; i++) { /* tensors are dense */
+        double before = r->beta != 0 ? sim_get(result->type, at[r->result], i) : 0;
+        sim_put(result->type, at[r->result], i, r->alpha * sums[i] + r->beta * before);
+    }
+}
+
+static int run_conv(void *p, int code)
+{
+    const struct run *r = p;
+    void *at[3];
+    double *sums;
+
+    if (!code) code = sim_doomed(SIM_CALL_work);
+    for (int i = 0; i < 3 && !code; i++) {
+        at[i] = sim_reach(r->at[i], (size_t)extent_of(&r->part[i]) * sim_size(r->part[i].type));
+        if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
+    }
+    if (code) return code;
+    sums = calloc((size_t)extent_of(&r->part[r->result]), sizeof *sums);
+    if (!sums) return SIM_OUT_OF_MEMORY;
+    pthread_mutex_unlock(&sim.lock);
+    compute(r, at, sums);
+    free(sums);
+    pthread_mutex_lock(&sim.lock);
+    return SIM_SUCCESS;
+}
+
+static int start(enum sim_call call, const struct thing *handle, const struct run *r, int algorithm,
+                 void *workspace, size_t size)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(call, &device);
+
+    if (!code && (handle->kind != HANDLE || algorithm != good_algorithm[(r->result + 1) % 3] ||
+                  !fits(&r->part[0], &r->part[1], &r->conv, &r->part[2]) || size < WORKSPACE ||
+                  !sim_reach(workspace, size)))
+        code = BAD_PARAM;
+    return sim_leave(code ? code : sim_submit(handle->stream, run_conv, r, sizeof *r));
+}
+
+/* Of the memory that is read a caller promises not to change it. */
+static struct run run_of(const void *x, const void *w, const void *y, const void *conv, int result,
+                         const void *alpha, const void *beta, const void *const at[3])
+{
+    enum sim_type type = ((const struct thing *)x)->type;
+    struct run r = {.part = {*(const struct thing *)x, *(const struct thing *)w,
+                             *(const struct thing *)y},
+                    .conv = *(const struct thing *)conv, .result = result,
+                    .alpha = sim_factor(type, alpha), .beta = sim_factor(type, beta)};
+
+    memcpy(r.at, at, sizeof r.at);
+    return r;
+}
+
+int cudnnConvolutionForward(void *handle, const void *alpha, void *x, const void *at_x, void *w,
+                            const void *at_w, void *conv, int algorithm, void *workspace,
+                            size_t size, const void *beta, void *y, void *at_y)
+{
+    struct run r = run_of(x, w, y, conv, 2, alpha, beta, (const void *[]){at_x, at_w, at_y});
+
+    return start(SIM_CALL_cudnnConvolutionForward, handle, &r, algorithm, workspace, size);
+}
+
+int cudnnConvolutionBackwardData(void *handle, const void *alpha, void *w, const void *at_w,
+                                 void *y, const void *at_y, void *conv, int algorithm,
+                                 void *workspace, size_t size, const void *beta, void *x,
+                                 void *at_x)
+{
+    struct run r = run_of(x, w, y, conv, 0, alpha, beta, (const void *[]){at_x, at_w, at_y});
+
+    return start(SIM_CALL_cudnnConvolutionBackwardData, handle, &r, algorithm, workspace, size);
+}
+
+int cudnnConvolutionBackwardFilter(void *handle, const void *alpha, void *x, const void *at_x,
+                                   void *y, const void *at_y, void *conv, int algorithm,
+                                   void *workspace, size_t size, const void *beta, void *w,
+                                   void *at_w)
+{
+    struct run r = run_of(x, w, y, conv, 1, alpha, beta, (const void *[]){at_x, at_w, at_y});
+
+    return start(SIM_CALL_cudnnConvolutionBackwardFilter, handle, &r, algorithm, workspace, size);
+}

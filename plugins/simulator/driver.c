@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver.c: the beginning of every call: failures on demand, contexts; and the devices. */
+#include "sim.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+
+static const char *const call_name[] = {
+#define CALL(name, cuda, hip, parameters) #name,
+#include "gpu/calls.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/cublaslt.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/cudnn.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/rocblas.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/nccl.def"
+    "work",
+};
+
+/* What is to fail. */
+enum { DOOMED_MAX = 8 };
+static struct doomed {
+    unsigned n; /* so many calls from now */
+    int call, code;
+} doomed[DOOMED_MAX];
+
+static _Thread_local struct sim_device *current;
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = secure_getenv(name);
+
+    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void read_doomed(void)
+{
+    const char *text = secure_getenv("BP_SIM_FAIL");
+    char name[64];
+
+    memset(doomed, 0, sizeof doomed);
+    for (int i = 0; text && *text && i < DOOMED_MAX; i++) {
+        struct doomed d = {0};
+        if (sscanf(text, "%63[^:]:%u:%d", name, &d.n, &d.code) != 3) break;
+        while (d.call < SIM_CALLS && strcmp(call_name[d.call], name) != 0) d.call++;
+        doomed[i] = d;
+        text = strchr(text, ',');
+        if (text) text++;
+    }
+}
+
+int sim_doomed(enum sim_call call)
+{
+    for (int i = 0; i < DOOMED_MAX; i++)
+        if (doomed[i].call == (int)call && doomed[i].n && !--doomed[i].n) return doomed[i].code;
+    return SIM_SUCCESS;
+}
+
+int sim_enter(enum sim_call call)
+{
+    int code;
+
+    pthread_mutex_lock(&sim.lock);
+    if (call == SIM_CALL_initialise) read_doomed();
+    code = sim_doomed(call);
+    if (code) return code;
+    return sim.ready || call == SIM_CALL_initialise ? SIM_SUCCESS : SIM_NOT_INITIALISED;
+}
+
+int sim_enter_context(enum sim_call call, struct sim_device **out)
+{
+    int code = sim_enter(call);
+
+    if (code) return code;
+    if (!current || !current->refs) return SIM_INVALID_CONTEXT;
+    *out = current;
+    return current->sticky;
+}
+
+int sim_leave(int code)
+{
+    pthread_mutex_unlock(&sim.lock);
+    return code;
+}
+
+size_t sim_live(void)
+{
+    size_t live;
+
+    pthread_mutex_lock(&sim.lock);
+    live = sim.live;
+    pthread_mutex_unlock(&sim.lock);
+    return live;
+}
+
+int sim_initialise(unsigned flags)
+{
+    int code = sim_enter(SIM_CALL_initialise);
+
+    if (code || flags) return sim_leave(code ? code : SIM_INVALID_VALUE);
+    sim.n_device = (int)setting("BP_SIM_DEVICES", 1);
+    sim.memory = setting("BP_SIM_MEMORY", UINT64_C(1) << 30);
+    sim.delay = (unsigned)setting("BP_SIM_DELAY", 50);
+    sim.seed = (unsigned)setting("BP_SIM_SEED", 1);
+    sim.ready = true;
+    return sim_leave(SIM_SUCCESS);
+}
+
+int sim_driver_version(int *out)
+{
+    int code = sim_enter(SIM_CALL_driver_version);
+
+    if (!code) *out = 1000;
+    return sim_leave(code);
+}
+
+int sim_device_count(int *out)
+{
+    int code = sim_enter(SIM_CALL_device_count);
+
+    if (!code) *out = sim.n_device;
+    return sim_leave(code);
+}
+
+/* A call about a device that needs no context. */
+static int enter_device(enum sim_call call, int device)
+{
+    int code = sim_enter(call);
+
+    return code || (device >= 0 && device < sim.n_device) ? code : SIM_INVALID_DEVICE;
+}
+
+int sim_device_get(int *out, int number)
+{
+    int code = enter_device(SIM_CALL_device_get, number);
+
+    if (!code) *out = number;
+    return sim_leave(code);
+}
+
+int sim_device_name(char *out, int size, int device)
+{
+    int code = enter_device(SIM_CALL_device_name, device);
+
+    if (!code) snprintf(out, (size_t)size, "simulated GPU");
+    return sim_leave(code);
+}
+
+int sim_device_memory(size_t *out, int device)
+{
+    int code = enter_device(SIM_CALL_device_memory, device);
+
+    if (!code) *out = sim.memory;
+    return sim_leave(code);
+}
+
+int sim_device_attribute(int *out, int attribute, int device)
+{
+    int code = enter_device(SIM_CALL_device_attribute, device);
+
+    if (!code && attribute != 1) code = SIM_INVALID_VALUE;
+    if (!code) *out = 2;
+    return sim_leave(code);
+}
+
+int sim_context_retain(void **out, int device)
+{
+    int code = enter_device(SIM_CALL_context_retain, device);
+
+    if (!code) {
+        *out = &sim.device[device];
+        sim.live += !sim.device[device].refs++;
+    }
+    return sim_leave(code);
+}
+
+/* With the last reference goes what failed in it. What is to fail gives it back all the same, here
+ * as wherever things are given back: so that a test sees what leaks. */
+int sim_context_release(int device)
+{
+    int code = enter_device(SIM_CALL_context_release, device);
+
+    if (device < 0 || device >= sim.n_device || !sim.device[device].refs)
+        return sim_leave(SIM_INVALID_DEVICE);
+    if (!--sim.device[device].refs) {
+        sim.device[device].sticky = SIM_SUCCESS;
+        sim.device[device].peers = 0;
+        sim.live--;
+    }
+    return sim_leave(code);
+}
+
+int sim_context_set(void *context)
+{
+    int code = sim_enter(SIM_CALL_context_set);
+
+    if (!code) current = context;
+    return sim_leave(code);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.c: what the stand-in for NCCL does when its stream gets to it. Of a collective call each
+ * rank says where its source is, waits for all, reads what it needs of theirs, waits again, and
+ * writes: so buffers may be the same. */
+#include "nccl.h"
+#include "number.h"
+#include <kernels/half.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static size_t width_of(int type)
+{
+    static const unsigned char widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+
+    return widths[type];
+}
+
+/* One round of waiting; false: the communicator was aborted. */
+static bool pass(const struct sim_nccl *comm)
+{
+    if (atomic_load(&comm->aborted)) return false;
+    usleep(20);
+    return true;
+}
+
+/* What goes wrong under way is told when somebody asks; the call itself does not end. */
+static bool hang(struct sim_nccl *comm, int error)
+{
+    if (error) atomic_store(&comm->error, error);
+    while (pass(comm)) {}
+    return false;
+}
+
+static bool await_all(struct sim_nccl *comm, bool ended)
+{
+    for (int i = 0; i < comm->n; i++) {
+        const struct sim_nccl_rank *r = &comm->shared->rank[i];
+        while (atomic_load(ended ? &r->ended : &r->begun) < comm->calls)
+            if (!pass(comm)) return false;
+    }
+    return true;
+}
+
+static bool fetch(struct sim_nccl *comm, int rank, const struct sim_nccl_buffer *from,
+                  uint64_t offset, void *to, size_t bytes)
+{
+    int pid = atomic_load(&comm->shared->rank[rank].pid);
+    void *there = (void *)(uintptr_t)(from->address + offset);
+    struct iovec here = {to, bytes}, remote = {there, bytes};
+
+    if (!bytes) return true;
+    if (offset + bytes > from->bytes) return hang(comm, 0); /* ranks that count differently */
+    if (pid == getpid()) {
+        memmove(to, there, bytes);
+        return true;
+    }
+    if (process_vm_readv(pid, &here, 1, &remote, 1, 0) == (ssize_t)bytes) return true;
+    return hang(comm, SIM_NCCL_REMOTE);
+}
+
+/* As the real one's: what is no number is passed over by the largest and the least. */
+static double combine(double a, double b, int reduction)
+{
+    switch (reduction) {
+    case NCCL_PRODUCT: return a * b;
+    case NCCL_MAX: return fmax(a, b);
+    case NCCL_MIN: return fmin(a, b);
+    default: return a + b;
+    }
+}
+
+static void combine_floats(int type, void *to, const void *from, size_t n, int reduction)
+{
+    enum sim_type t = type == NCCL_F32 ? SIM_F32 : type == NCCL_F64 ? SIM_F64
+                      : type == NCCL_F16 ? SIM_F16 : SIM_BF16;
+
+    for (size_t i = 0; i < n; i++)
+        sim_put(t, to, (int64_t)i, combine(sim_get(t, to, (int64_t)i), sim_get(t, from, (int64_t)i),
+                                           reduction));
+}
+
+static void divide_floats(int type, void *to, size_t n, int by)
+{
+    enum sim_type t = type == NCCL_F32 ? SIM_F32 : type == NCCL_F64 ? SIM_F64
+                      : type == NCCL_F16 ? SIM_F16 : SIM_BF16;
+
+    for (size_t i = 0; i < n; i++)
+        sim_put(t, to, (int64_t)i, sim_get(t, to, (int64_t)i) / by);
+}
+
+/* Integers of any width, sign-extended or not; sums and products wrap. */
+static uint64_t load(int type, const char *at)
+{
+    switch (type) {
+    case NCCL_I8: return (uint64_t)(int64_t)*(const int8_t *)at;
+    case NCCL_U8: return *(const uint8_t *)at;
+    case NCCL_I32: return (uint64_t)(int64_t)*(const int32_t *)(const void *)at;
+    case NCCL_U32: return *(const uint32_t *)(const void *)at;
+    default: return *(const uint64_t *)(const void *)at;
+    }
+}
+
+static void combine_integers(int type, char *to, const char *from, size_t n, int reduction)
+{
+    bool is_signed = type == NCCL_I8 || type == NCCL_I32 || type == NCCL_I64;
+    size_t width = width_of(type);
+
+    for (size_t i = 0; i < n * width; i += width) {
+        uint64_t a = load(type, to + i), b = load(type, from + i), c = a + b;
+        bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
+        if (reduction == NCCL_PRODUCT) c = a * b;
+        if (reduction == NCCL_MIN) c = less ? a : b;
+        if (reduction == NCCL_MAX) c = less ? b : a;
+        memcpy(to + i, &c, width);
+    }
+}
+
+/* Of all ranks' sources from offset on, in their order. */
+static bool reduce(struct sim_nccl *comm, const struct sim_nccl_op *op, uint64_t offset, char *to)
+{
+    size_t bytes = op->count * width_of(op->type);
+    char *other = malloc(bytes + 1);
+    bool good = other != NULL;
+
+    for (int i = 0; i < comm->n && good; i++) {
+        good = fetch(comm, i, &comm->shared->rank[i].src, offset, i ? other : to, bytes);
+        if (!good || !i) continue;
+        if (op->type < NCCL_F16) combine_integers(op->type, to, other, op->count, op->reduction);
+        else combine_floats(op->type, to, other, op->count, op->reduction);
+    }
+    if (good && op->reduction == NCCL_AVERAGE) divide_floats(op->type, to, op->count, comm->n);
+    free(other);
+    return good;
+}
+
+/* What a rank has of a call, in parts. */
+static size_t src_parts(const struct sim_nccl *comm, const struct sim_nccl_op *op)
+{
+    if (op->call == SIM_NCCL_BROADCAST) return comm->rank == op->peer;
+    return op->call == SIM_NCCL_REDUCE_SCATTER ? (size_t)comm->n : 1;
+}
+
+static size_t dst_parts(const struct sim_nccl *comm, const struct sim_nccl_op *op)
+{
+    if (op->call == SIM_NCCL_REDUCE) return comm->rank == op->peer;
+    return op->call == SIM_NCCL_ALL_GATHER ? (size_t)comm->n : 1;
+}
+
+static bool make(struct sim_nccl *comm, const struct sim_nccl_op *op, char *to)
+{
+    const struct sim_nccl_rank *rank = comm->shared->rank;
+    size_t bytes = op->count * width_of(op->type);
+
+    switch (op->call) {
+    case SIM_NCCL_BROADCAST: return fetch(comm, op->peer, &rank[op->peer].src, 0, to, bytes);
+    case SIM_NCCL_ALL_GATHER:
+        for (int i = 0; i < comm->n; i++)
+            if (!fetch(comm, i, &rank[i].src, 0, to + (size_t)i * bytes, bytes)) return false;
+        return true;
+    case SIM_NCCL_REDUCE_SCATTER: return reduce(comm, op, (uint64_t)comm->rank * bytes, to);
+    default: return reduce(comm, op, 0, to);
+    }
+}
+
+/* Without the lock. */
+static void collective(struct sim_nccl *comm, const struct sim_nccl_op *op, const void *src,
+                       void *dst)
+{
+    struct sim_nccl_rank *me = &comm->shared->rank[comm->rank];
+    size_t bytes = op->count * width_of(op->type), size = bytes * dst_parts(comm, op);
+    char *made = malloc(size + 1);
+
+    comm->calls++;
+    me->src = (struct sim_nccl_buffer){(uintptr_t)src, bytes * src_parts(comm, op)};
+    atomic_store(&me->begun, comm->calls);
+    if (made && await_all(comm, false) && (!size || make(comm, op, made))) {
+        atomic_store(&me->ended, comm->calls);
+        if (await_all(comm, true) && size) memcpy(dst, made, size);
+    }
+    free(made);
+}
+
+/* A send waits until what it sent before was taken, and then until this was. */
+static void step_send(struct sim_nccl *comm, struct sim_nccl_op *op, const void *src)
+{
+    struct sim_nccl_pair *pair = &comm->shared->pair[comm->rank][op->peer];
+    uint64_t sent = atomic_load(&pair->sent);
+
+    if (!op->number && atomic_load(&pair->taken) == sent) {
+        pair->src = (struct sim_nccl_buffer){(uintptr_t)src, op->count * width_of(op->type)};
+        op->number = sent + 1;
+        atomic_store(&pair->sent, op->number);
+    }
+    op->done = op->number && atomic_load(&pair->taken) >= op->number;
+}
+
+static bool step_recv(struct sim_nccl *comm, struct sim_nccl_op *op, void *dst)
+{
+    struct sim_nccl_pair *pair = &comm->shared->pair[op->peer][comm->rank];
+    size_t bytes = op->count * width_of(op->type);
+    uint64_t taken = atomic_load(&pair->taken);
+
+    if (atomic_load(&pair->sent) == taken) return true;
+    if (pair->src.bytes != bytes) return hang(comm, 0);
+    if (!fetch(comm, op->peer, &pair->src, 0, dst, bytes)) return false;
+    atomic_store(&pair->taken, taken + 1);
+    op->done = true;
+    return true;
+}
+
+/* Those of one direction go one after the other. */
+static bool is_its_turn(const struct sim_nccl_op *op, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (!op[j].done && op[j].call == op[i].call && op[j].peer == op[i].peer) return false;
+    return true;
+}
+
+static void pairs(struct sim_nccl *comm, struct sim_nccl_op *op, int n)
+{
+    for (int left = n; left;) {
+        left = 0;
+        for (int i = 0; i < n; i++) {
+            if (op[i].done || !is_its_turn(op, i)) {
+                left += !op[i].done;
+                continue;
+            }
+            if (op[i].call == SIM_NCCL_SEND) step_send(comm, &op[i], op[i].src);
+            else if (!step_recv(comm, &op[i], op[i].dst))
+                return;
+            left += !op[i].done;
+        }
+        if (left && !pass(comm)) return;
+    }
+}
+
+/* Buffers as the host has them; false: there are none of that size. */
+static bool find_buffers(const struct sim_nccl *comm, struct sim_nccl_op *op)
+{
+    size_t bytes = op->count * width_of(op->type);
+    bool sends = op->call != SIM_NCCL_RECV && src_parts(comm, op);
+    bool takes = op->call != SIM_NCCL_SEND && dst_parts(comm, op);
+
+    if (!bytes) return true;
+    if (sends) op->src = sim_reach(op->src, bytes * src_parts(comm, op));
+    if (takes) op->dst = sim_reach(op->dst, bytes * dst_parts(comm, op));
+    return (!sends || op->src) && (!takes || op->dst);
+}
+
+static int run(struct sim_nccl_work *work)
+{
+    struct sim_nccl *comm = work->comm;
+    int code = sim_doomed(SIM_CALL_work);
+
+    for (int i = 0; i < work->n && !code; i++)
+        if (!find_buffers(comm, &work->op[i])) code = SIM_ILLEGAL_ADDRESS;
+    while (!code && comm->done + 1 != work->number && !atomic_load(&comm->aborted)) sim_wait();
+    if (code || atomic_load(&comm->aborted)) return code;
+    pthread_mutex_unlock(&sim.lock);
+    if (work->op->call >= SIM_NCCL_SEND) pairs(comm, work->op, work->n);
+    else collective(comm, work->op, work->op->src, work->op->dst);
+    pthread_mutex_lock(&sim.lock);
+    return 0;
+}
+
+int sim_nccl_run(void *p, int code)
+{
+    struct sim_nccl_work *work = p;
+
+    if (!code) code = run(work);
+    if (work->comm->done < work->number) work->comm->done = work->number;
+    sim_nccl_drop(work->comm);
+    free(work->op);
+    sim_wake();
+    return code;
+}

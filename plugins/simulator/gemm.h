@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemm.h: products of matrices, which count columns first, as work of a simulated stream. */
+#ifndef SIM_GEMM_H
+#define SIM_GEMM_H
+
+#include "number.h"
+#include "sim.h"
+
+enum { SIM_A, SIM_B, SIM_C, SIM_D, SIM_MATRICES };
+
+/* d = alpha a b + beta c + bias; bias, of m values, may be NULL. rows x columns as stored. */
+struct sim_gemm {
+    enum sim_type type;
+    bool turned[2], tf32;
+    double alpha, beta;
+    int64_t m, n, k, batch;
+    const void *at[SIM_MATRICES], *bias;
+    int64_t between[SIM_MATRICES], step[SIM_MATRICES];
+};
+
+/* Under the driver's lock. */
+int sim_gemm_submit(void *stream, const struct sim_gemm *gemm);
+
+#endif

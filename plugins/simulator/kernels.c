@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels.c: the names of one family's entries and the sizes of their arguments, for images. The
+ * build says which family, with -DFAMILY_TABLE=sim_index_kernels, -DFAMILY_HEADER=<kernels/index.h>
+ * and -DFAMILY_LIST=<kernels/index.def>. The kernels themselves are compiled elsewhere. */
+#include "image.h"
+#include <kernels/entry.h>
+#undef ENTRY_SPANS
+#undef ENTRY_TEAMS
+#define ENTRY_SPANS(name, n, ...) struct name##_args;
+#define ENTRY_TEAMS(name, n, ...) struct name##_args;
+#include FAMILY_HEADER
+
+/* What plugins/gpu puts together for a launch: arguments of 8-byte fields, a count, operands. */
+enum { PARAMETERS_MAX = 4000, REST = 8 + 12 * 8 };
+#define ENTRY(name) \
+    _Static_assert(sizeof(struct name##_args) % 8 == 0 && \
+                       sizeof(struct name##_args) <= PARAMETERS_MAX - REST, #name);
+#define ENTRY_TEAM ENTRY
+#define ROW(op, launch, number, T, U, I, R, flags)
+#define ROW_MATH ROW
+#define ROW_PLANNED ROW
+#define ROW_MATH_PLANNED ROW
+#define ROW_DEVICE ROW
+#define ROW_DEVICE_PLANNED ROW
+#include FAMILY_LIST
+#undef ENTRY
+#undef ENTRY_TEAM
+#define ENTRY(name) {#name, sizeof(struct name##_args)},
+#define ENTRY_TEAM ENTRY
+extern const struct sim_kernel FAMILY_TABLE[];
+const struct sim_kernel FAMILY_TABLE[] = {
+#include FAMILY_LIST
+    {NULL, 0},
+};

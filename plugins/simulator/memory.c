@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c: memory of the devices, which is the host's under addresses that are none. */
+#include "sim.h"
+#include <stdlib.h>
+
+/* A bit that no address of a process has: what has it is device memory. */
+static const uintptr_t far = (uintptr_t)1 << 62;
+
+struct allocation {
+    struct allocation *next;
+    struct sim_device *device;
+    enum sim_kind kind;
+    void *data;
+    size_t size;
+};
+static struct allocation *allocations;
+
+bool sim_is_far(const void *address)
+{
+    return ((uintptr_t)address & far) != 0;
+}
+
+static bool is_in(const struct allocation *a, const void *address, size_t past)
+{
+    uintptr_t at = (uintptr_t)address & ~far;
+
+    return sim_is_far(address) == (a->kind == SIM_DEVICE) && at >= (uintptr_t)a->data &&
+           at < (uintptr_t)a->data + a->size + past;
+}
+
+/* The place that names the allocation in which an address lies, or behind which, if in none. */
+static struct allocation **find(const void *address)
+{
+    struct allocation **a = &allocations;
+
+    while (*a && !is_in(*a, address, 0)) a = &(*a)->next;
+    if (*a) return a;
+    a = &allocations;
+    while (*a && !is_in(*a, address, 1)) a = &(*a)->next;
+    return a;
+}
+
+void *sim_reach(const void *address, size_t size)
+{
+    struct allocation *a = *find(address);
+    uintptr_t at = (uintptr_t)address & ~far;
+
+    if (!a || size > a->size || at - (uintptr_t)a->data > a->size - size) return NULL;
+    return (void *)at;
+}
+
+bool sim_is_of(const void *address, const struct sim_device *device)
+{
+    const struct allocation *a = *find(address);
+
+    return a && a->device == device && a->kind == SIM_DEVICE;
+}
+
+/* Under the lock. */
+static int admit(struct sim_device *device, enum sim_kind kind, size_t size)
+{
+    if (!size) return SIM_INVALID_VALUE;
+    if (size > sim.memory || device->used[kind] > sim.memory - size) return SIM_OUT_OF_MEMORY;
+    device->used[kind] += size;
+    return SIM_SUCCESS;
+}
+
+/* Under the lock: notes what was made, or gives back the bytes that were counted for it. */
+static int record(const struct allocation *made, struct allocation *out)
+{
+    if (!made->data) {
+        made->device->used[made->kind] -= made->size;
+        return SIM_OUT_OF_MEMORY;
+    }
+    *out = *made;
+    out->next = allocations;
+    allocations = out;
+    sim.live++;
+    return SIM_SUCCESS;
+}
+
+/* The C library is asked without the lock: it may take long, and others would starve. */
+static int allocate(enum sim_call call, enum sim_kind kind, size_t size, void **out)
+{
+    struct allocation made = {.kind = kind, .size = size}, *a;
+    int code = sim_enter_context(call, &made.device);
+
+    if (!code) code = admit(made.device, kind, size);
+    sim_leave(code);
+    if (code) return code;
+    a = malloc(sizeof *a);
+    if (a && posix_memalign(&made.data, 256, size)) made.data = NULL;
+    pthread_mutex_lock(&sim.lock);
+    code = record(&made, a);
+    sim_leave(code);
+    if (code) free(a);
+    else *out = kind == SIM_DEVICE ? (void *)((uintptr_t)made.data | far) : made.data;
+    return code;
+}
+
+/* Memory goes back even where the device has failed. */
+static int release(enum sim_call call, const void *address, bool pinned)
+{
+    struct allocation **at, *a;
+    struct sim_device *device;
+    int code = sim_enter_context(call, &device);
+
+    at = find(address);
+    a = *at;
+    if (!a || ((uintptr_t)address & ~far) != (uintptr_t)a->data ||
+        pinned != (a->kind == SIM_PINNED))
+        return sim_leave(code ? code : SIM_INVALID_VALUE);
+    *at = a->next;
+    a->device->used[a->kind] -= a->size;
+    sim.live--;
+    sim_leave(code);
+    free(a->data);
+    free(a);
+    return code;
+}
+
+int sim_memory_allocate(void **out, size_t size)
+{
+    return allocate(SIM_CALL_memory_allocate, SIM_DEVICE, size, out);
+}
+
+int sim_memory_free(void *memory)
+{
+    return release(SIM_CALL_memory_free, memory, false);
+}
+
+int sim_pinned_allocate(void **out, size_t size, unsigned flags)
+{
+    return flags == 3 ? allocate(SIM_CALL_pinned_allocate, SIM_PINNED, size, out)
+                      : SIM_INVALID_VALUE;
+}
+
+int sim_pinned_free(void *memory)
+{
+    return release(SIM_CALL_pinned_free, memory, true);
+}
+
+int sim_managed_allocate(void **out, size_t size, unsigned flags)
+{
+    return flags == 1 ? allocate(SIM_CALL_managed_allocate, SIM_MANAGED, size, out)
+                      : SIM_INVALID_VALUE;
+}
+
+int sim_memory_info(size_t *out_free, size_t *out_total)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_memory_info, &device);
+
+    if (!code) {
+        *out_total = sim.memory;
+        *out_free = sim.memory - device->used[SIM_DEVICE];
+    }
+    return sim_leave(code);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nccl.c: stands in for NCCL: the functions of gpu/nccl.def, on simulated streams. Ranks are
+ * threads and processes of one machine, in whatever network namespaces: each says in a file that
+ * all map where its buffers are, and reads those of the others (exchange.c). As in the real one, a
+ * call that others do not make waits for ever, or until its communicator is aborted, and nothing of
+ * a call is compared. */
+#include "nccl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CALL(result, name, parameters) result name parameters;
+#include "gpu/nccl.def"
+
+enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* of 100 us */ };
+
+/* What an id says: the file, as its maker has it open; and which of its files it is. */
+struct name {
+    int magic, pid, fd, number;
+};
+
+int ncclGetVersion(int *out)
+{
+    int code = sim_enter(SIM_CALL_ncclGetVersion);
+
+    if (!code) *out = VERSION;
+    return sim_leave(code);
+}
+
+const char *ncclGetErrorString(int code)
+{
+    return code == SIM_NCCL_INVALID ? "invalid argument"
+           : code == SIM_NCCL_REMOTE ? "remote process exited or there was a network error"
+                                     : "a failure";
+}
+
+int ncclGetUniqueId(struct bp_ccl_id *out)
+{
+    int code = sim_enter(SIM_CALL_ncclGetUniqueId);
+    struct name name = {MAGIC, getpid(), -1, 0};
+    static int made;
+
+    if (code) return sim_leave(code);
+    name.number = made++;
+    name.fd = memfd_create("sim_nccl", MFD_CLOEXEC);
+    if (name.fd < 0 || ftruncate(name.fd, sizeof(struct sim_nccl_shared)))
+        return sim_leave(SIM_NCCL_SYSTEM);
+    memset(out, 0, sizeof *out);
+    memcpy(out, &name, sizeof name);
+    return sim_leave(0);
+}
+
+/* What is mapped; once a process, so that ThreadSanitizer sees that ranks that are threads wait for
+ * each other. Under the lock. */
+static struct mapped {
+    struct mapped *next;
+    struct name name;
+    struct sim_nccl_shared *at;
+    int refs;
+} *all_mapped;
+
+static struct sim_nccl_shared *map_file(const struct name *name)
+{
+    char path[64];
+    void *at;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", name->pid, name->fd);
+    fd = name->magic == MAGIC ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) return NULL;
+    at = mmap(NULL, sizeof(struct sim_nccl_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static struct sim_nccl_shared *map(const struct name *name)
+{
+    struct mapped *m = all_mapped;
+
+    while (m && memcmp(&m->name, name, sizeof *name)) m = m->next;
+    if (!m) {
+        struct sim_nccl_shared *at = map_file(name);
+        m = at ? malloc(sizeof *m) : NULL;
+        if (!m) return NULL;
+        *m = (struct mapped){all_mapped, *name, at, 0};
+        all_mapped = m;
+    }
+    m->refs++;
+    return m->at;
+}
+
+static void unmap(struct sim_nccl_shared *at)
+{
+    struct mapped **m = &all_mapped, *last;
+
+    while ((*m)->at != at) m = &(*m)->next;
+    last = *m;
+    if (--last->refs) return;
+    *m = last->next;
+    munmap(at, sizeof *at);
+    free(last);
+}
+
+/* On demand, what libraries and processes may do while ranks are joined. */
+static void go_wrong(void)
+{
+    const char *text = secure_getenv("BP_SIM_JOIN");
+
+    if (!text) return;
+    if (!strcmp(text, "stop")) raise(SIGSTOP);
+    if (!strcmp(text, "die")) raise(SIGKILL);
+    while (!strcmp(text, "hang")) usleep(100000);
+}
+
+/* All come, within a time; one that fails tells the others. */
+static int meet(struct sim_nccl_shared *s, int n)
+{
+    atomic_fetch_add(&s->joined, 1);
+    for (int i = 0; i < INIT_WAITS && atomic_load(&s->joined) < n; i++) {
+        if (atomic_load(&s->failed)) break;
+        usleep(100);
+    }
+    return atomic_load(&s->failed) || atomic_load(&s->joined) < n ? SIM_NCCL_REMOTE : 0;
+}
+
+int ncclCommInitRank(void **out, int n, struct bp_ccl_id id, int rank)
+{
+    struct sim_device *device;
+    int code = sim_leave(sim_enter_context(SIM_CALL_ncclCommInitRank, &device));
+    struct sim_nccl *comm = calloc(1, sizeof *comm);
+    struct name name;
+
+    go_wrong();
+    memcpy(&name, &id, sizeof name);
+    pthread_mutex_lock(&sim.lock);
+    if (comm) comm->shared = n <= SIM_NCCL_RANKS ? map(&name) : NULL;
+    sim_leave(0);
+    if (!comm || !comm->shared) {
+        free(comm);
+        return code ? code : SIM_NCCL_SYSTEM;
+    }
+    if (code) atomic_store(&comm->shared->failed, 1);
+    else code = meet(comm->shared, n);
+    if (rank == 0) close(name.fd);
+    if (code) {
+        pthread_mutex_lock(&sim.lock);
+        unmap(comm->shared);
+        free(comm);
+        return sim_leave(code);
+    }
+    comm->magic = MAGIC;
+    comm->rank = rank;
+    comm->n = n;
+    comm->refs = 1;
+    atomic_store(&comm->shared->rank[rank].pid, getpid());
+    pthread_mutex_lock(&sim.lock);
+    sim.live++;
+    *out = comm;
+    return sim_leave(0);
+}
+
+void sim_nccl_drop(struct sim_nccl *comm)
+{
+    if (--comm->refs) return;
+    unmap(comm->shared);
+    free(comm);
+}
+
+/* Ends it, whatever the call answers; work under way keeps what it needs. */
+static int end(enum sim_call call, struct sim_nccl *comm)
+{
+    int code = sim_enter(call);
+
+    if (!comm || comm->magic != MAGIC) return sim_leave(SIM_NCCL_INVALID);
+    comm->magic = 0;
+    atomic_store(&comm->aborted, true);
+    sim.live--;
+    sim_nccl_drop(comm);
+    sim_wake();
+    return sim_leave(code);
+}
+
+int ncclCommDestroy(void *comm)
+{
+    return end(SIM_CALL_ncclCommDestroy, comm);
+}
+
+int ncclCommAbort(void *comm)
+{
+    return end(SIM_CALL_ncclCommAbort, comm);
+}
+
+int ncclCommGetAsyncError(void *p, int *out)
+{
+    int code = sim_enter(SIM_CALL_ncclCommGetAsyncError);
+    struct sim_nccl *comm = p;
+
+    if (!code && comm->magic != MAGIC) code = SIM_NCCL_INVALID;
+    if (!code) *out = atomic_load(&comm->error);
+    return sim_leave(code);
+}
+
+/* Of a group, which is a thread's own: sends and receives that wait for its end. */
+static _Thread_local struct {
+    int depth;
+    struct sim_nccl *comm;
+    void *stream;
+    struct sim_nccl_op *op;
+    int n, room;
+} group;
+
+/* Work of the stream, and of the communicator after what it was given before. op: the call's, now.
+ */
+static int submit(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
+{
+    struct sim_nccl_work work = {.comm = comm, .n = n, .number = comm->given + 1};
+    int code;
+
+    work.op = malloc((size_t)n * sizeof *op);
+    if (!work.op) return SIM_NCCL_SYSTEM;
+    memcpy(work.op, op, (size_t)n * sizeof *op);
+    comm->refs++;
+    comm->given++;
+    code = sim_submit(stream, sim_nccl_run, &work, sizeof work);
+    if (!code) return 0;
+    comm->given--;
+    comm->refs--;
+    free(work.op);
+    return code;
+}
+
+/* A call, under the lock: code is what it answers if that is not 0. */
+static int begin(int code, void *p, void *stream, const struct sim_nccl_op *op)
+{
+    struct sim_nccl *comm = p;
+
+    if (!code && (!comm || comm->magic != MAGIC || op->type > NCCL_BF16 ||
+                  op->peer < 0 || op->peer >= comm->n))
+        code = SIM_NCCL_INVALID;
+    if (code) return sim_leave(code);
+    return sim_leave(submit(comm, stream, op, 1));
+}
+
+#define BEGIN(name, kind, ...) \
+    struct sim_device *device; \
+    int code = sim_enter_context(SIM_CALL_##name, &device); \
+    struct sim_nccl_op op = {.call = kind, .count = count, .type = type, __VA_ARGS__}; \
+    return begin(code, comm, stream, &op)
+
+int ncclAllReduce(const void *src, void *dst, size_t count, int type, int reduction, void *comm,
+                  void *stream)
+{
+    BEGIN(ncclAllReduce, SIM_NCCL_ALL_REDUCE, .src = src, .dst = dst, .reduction = reduction);
+}
+
+int ncclReduce(const void *src, void *dst, size_t count, int type, int reduction, int root,
+               void *comm, void *stream)
+{
+    BEGIN(ncclReduce, SIM_NCCL_REDUCE, .src = src, .dst = dst, .reduction = reduction,
+          .peer = root);
+}
+
+int ncclBroadcast(const void *src, void *dst, size_t count, int type, int root, void *comm,
+                  void *stream)
+{
+    BEGIN(ncclBroadcast, SIM_NCCL_BROADCAST, .src = src, .dst = dst, .peer = root);
+}
+
+int ncclAllGather(const void *src, void *dst, size_t count, int type, void *comm, void *stream)
+{
+    BEGIN(ncclAllGather, SIM_NCCL_ALL_GATHER, .src = src, .dst = dst);
+}
+
+int ncclReduceScatter(const void *src, void *dst, size_t count, int type, int reduction,
+                      void *comm, void *stream)
+{
+    BEGIN(ncclReduceScatter, SIM_NCCL_REDUCE_SCATTER, .src = src, .dst = dst,
+          .reduction = reduction);
+}
+
+static int add(int code, void *p, void *stream, const struct sim_nccl_op *op)
+{
+    struct sim_nccl *comm = p;
+
+    if (code || !group.depth) return begin(code, p, stream, op);
+    if (comm->magic != MAGIC || (group.n && (group.comm != comm || group.stream != stream)))
+        return sim_leave(SIM_NCCL_INVALID);
+    if (group.n == group.room) {
+        int room = group.room ? 2 * group.room : 16;
+        struct sim_nccl_op *more = realloc(group.op, (size_t)room * sizeof *more);
+        if (!more) return sim_leave(SIM_NCCL_SYSTEM);
+        group.op = more;
+        group.room = room;
+    }
+    group.comm = comm;
+    group.stream = stream;
+    group.op[group.n++] = *op;
+    return sim_leave(0);
+}
+
+int ncclSend(const void *src, size_t count, int type, int peer, void *comm, void *stream)
+{
+    struct sim_nccl_op op = {.call = SIM_NCCL_SEND, .src = src, .count = count, .type = type,
+                             .peer = peer};
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_ncclSend, &device);
+
+    return add(code, comm, stream, &op);
+}
+
+int ncclRecv(void *dst, size_t count, int type, int peer, void *comm, void *stream)
+{
+    struct sim_nccl_op op = {.call = SIM_NCCL_RECV, .dst = dst, .count = count, .type = type,
+                             .peer = peer};
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_ncclRecv, &device);
+
+    return add(code, comm, stream, &op);
+}
+
+int ncclGroupStart(void)
+{
+    int code = sim_enter(SIM_CALL_ncclGroupStart);
+
+    if (!code) group.depth++;
+    return sim_leave(code);
+}
+
+/* The group is over, whatever the call answers. */
+int ncclGroupEnd(void)
+{
+    int code = sim_enter(SIM_CALL_ncclGroupEnd);
+
+    if (!group.depth) return sim_leave(SIM_NCCL_INVALID);
+    if (--group.depth) return sim_leave(code);
+    if (!code && group.n) code = submit(group.comm, group.stream, group.op, group.n);
+    free(group.op);
+    group.op = NULL;
+    group.n = group.room = 0;
+    return sim_leave(code);
+}

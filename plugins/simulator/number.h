@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* number.h: elements as the stand-ins for vendors' libraries read and write them. */
+#ifndef SIM_NUMBER_H
+#define SIM_NUMBER_H
+
+#include <kernels/half.h>
+#include <stddef.h>
+
+enum sim_type { SIM_F32, SIM_F64, SIM_F16, SIM_BF16, SIM_TYPES };
+
+static inline size_t sim_size(enum sim_type type)
+{
+    return type == SIM_F64 ? 8 : type == SIM_F32 ? 4 : 2;
+}
+
+static inline double sim_get(enum sim_type type, const void *from, int64_t at)
+{
+    switch (type) {
+    case SIM_F32: return (double)((const float *)from)[at];
+    case SIM_F64: return ((const double *)from)[at];
+    case SIM_F16: return (double)f16_to_f32(((const uint16_t *)from)[at]);
+    default: return (double)bf16_to_f32(((const uint16_t *)from)[at]);
+    }
+}
+
+static inline void sim_put(enum sim_type type, void *to, int64_t at, double value)
+{
+    switch (type) {
+    case SIM_F32: ((float *)to)[at] = (float)value; break;
+    case SIM_F64: ((double *)to)[at] = value; break;
+    case SIM_F16: ((uint16_t *)to)[at] = f16_from_f32((float)value); break;
+    default: ((uint16_t *)to)[at] = bf16_from_f32((float)value); break;
+    }
+}
+
+/* A factor of the type that sums of a type have. */
+static inline double sim_factor(enum sim_type type, const void *from)
+{
+    return type == SIM_F64 ? *(const double *)from : (double)*(const float *)from;
+}
+
+/* As TF32 keeps it. */
+static inline double sim_tf32(double value)
+{
+    return (double)f32_from_bits(f32_bits((float)value) & 0xffffe000);
+}
+
+#endif

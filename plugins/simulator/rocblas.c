@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rocblas.c: stands in for rocBLAS: the functions of gpu/rocblas.def, on simulated streams. */
+#include "gpu/rocblas.h"
+#include "gemm.h"
+#include <stdlib.h>
+
+#define CALL(result, name, parameters) result name parameters;
+#include "gpu/rocblas.def"
+
+enum { INVALID_VALUE = 11, MAGIC = 0x20cb1a5 };
+
+struct handle {
+    int magic, atomics;
+    void *stream;
+};
+
+const char *rocblas_status_to_string(int code)
+{
+    return code == INVALID_VALUE ? "invalid value" : "a failure";
+}
+
+int rocblas_create_handle(void **out)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_rocblas_create_handle, &device);
+    struct handle *made;
+
+    if (code) return sim_leave(code);
+    made = malloc(sizeof *made);
+    if (!made) return sim_leave(INVALID_VALUE);
+    *made = (struct handle){MAGIC, 1, NULL};
+    sim.live++;
+    *out = made;
+    return sim_leave(0);
+}
+
+int rocblas_destroy_handle(void *p)
+{
+    int code = sim_enter(SIM_CALL_rocblas_destroy_handle);
+    struct handle *handle = p;
+
+    if (!handle || handle->magic != MAGIC) return sim_leave(INVALID_VALUE);
+    handle->magic = 0;
+    free(handle);
+    sim.live--;
+    return sim_leave(code);
+}
+
+int rocblas_set_stream(void *p, void *stream)
+{
+    int code = sim_enter(SIM_CALL_rocblas_set_stream);
+
+    if (!code) ((struct handle *)p)->stream = stream;
+    return sim_leave(code);
+}
+
+int rocblas_set_atomics_mode(void *p, int mode)
+{
+    int code = sim_enter(SIM_CALL_rocblas_set_atomics_mode);
+
+    if (!code) ((struct handle *)p)->atomics = mode;
+    return sim_leave(code);
+}
+
+static enum sim_type type_of(int type)
+{
+    return type == ROCBLAS_F32 ? SIM_F32
+           : type == ROCBLAS_F64 ? SIM_F64
+           : type == ROCBLAS_F16 ? SIM_F16
+           : type == ROCBLAS_BF16 ? SIM_BF16
+                                  : SIM_TYPES;
+}
+
+/* Columns are at least as far apart as they are long. */
+static bool is_good(const struct sim_gemm *g)
+{
+    return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 && g->type < SIM_TYPES &&
+           g->between[SIM_A] >= (g->turned[0] ? g->k : g->m) &&
+           g->between[SIM_B] >= (g->turned[1] ? g->n : g->k) && g->between[SIM_C] >= g->m &&
+           g->between[SIM_D] >= g->m;
+}
+
+int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, int32_t n,
+                                    int32_t k, const void *alpha, const void *a, int type_a,
+                                    int32_t between_a, int64_t step_a, const void *b, int type_b,
+                                    int32_t between_b, int64_t step_b, const void *beta,
+                                    const void *c, int type_c, int32_t between_c, int64_t step_c,
+                                    void *d, int type_d, int32_t between_d, int64_t step_d,
+                                    int32_t batch, int sums, int algorithm, int32_t solution,
+                                    uint32_t flags)
+{
+    struct sim_gemm g = {.type = type_of(type_a), .m = m, .n = n, .k = k, .batch = batch,
+                         .turned = {turn_a == ROCBLAS_TURNED, turn_b == ROCBLAS_TURNED},
+                         .at = {a, b, c, d},
+                         .between = {between_a, between_b, between_c, between_d},
+                         .step = {step_a, step_b, step_c, step_d}};
+    struct handle *handle = p;
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_rocblas_gemm_strided_batched_ex, &device);
+
+    if (!code && (handle->magic != MAGIC || handle->atomics || type_b != type_a ||
+                  type_c != type_a || type_d != type_a || algorithm || solution || flags ||
+                  sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) || !is_good(&g)))
+        code = INVALID_VALUE;
+    if (code) return sim_leave(code);
+    g.alpha = sim_factor(g.type, alpha);
+    g.beta = sim_factor(g.type, beta);
+    return sim_leave(sim_gemm_submit(handle->stream, &g));
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.c: streams: threads that do their work when they get to it; and events. */
+#include "sim.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct item {
+    struct item *next;
+    int (*run)(void *work, int code);
+    _Alignas(16) unsigned char work[];
+};
+
+struct sim_stream {
+    enum sim_magic magic;
+    struct sim_stream *next;
+    struct sim_device *device;
+    pthread_t thread;
+    pthread_cond_t given_more; /* or is ending: wakes its thread alone, not those of all streams */
+    struct item *first, **last;
+    struct sim_capture *capture; /* what calls are recorded in, or NULL */
+    uint64_t given, done;
+    unsigned pauses; /* of the random numbers */
+    bool ending;
+};
+static struct sim_stream *streams;
+
+/* A mark that an event has been recorded with: work of the stream, which sets it. */
+struct mark {
+    int refs;
+    bool done;
+};
+struct event {
+    enum sim_magic magic;
+    struct mark *mark; /* NULL: never recorded, or in a capture */
+    uint64_t capture;  /* number of the capture that it was recorded in last; 0: none */
+};
+
+void sim_wait(void)
+{
+    pthread_cond_wait(&sim.moved, &sim.lock);
+}
+
+void sim_wake(void)
+{
+    pthread_cond_broadcast(&sim.moved);
+}
+
+static void *checked(void *handle, enum sim_magic magic)
+{
+    return handle && *(enum sim_magic *)handle == magic ? handle : NULL;
+}
+
+static void drop_mark(struct mark *mark)
+{
+    if (mark && !--mark->refs) free(mark);
+}
+
+/* Of eight pieces of work seven begin at once. */
+static void pause_before(struct sim_stream *stream, unsigned delay)
+{
+    uint32_t x = stream->pauses = stream->pauses * 1664525u + 1013904223u;
+
+    if (!delay || x >> 29) return;
+    nanosleep(&(struct timespec){0, (long)(x >> 8 & 0xffff) % (long)delay * 1000}, NULL);
+}
+
+static void *work(void *arg)
+{
+    struct sim_stream *stream = arg;
+    struct item *item;
+    unsigned delay;
+    int code;
+
+    pthread_mutex_lock(&sim.lock);
+    for (;;) {
+        while (!stream->first && !stream->ending)
+            pthread_cond_wait(&stream->given_more, &sim.lock);
+        item = stream->first;
+        if (!item) break;
+        delay = sim.delay;
+        pthread_mutex_unlock(&sim.lock);
+        pause_before(stream, delay);
+        pthread_mutex_lock(&sim.lock);
+        code = item->run(item->work, stream->device->sticky);
+        if (code && !stream->device->sticky) stream->device->sticky = code;
+        stream->first = item->next;
+        if (!stream->first) stream->last = &stream->first;
+        stream->done++;
+        free(item);
+        sim_wake();
+    }
+    pthread_mutex_unlock(&sim.lock);
+    return NULL;
+}
+
+int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, size_t size)
+{
+    struct sim_stream *stream = checked(handle, SIM_STREAM);
+    struct item *item;
+
+    if (!stream) return SIM_INVALID_HANDLE;
+    if (stream->capture) return sim_capture_add(stream->capture, run, of, size);
+    item = aligned_alloc(16, (sizeof *item + size + 15) / 16 * 16);
+    if (!item) return SIM_OUT_OF_MEMORY;
+    item->next = NULL;
+    item->run = run;
+    memcpy(item->work, of, size);
+    *stream->last = item;
+    stream->last = &item->next;
+    stream->given++;
+    pthread_cond_signal(&stream->given_more);
+    return SIM_SUCCESS;
+}
+
+struct sim_capture **sim_capture_of(void *handle)
+{
+    struct sim_stream *stream = checked(handle, SIM_STREAM);
+
+    return stream ? &stream->capture : NULL;
+}
+
+/* A stream's capture is spoilt by who waits for it: the code, or 0 where it has none. */
+static int refuse_captured(const struct sim_stream *stream)
+{
+    if (!stream->capture) return SIM_SUCCESS;
+    return sim_capture_spoil(sim_capture_number(stream->capture), SIM_CAPTURE_UNSUPPORTED);
+}
+
+int sim_stream_create(void **out, unsigned flags)
+{
+    struct sim_stream *stream = calloc(1, sizeof *stream);
+    struct sim_device *device = NULL;
+    int code = sim_enter_context(SIM_CALL_stream_create, &device);
+
+    if (!code && flags != 1) code = SIM_INVALID_VALUE;
+    if (!code && !stream) code = SIM_OUT_OF_MEMORY;
+    if (!code) {
+        *stream = (struct sim_stream){SIM_STREAM, streams, device, .pauses = sim.seed++};
+        stream->last = &stream->first;
+        pthread_cond_init(&stream->given_more, NULL);
+        if (pthread_create(&stream->thread, NULL, work, stream)) code = SIM_OUT_OF_MEMORY;
+    }
+    if (code) {
+        free(stream);
+        return sim_leave(code);
+    }
+    streams = stream;
+    sim.live++;
+    *out = stream;
+    return sim_leave(SIM_SUCCESS);
+}
+
+/* It goes, whatever has failed, when its work is done. */
+int sim_stream_destroy(void *handle)
+{
+    struct sim_stream *stream, **at = &streams;
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_stream_destroy, &device);
+
+    stream = checked(handle, SIM_STREAM);
+    if (!stream) return sim_leave(SIM_INVALID_HANDLE);
+    while (*at != stream) at = &(*at)->next;
+    *at = stream->next;
+    sim_capture_drop(stream->capture);
+    stream->capture = NULL;
+    stream->ending = true;
+    sim.live--;
+    pthread_cond_signal(&stream->given_more);
+    sim_wake(); /* whoever waits for all of the device's */
+    pthread_mutex_unlock(&sim.lock);
+    pthread_join(stream->thread, NULL);
+    pthread_cond_destroy(&stream->given_more);
+    stream->magic = 0;
+    free(stream);
+    return code;
+}
+
+int sim_stream_synchronize(void *handle)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_stream_synchronize, &device);
+    struct sim_stream *stream = checked(handle, SIM_STREAM);
+    uint64_t until;
+
+    if (!code && !stream) code = SIM_INVALID_HANDLE;
+    if (!code) code = refuse_captured(stream);
+    if (code) return sim_leave(code);
+    until = stream->given;
+    while (stream->done < until) sim_wait();
+    return sim_leave(stream->device->sticky);
+}
+
+/* A stream that is destroyed meanwhile ends the wait for it. */
+static bool is_busy(const struct sim_device *device)
+{
+    for (const struct sim_stream *s = streams; s; s = s->next)
+        if (s->device == device && s->done < s->given) return true;
+    return false;
+}
+
+int sim_context_synchronize(void)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_context_synchronize, &device);
+
+    if (!code && sim_capture_spoil_all(device)) code = SIM_CAPTURE_UNSUPPORTED;
+    while (!code && is_busy(device)) sim_wait();
+    return sim_leave(code ? code : device->sticky);
+}
+
+int sim_event_create(void **out, unsigned flags)
+{
+    struct event *event = malloc(sizeof *event);
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_event_create, &device);
+
+    if (!code && flags != 2) code = SIM_INVALID_VALUE;
+    if (!code && !event) code = SIM_OUT_OF_MEMORY;
+    if (code) {
+        free(event);
+        return sim_leave(code);
+    }
+    *event = (struct event){SIM_EVENT, NULL, 0};
+    sim.live++;
+    *out = event;
+    return sim_leave(SIM_SUCCESS);
+}
+
+int sim_event_destroy(void *handle)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_event_destroy, &device);
+    struct event *event = checked(handle, SIM_EVENT);
+
+    if (!event) return sim_leave(SIM_INVALID_HANDLE);
+    drop_mark(event->mark);
+    event->magic = 0;
+    free(event);
+    sim.live--;
+    return sim_leave(code);
+}
+
+/* Of recorded calls nothing has ended: who asks for such an event spoils its capture. */
+static int refuse_event(const struct event *event)
+{
+    if (!event->capture) return SIM_SUCCESS;
+    return sim_capture_spoil(event->capture, SIM_CAPTURED_EVENT);
+}
+
+static int run_mark(void *p, int code)
+{
+    struct mark *mark = *(struct mark **)p;
+
+    mark->done = true;
+    drop_mark(mark);
+    return code;
+}
+
+int sim_event_record(void *handle, void *stream)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_event_record, &device);
+    struct event *event = checked(handle, SIM_EVENT);
+    struct sim_capture **capture = sim_capture_of(stream);
+    struct mark *mark = NULL;
+
+    if (!code && (!event || !capture)) code = SIM_INVALID_HANDLE;
+    if (code) return sim_leave(code);
+    if (!*capture) {
+        mark = malloc(sizeof *mark);
+        if (!mark) return sim_leave(SIM_OUT_OF_MEMORY);
+        *mark = (struct mark){2, false};
+        code = sim_submit(stream, run_mark, &mark, sizeof mark);
+    }
+    if (code) {
+        free(mark);
+        return sim_leave(code);
+    }
+    drop_mark(event->mark);
+    event->mark = mark;
+    event->capture = sim_capture_number(*capture);
+    return sim_leave(SIM_SUCCESS);
+}
+
+int sim_event_query(void *handle)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_event_query, &device);
+    struct event *event = checked(handle, SIM_EVENT);
+
+    if (!code && !event) code = SIM_INVALID_HANDLE;
+    if (!code) code = refuse_event(event);
+    if (!code && event->mark && !event->mark->done) code = SIM_NOT_READY;
+    return sim_leave(code);
+}
+
+int sim_event_synchronize(void *handle)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_event_synchronize, &device);
+    struct event *event = checked(handle, SIM_EVENT);
+    struct mark *mark;
+
+    if (!code && !event) code = SIM_INVALID_HANDLE;
+    if (!code) code = refuse_event(event);
+    if (code || !event->mark) return sim_leave(code);
+    mark = event->mark;
+    mark->refs++;
+    while (!mark->done && !device->sticky) sim_wait();
+    drop_mark(mark);
+    return sim_leave(device->sticky);
+}
+
+static int run_wait(void *p, int code)
+{
+    struct mark *mark = *(struct mark **)p;
+
+    while (!mark->done) sim_wait();
+    drop_mark(mark);
+    return code;
+}
+
+/* Waits that would lead into a capture or out of it. The real ones let other streams join. */
+static int refuse_wait(const struct sim_capture *capture, const struct event *event)
+{
+    uint64_t number = sim_capture_number(capture);
+
+    if (number == event->capture || (!event->capture && !event->mark)) return SIM_SUCCESS;
+    sim_capture_spoil(event->capture, 0);
+    return sim_capture_spoil(number, SIM_CAPTURE_ISOLATION);
+}
+
+int sim_stream_wait(void *stream, void *handle, unsigned flags)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_stream_wait, &device);
+    struct event *event = checked(handle, SIM_EVENT);
+    struct sim_capture **capture = sim_capture_of(stream);
+
+    if (!code && flags) code = SIM_INVALID_VALUE;
+    if (!code && (!event || !capture)) code = SIM_INVALID_HANDLE;
+    if (!code) code = refuse_wait(*capture, event);
+    if (code || !event->mark || event->mark->done) return sim_leave(code);
+    event->mark->refs++;
+    code = sim_submit(stream, run_wait, &event->mark, sizeof event->mark);
+    if (code) drop_mark(event->mark);
+    return sim_leave(code);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* target.c: the simulator as plugins/gpu sees it, and its images of kernels. The plugin serves
+ * tests, of that host code above all, and is not installed. */
+#include "gpu/gpu.h"
+#include "image.h"
+
+/* The first is not there: so that the second is tried. That is a path, since a sanitizer's dlopen
+ * does not see where this library looks. */
+static const char *const libraries[] = {"libbp_simulator_of_others.so", SIM_DRIVER, NULL};
+static const char *const cublaslt[] = {"libbp_sim_cublaslt.so", NULL};
+static const char *const cudnn[] = {"libbp_sim_cudnn.so", NULL};
+static const char *const rocblas[] = {"libbp_sim_rocblas.so", NULL};
+static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
+
+#define ENTRIES(family, type, prefix) \
+    extern sim_entry *const prefix##family##_entries_##type[]; \
+    extern const struct sim_kernel sim_##family##_kernels[];
+#include "simulator_entries.def"
+
+static const struct sim_image images[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT] = {
+#define ENTRIES(family, type, prefix) \
+    [FAMILY_##family][TYPE_##type] = {SIM_IMAGE, #type, sim_##family##_kernels, \
+                                      prefix##family##_entries_##type},
+#include "simulator_entries.def"
+};
+
+static const void *image(enum portable_family family, enum portable_type type, int which)
+{
+    static const struct sim_image other = {SIM_IMAGE_OF_OTHERS, "", NULL, NULL};
+
+    if (which == 0) return &other;
+    return which == 1 && images[family][type].magic ? &images[family][type] : NULL;
+}
+
+const struct gpu_target gpu_target = {
+    .libraries = libraries,
+    .no_driver = "no simulator",
+    .no_device = "no simulated device",
+    .driver = "simulator",
+    .major = 1000,
+    .minor = 10,
+    .symbol = {
+#define CALL(name, cuda, hip, parameters) "sim_" #name,
+#include "gpu/calls.def"
+    },
+    .units = 1,
+    .end = (void *)3,
+    .folders = SIM_FOLDER,
+    .vendor = {cublaslt, cudnn, rocblas, nccl},
+    .image = image,
+};

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* module.c: bp_net_ucx.so, the network module over UCX: tagged messages between workers, each with
+ * a context of its own. */
+#include <backplane/net.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+struct peer {
+    struct peer *next;
+    struct worker *worker;
+    ucp_ep_h ep;
+    const char *lost;
+    bool met; /* something was sent */
+};
+
+struct worker {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    struct peer *peers;
+};
+
+enum { ROUNDS = 100000 }; /* of progress, for what ends by itself */
+
+static enum bp_status status_of(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK: return BP_OK;
+    case UCS_ERR_NO_MEMORY: return BP_ERR_MEMORY;
+    case UCS_ERR_MESSAGE_TRUNCATED:
+    case UCS_ERR_INVALID_PARAM: return BP_ERR_INVALID;
+    default: return BP_ERR_PEER;
+    }
+}
+
+static enum bp_status fail(ucs_status_t status, const char *call, char *out_why)
+{
+    snprintf(out_why, BP_NET_WHY, "%s: %s", call, ucs_status_string(status));
+    return status == UCS_ERR_NO_MEMORY ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
+}
+
+/* Over TCP, what is put is acknowledged by the other side's progress: a send would wait until that
+ * rank comes back from whatever the app does. TCP has no get: large messages are plain ones. And
+ * 1.13 ends the process (comp->count > 0) where a peer dies while parts of a message are sent from
+ * the app's memory: all is copied. A piece of what is copied is a call of the system, which costs
+ * more than the copy: larger ones than 8 KiB, unless the environment says otherwise. Up to a piece
+ * of what is reduced goes without asking the other side first. */
+static ucs_status_t set(ucp_config_t *config)
+{
+    static const char *const setting[][3] = {
+        {"RNDV_SCHEME", "get_zcopy", NULL},
+        {"ZCOPY_THRESH", "inf", NULL},
+        {"RNDV_THRESH", "264kb", "UCX_RNDV_THRESH"},
+        {"TX_SEG_SIZE", "48kb", "UCX_TCP_TX_SEG_SIZE"},
+        {"RX_SEG_SIZE", "128kb", "UCX_TCP_RX_SEG_SIZE"},
+    };
+    ucs_status_t status = UCS_OK;
+
+    for (size_t i = 0; i < sizeof setting / sizeof *setting && status == UCS_OK; i++)
+        if (!setting[i][2] || !secure_getenv(setting[i][2]))
+            status = ucp_config_modify(config, setting[i][0], setting[i][1]);
+    return status;
+}
+
+static ucs_status_t make_context(struct worker *w)
+{
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK) return status;
+    status = set(config);
+    if (status == UCS_OK) status = ucp_init(&params, config, &w->context);
+    ucp_config_release(config);
+    return status;
+}
+
+static ucs_status_t make_worker(struct worker *w)
+{
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+
+    return ucp_worker_create(w->context, &params, &w->worker);
+}
+
+/* UCX begins a thread for its timers: it is not to get the signals of the app. */
+static enum bp_status worker_create(void **out_worker, char *out_why)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    sigset_t all, before;
+    ucs_status_t status;
+
+    if (!w) return fail(UCS_ERR_NO_MEMORY, "calloc", out_why);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    status = make_context(w);
+    if (status == UCS_OK) status = make_worker(w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status == UCS_OK) {
+        *out_worker = w;
+        return BP_OK;
+    }
+    fail(status, w->context ? "ucp_worker_create" : "ucp_init", out_why);
+    if (w->context) ucp_cleanup(w->context);
+    free(w);
+    return status == UCS_ERR_NO_MEMORY ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
+}
+
+/* In order where nothing is wrong: what was sent before arrives. */
+static void close_peer(struct peer *p, bool force)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+    void *request;
+
+    if (!p->ep) return;
+    request = ucp_ep_close_nbx(p->ep, &param);
+    p->ep = NULL;
+    if (!UCS_PTR_IS_PTR(request)) return;
+    for (int i = 0; i < ROUNDS && ucp_request_check_status(request) == UCS_INPROGRESS; i++)
+        ucp_worker_progress(p->worker->worker);
+    ucp_request_free(request);
+}
+
+/* Messages that nobody took: answers that were not needed any more; after a failure data, too. UCX
+ * would warn of each. One of which the rest has not come stays, and all behind it. */
+static void drop_messages(struct worker *w)
+{
+    char nowhere[33 << 10]; /* what the core sends in one message with a head, and more */
+    static const ucp_request_param_t param = {0};
+    ucp_tag_recv_info_t info;
+
+    while (ucp_tag_probe_nb(w->worker, 0, 0, 0, &info) && info.length <= sizeof nowhere) {
+        ucp_tag_message_h message = ucp_tag_probe_nb(w->worker, 0, 0, 1, &info);
+        void *request = ucp_tag_msg_recv_nbx(w->worker, nowhere, info.length, message, &param);
+        if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+    }
+}
+
+static void worker_destroy(void *worker)
+{
+    struct worker *w = worker;
+
+    for (struct peer *p = w->peers, *next; p; p = next) {
+        next = p->next;
+        close_peer(p, p->lost != NULL);
+        free(p);
+    }
+    drop_messages(w);
+    ucp_worker_destroy(w->worker);
+    ucp_cleanup(w->context);
+    free(w);
+}
+
+static enum bp_status worker_address(void *worker, void *out_bytes, uint64_t *out_size)
+{
+    struct worker *w = worker;
+    ucp_address_t *address;
+    size_t size;
+
+    if (ucp_worker_get_address(w->worker, &address, &size) != UCS_OK) return BP_ERR_INTERNAL;
+    if (size <= BP_NET_ADDRESS_MAX) memcpy(out_bytes, address, size);
+    ucp_worker_release_address(w->worker, address);
+    *out_size = size;
+    return size <= BP_NET_ADDRESS_MAX ? BP_OK : BP_ERR_UNSUPPORTED;
+}
+
+static void lose(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct peer *p = arg;
+
+    (void)ep;
+    if (!p->lost) p->lost = ucs_status_string(status);
+}
+
+static enum bp_status worker_connect(void *worker, const void *bytes, uint64_t size,
+                                     void **out_peer, char *out_why)
+{
+    struct worker *w = worker;
+    struct peer *p = calloc(1, sizeof *p);
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = bytes, .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {lose, p}};
+    ucs_status_t status;
+
+    (void)size;
+    if (!p) return fail(UCS_ERR_NO_MEMORY, "calloc", out_why);
+    p->worker = w;
+    status = ucp_ep_create(w->worker, &params, &p->ep);
+    if (status != UCS_OK) {
+        free(p);
+        fail(status, "ucp_ep_create", out_why);
+        return status_of(status);
+    }
+    p->next = w->peers;
+    w->peers = p;
+    *out_peer = p;
+    return BP_OK;
+}
+
+static const char *peer_lost(void *peer)
+{
+    return ((const struct peer *)peer)->lost;
+}
+
+static void end_op(struct bp_net_op *op, ucs_status_t status)
+{
+    op->status = status_of(status);
+    op->request = NULL;
+    op->done = 1;
+}
+
+static void sent(void *request, ucs_status_t status, void *op)
+{
+    end_op(op, status);
+    ucp_request_free(request);
+}
+
+static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *op)
+{
+    ((struct bp_net_op *)op)->bytes = info->length;
+    end_op(op, status);
+    ucp_request_free(request);
+}
+
+static void begun(struct bp_net_op *op, void *request)
+{
+    if (UCS_PTR_IS_PTR(request)) op->request = request;
+    else
+        end_op(op, UCS_PTR_STATUS(request));
+}
+
+/* The first message is one of which the taking is answered: so what UCX's sides tell each other of
+ * a connection has gone by then. 1.13 ends the process (ucp_request.c:684) where that is still to
+ * go when the worker is destroyed, as when a first large message and a failure come together. */
+static void peer_send(void *peer, uint64_t tag, const void *data, uint64_t bytes,
+                      struct bp_net_op *out_op)
+{
+    struct peer *p = peer;
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = sent, .user_data = out_op};
+
+    *out_op = (struct bp_net_op){0};
+    if (!p->ep || p->lost) end_op(out_op, UCS_ERR_CONNECTION_RESET);
+    else if (p->met)
+        begun(out_op, ucp_tag_send_nbx(p->ep, data, bytes, tag, &param));
+    else
+        begun(out_op, ucp_tag_send_sync_nbx(p->ep, data, bytes, tag, &param));
+    p->met = true;
+}
+
+static void worker_recv(void *worker, uint64_t tag, void *data, uint64_t bytes,
+                        struct bp_net_op *out_op)
+{
+    struct worker *w = worker;
+    ucp_tag_recv_info_t info = {0};
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_RECV_INFO,
+        .cb.recv = received, .user_data = out_op, .recv_info.tag_info = &info};
+    void *request;
+
+    *out_op = (struct bp_net_op){0};
+    request = ucp_tag_recv_nbx(w->worker, data, bytes, tag, UINT64_MAX, &param);
+    if (!request) out_op->bytes = info.length;
+    begun(out_op, request);
+}
+
+static uint32_t worker_progress(void *worker)
+{
+    return ucp_worker_progress(((struct worker *)worker)->worker);
+}
+
+static bool all_done(struct bp_net_op *const *ops, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!ops[i]->done) return false;
+    return true;
+}
+
+/* Closing by force ends what is sent; what is received is cancelled. But UCX does not cancel a
+ * message of which a part has come, and the rest may never come: whoever sends it may be dead. It
+ * is left there: nothing is written to its memory without progress, of which there is no more. */
+static void worker_abandon(void *worker, struct bp_net_op *const *ops, uint32_t n)
+{
+    struct worker *w = worker;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!ops[i]->done) ucp_request_cancel(w->worker, ops[i]->request);
+    for (struct peer *p = w->peers; p; p = p->next) {
+        if (!p->lost) p->lost = "given up";
+        close_peer(p, true);
+    }
+    for (int i = 0; i < ROUNDS && !all_done(ops, n); i++) ucp_worker_progress(w->worker);
+    for (uint32_t i = 0; i < n; i++)
+        if (!ops[i]->done) end_op(ops[i], UCS_ERR_CONNECTION_RESET);
+}
+
+static const struct bp_net table = {
+    .size = sizeof table,
+    .name = "ucx",
+    .create = worker_create,
+    .destroy = worker_destroy,
+    .address = worker_address,
+    .connect = worker_connect,
+    .peer_lost = peer_lost,
+    .send = peer_send,
+    .recv = worker_recv,
+    .progress = worker_progress,
+    .abandon = worker_abandon,
+};
+
+__attribute__((visibility("default"))) const struct bp_net *bp_net_get(uint32_t version)
+{
+    return version == BP_NET_VERSION ? &table : NULL;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cache.c: compiled programs in files, a file each:
+ *
+ *     magic | length of key | length of binary | hash of binary | key | binary
+ *
+ * The key says all that the binary depends on: what it was compiled from, how, for which device and
+ * driver; the file's name is a hash of it. A file is written beside and renamed, so that a reader
+ * sees a whole one or none; one that is cut, altered or another's is not used, and replaced. Of
+ * several that want one that is not there, one compiles it: <file>.turn is locked meanwhile.
+ *
+ * The folder is BP_XPU_CACHE, else backplane/xpu in XDG_CACHE_HOME or ~/.cache. BP_XPU_CACHE=
+ * (empty) means no cache. A program with more rights than its caller has none. */
+#include "sources.h"
+#include "xpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct head {
+    char magic[8];
+    uint64_t key, binary, hash; /* bytes, bytes, of the binary */
+};
+static const char magic[8] = "bpxpu1\n";
+static const uint64_t largest = UINT64_C(1) << 28;
+
+enum { PATH = 1024 };
+
+/* FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *at = data;
+
+    for (size_t i = 0; i < size; i++) h = (h ^ at[i]) * UINT64_C(1099511628211);
+    return h;
+}
+static const uint64_t hash_begin = UINT64_C(14695981039346656037);
+
+struct xpu_key xpu_cache_key(const struct xpu_device *d, const struct xpu_source *source,
+                             const char *options)
+{
+    static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
+                                          CL_DEVICE_VENDOR};
+    struct xpu_key key = {0};
+    uint64_t text = hash_begin, again = ~hash_begin;
+    int n;
+
+    for (uint32_t i = 0; i < source->n; i++) {
+        text = hash(text, source->line[i], strlen(source->line[i]));
+        again = hash(again, source->line[i], strlen(source->line[i]));
+    }
+    n = snprintf(key.text, sizeof key.text, "%016llx%016llx %s", (unsigned long long)text,
+                 (unsigned long long)again, options);
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        char value[128] = "";
+        d->self->call->clGetDeviceInfo(d->id, what[i], sizeof value - 1, value, NULL);
+        n += snprintf(key.text + n, sizeof key.text - (size_t)n, " | %s", value);
+    }
+    key.size = (uint32_t)n;
+    return key;
+}
+
+/* The folder's path; false: there is to be no cache. */
+static bool folder(char *out)
+{
+    const char *own = secure_getenv("BP_XPU_CACHE"), *base = secure_getenv("XDG_CACHE_HOME"),
+               *home = secure_getenv("HOME");
+    int n = -1;
+
+    if (own) n = *own ? snprintf(out, PATH, "%s", own) : -1;
+    else if (base && *base == '/') n = snprintf(out, PATH, "%s/backplane/xpu", base);
+    else if (home && *home == '/') n = snprintf(out, PATH, "%s/.cache/backplane/xpu", home);
+    return n > 0 && n < PATH - 64;
+}
+
+static bool file(const struct xpu_key *key, char *out)
+{
+    if (!folder(out)) return false;
+    snprintf(out + strlen(out), 32, "/%016llx.bin",
+             (unsigned long long)hash(hash_begin, key->text, key->size));
+    return true;
+}
+
+static bool read_all(int fd, void *to, size_t size)
+{
+    for (char *at = to; size;) {
+        ssize_t n = read(fd, at, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const void *from, size_t size)
+{
+    for (const char *at = from; size;) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static unsigned char *read_binary(int fd, const struct xpu_key *key, size_t *out_size)
+{
+    struct head head;
+    char text[sizeof key->text];
+    unsigned char *binary;
+
+    if (!read_all(fd, &head, sizeof head) || memcmp(head.magic, magic, sizeof magic) ||
+        head.key != key->size || !head.binary || head.binary > largest ||
+        !read_all(fd, text, key->size) || memcmp(text, key->text, key->size))
+        return NULL;
+    binary = malloc((size_t)head.binary);
+    if (!binary) return NULL;
+    if (read_all(fd, binary, (size_t)head.binary) &&
+        hash(hash_begin, binary, (size_t)head.binary) == head.hash) {
+        *out_size = (size_t)head.binary;
+        return binary;
+    }
+    free(binary);
+    return NULL;
+}
+
+unsigned char *xpu_cache_read(const struct xpu_key *key, size_t *out_size)
+{
+    char path[PATH];
+    unsigned char *binary;
+    int fd;
+
+    if (!file(key, path)) return NULL;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return NULL;
+    binary = read_binary(fd, key, out_size);
+    close(fd);
+    return binary;
+}
+
+/* Each folder on the way, for the user alone. What fails is noticed when the file is made. */
+static void make_folders(const char *path)
+{
+    char part[PATH];
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = part + 1; (at = strchr(at, '/')); at++) {
+        *at = 0;
+        mkdir(part, 0700);
+        *at = '/';
+    }
+}
+
+void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, size_t size)
+{
+    struct head head = {.key = key->size, .binary = size,
+                        .hash = hash(hash_begin, binary, size)};
+    char path[PATH], beside[PATH + 16];
+    bool good;
+    int fd;
+
+    if (!file(key, path)) return;
+    memcpy(head.magic, magic, sizeof magic);
+    make_folders(path);
+    snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+    fd = mkostemp(beside, O_CLOEXEC);
+    if (fd < 0) return;
+    good = write_all(fd, &head, sizeof head) && write_all(fd, key->text, key->size) &&
+           write_all(fd, binary, size);
+    good = !close(fd) && good;
+    if (!good || rename(beside, path)) unlink(beside);
+}
+
+/* A file beside the program's, locked: a process that ends gives the lock back. */
+static bool turn_file(const struct xpu_key *key, char *out)
+{
+    if (!file(key, out)) return false;
+    strcat(out, ".turn");
+    return true;
+}
+
+int xpu_cache_begin(const struct xpu_key *key)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    char path[PATH];
+    int fd;
+
+    if (!turn_file(key, path)) return -1;
+    make_folders(path);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); i++) {
+        if (i == 12000 || (errno != EWOULDBLOCK && errno != EINTR)) {
+            close(fd);
+            return -1;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return fd;
+}
+
+/* Those who wait have the file open, and find the program; those who come find it before. */
+void xpu_cache_end(const struct xpu_key *key, int turn)
+{
+    char path[PATH];
+
+    if (turn < 0) return;
+    if (turn_file(key, path)) unlink(path);
+    close(turn);
+}
+
+void xpu_cache_remove(const struct xpu_key *key)
+{
+    char path[PATH];
+
+    if (file(key, path)) unlink(path);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.c: which OpenCL devices are devices here, and what they are.
+ *
+ * BP_XPU_DEVICES is a list of patterns (fnmatch), separated by commas; a device is admitted whose
+ * name, platform's name, or "platform/device" fits one. Without it GPUs and accelerators are: a
+ * processor has the cpu plugin. */
+#include "xpu.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLATFORMS = 16, DEVICES = 64, NAME = 128, LANES = 256 };
+
+/* Those of OpenCL 1.2 with a compiler, little-endian memory and work-groups as large as kernels'
+ * teams, which are of one lane on a processor, can run portable kernels. 16-bit floating-point
+ * numbers are made of integers, and 64-bit ones need not be there. */
+static const char *is_unfit(const struct xpu *self, cl_device_id id)
+{
+    cl_bool compiler = CL_FALSE, little = CL_FALSE;
+    cl_device_type type = 0;
+    size_t lanes = 0;
+    char version[NAME] = "";
+    int major = 0, minor = 0;
+
+    self->call->clGetDeviceInfo(id, CL_DEVICE_VERSION, NAME - 1, version, NULL);
+    if (sscanf(version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 12)
+        return "its driver is older than OpenCL 1.2";
+    self->call->clGetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_ENDIAN_LITTLE, sizeof little, &little, NULL);
+    if (!compiler) return "it has no compiler";
+    if (!little) return "it is big-endian";
+    self->call->clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof lanes, &lanes, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    if (type & CL_DEVICE_TYPE_CPU || lanes >= LANES) return NULL;
+    return "its work-groups have less than 256 items";
+}
+
+static bool is_named(const char *list, const char *platform, const char *device)
+{
+    char both[2 * NAME], pattern[2 * NAME];
+
+    snprintf(both, sizeof both, "%s/%s", platform, device);
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
+        if (!fnmatch(pattern, both, 0) || !fnmatch(pattern, device, 0) ||
+            !fnmatch(pattern, platform, 0))
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static bool is_admitted(const struct xpu *self, cl_platform_id platform, cl_device_id id)
+{
+    const char *list = secure_getenv("BP_XPU_DEVICES"), *why;
+    char platform_name[NAME] = "", name[NAME] = "";
+    cl_device_type type = 0;
+
+    self->call->clGetPlatformInfo(platform, CL_PLATFORM_NAME, NAME, platform_name, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_NAME, NAME, name, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    platform_name[NAME - 1] = name[NAME - 1] = 0;
+    if (list && *list) {
+        if (!is_named(list, platform_name, name)) return false;
+    } else if (!(type & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR))) {
+        return false;
+    }
+    why = is_unfit(self, id);
+    if (why) bp_log(self->host, BP_LOG_WARN, "xpu: %s is left out: %s", name, why);
+    return !why;
+}
+
+/* For tests: BP_XPU_FP64=0 has devices compute as those do that have no 64-bit floating-point
+ * numbers, BP_XPU_TEAMS=1 has processors run kernels in teams of many lanes, as GPUs do. */
+static bool is_set(const char *name, const char *value)
+{
+    const char *set = secure_getenv(name);
+
+    return set && !strcmp(set, value);
+}
+
+/* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
+ * f64 a number of the sources is an f32, whatever it looks like. */
+static void set_options(struct xpu_device *d)
+{
+    const struct xpu_calls *call = d->self->call;
+    cl_device_fp_config f32 = 0, f64 = 0;
+    cl_device_type type = 0;
+    cl_bool unified = CL_FALSE;
+
+    call->clGetDeviceInfo(d->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof f32, &f32, NULL);
+    call->clGetDeviceInfo(d->id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    call->clGetDeviceInfo(d->id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof f64, &f64, NULL);
+    d->is_processor = type & CL_DEVICE_TYPE_CPU && !is_set("BP_XPU_TEAMS", "1");
+    d->lanes = d->is_processor ? 1 : LANES;
+    d->has_f64 = f64 && !is_set("BP_XPU_FP64", "0");
+    call->clGetDeviceInfo(d->id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+    d->has_host_memory = unified;
+    d->parameters = 1024; /* every driver takes so much */
+    call->clGetDeviceInfo(d->id, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof d->parameters,
+                          &d->parameters, NULL);
+    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s",
+             f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt"
+                                                       : "",
+             d->is_processor ? " -DON_PROCESSOR" : "",
+             d->has_f64 ? "" : " -DNO_F64 -cl-single-precision-constant");
+}
+
+static enum bp_status add(struct xpu *self, cl_context context, cl_device_id id)
+{
+    struct xpu_device *d = &self->device[self->n_device];
+    void *common;
+    enum bp_status status;
+
+    d->self = self;
+    d->id = id;
+    d->context = context;
+    d->number = self->n_device;
+    set_options(d);
+    pthread_mutex_init(&d->lock, NULL);
+    xpu_programs_init(d);
+    status = xpu_stream_create(self, d->number, &common);
+    if (status) {
+        xpu_programs_finish(d);
+        pthread_mutex_destroy(&d->lock);
+        return status;
+    }
+    d->common = common;
+    self->n_device++;
+    return BP_OK;
+}
+
+static enum bp_status add_platform(struct xpu *self, cl_platform_id platform)
+{
+    cl_device_id id[DEVICES], admitted[DEVICES];
+    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
+    cl_uint found = 0, n = 0;
+    cl_int code = self->call->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, id, &found);
+    cl_context context;
+    enum bp_status status = BP_OK;
+
+    if (code != CL_SUCCESS) return BP_OK; /* a driver without hardware */
+    if (found > DEVICES) found = DEVICES;
+    for (cl_uint i = 0; i < found && self->n_device + n < DEVICES; i++)
+        if (is_admitted(self, platform, id[i])) admitted[n++] = id[i];
+    if (!n) return BP_OK;
+    context = self->call->clCreateContext(properties, n, admitted, NULL, NULL, &code);
+    if (!context) return xpu_fail(self, self->n_device, "clCreateContext", code);
+    self->context[self->n_context++] = context;
+    for (cl_uint i = 0; i < n && status == BP_OK; i++) status = add(self, context, admitted[i]);
+    return status;
+}
+
+/* One whose devices cannot be opened does not stop the others. */
+static enum bp_status add_platforms(struct xpu *self, const cl_platform_id *platform, cl_uint n)
+{
+    enum bp_status first = BP_OK;
+    char name[NAME] = "";
+
+    for (cl_uint i = 0; i < n; i++) {
+        enum bp_status status = add_platform(self, platform[i]);
+        if (!status) continue;
+        first = first ? first : status;
+        self->call->clGetPlatformInfo(platform[i], CL_PLATFORM_NAME, NAME - 1, name, NULL);
+        bp_log(self->host, BP_LOG_WARN, "xpu: the devices of %s cannot be opened", name);
+    }
+    return self->n_device ? BP_OK : first;
+}
+
+/* No platform at all is an answer of its own (-1001). */
+enum bp_status xpu_devices_init(struct xpu *self)
+{
+    cl_platform_id platform[PLATFORMS];
+    cl_uint n = 0;
+    cl_int code = self->call->clGetPlatformIDs(PLATFORMS, platform, &n);
+    enum bp_status status = BP_OK;
+
+    if (code != CL_SUCCESS || !n)
+        return bp_fail(self->host, BP_ERR_ABSENT, "xpu: no OpenCL driver is installed (%s)",
+                       xpu_opencl_name(code));
+    self->device = calloc(DEVICES, sizeof *self->device);
+    self->context = calloc(PLATFORMS, sizeof *self->context);
+    if (!self->device || !self->context)
+        status = bp_fail(self->host, BP_ERR_MEMORY, "xpu: no memory for devices");
+    if (n > PLATFORMS) n = PLATFORMS;
+    if (status == BP_OK) status = add_platforms(self, platform, n);
+    if (status) xpu_devices_finish(self);
+    return status;
+}
+
+void xpu_devices_finish(struct xpu *self)
+{
+    for (uint32_t i = 0; i < self->n_device; i++) {
+        xpu_stream_destroy(self, i, self->device[i].common);
+        xpu_programs_finish(&self->device[i]);
+        pthread_mutex_destroy(&self->device[i].lock);
+    }
+    for (uint32_t i = 0; i < self->n_context; i++) self->call->clReleaseContext(self->context[i]);
+    free(self->device);
+    free(self->context);
+}
+
+/* Operators whose results hang on places or terms that 24 bits do not hold: their kernels make them
+ * as `real` (dialect.h). */
+static const char *const of_f64[] = {
+    "grid_sample", "grid_sample_grad_grid", "grid_sample_grad_input", "poisson",
+    "resize_axis", "resize_axis_grad", "roi_align", "roi_align_grad", "tan",
+};
+
+enum bp_status portable_usable(void *p, const struct bp_kernel *row)
+{
+    const struct xpu *self = p;
+    uint32_t lacks = 0;
+
+    while (lacks < self->n_device && self->device[lacks].has_f64) lacks++;
+    if (lacks == self->n_device) return BP_OK;
+    for (size_t i = 0; i < sizeof of_f64 / sizeof *of_f64; i++)
+        if (!strcmp(row->op, of_f64[i]))
+            return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                           "%s: it computes with 64-bit floating-point numbers, which xpu:%u does "
+                           "not have", row->name, lacks);
+    return BP_OK;
+}
+
+enum bp_status xpu_device_count(void *p, uint32_t *out_count)
+{
+    struct xpu *self = p;
+
+    *out_count = self->n_device;
+    return BP_OK;
+}
+
+static uint64_t info_of(const struct xpu *self, cl_device_id id, cl_device_info what)
+{
+    cl_ulong value = 0;
+
+    self->call->clGetDeviceInfo(id, what, sizeof value, &value, NULL);
+    return value;
+}
+
+enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_properties *out)
+{
+    struct xpu *self = p;
+    const struct xpu_device *d = &self->device[device];
+    cl_device_id id = d->id;
+    uint64_t lacks = d->has_f64 ? 0 : BP_M(F64) | BP_M(C128);
+    char name[NAME] = "", version[NAME] = "", driver[NAME] = "";
+    cl_uint units = 0, align_bits = 0;
+
+    self->call->clGetDeviceInfo(id, CL_DEVICE_NAME, NAME, name, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_VERSION, NAME, version, NULL);
+    self->call->clGetDeviceInfo(id, CL_DRIVER_VERSION, NAME, driver, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align_bits, &align_bits,
+                                NULL);
+    snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, name);
+    snprintf(out->driver, sizeof out->driver, "%.30s, %.30s", version, driver);
+    BP_SET(out, memory, info_of(self, id, CL_DEVICE_GLOBAL_MEM_SIZE));
+    BP_SET(out, max_alloc, info_of(self, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
+    BP_SET(out, dtypes, (BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2)) & ~lacks);
+    BP_SET(out, alignment, align_bits / 8 > 64 ? align_bits / 8 : 64);
+    BP_SET(out, units, units);
+    BP_SET(out, flags, BP_DEVICE_HANDLES);
+    return BP_OK;
+}

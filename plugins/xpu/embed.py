@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints sources.c: for each family of portable kernels its header with all that it includes, as OpenCL C for
+the driver's compiler. Comments and what only C and C++ see stay out. And for each entry where the numbers lie that
+are `host_real`, which a device without f64 wants as f32.
+
+    embed.py SDK OUT DEPFILE FAMILY...
+"""
+import os
+import re
+import sys
+
+SDK, OUT, DEPFILE = sys.argv[1:4]
+KERNELS = os.path.join(SDK, "kernels")
+read = set()
+
+
+def text_of(path):
+    read.add(path)
+    with open(path, encoding="utf-8") as f:
+        return re.sub(r"/\*.*?\*/", " ", f.read(), flags=re.S)
+
+
+def flat(path, seen):
+    """The file's lines; a header that guards itself comes once, a .def each time. <...> are C's own."""
+    if path.endswith(".h"):
+        if path in seen:
+            return []
+        seen.add(path)
+    lines = []
+    for line in re.sub(r"\\\n", " ", text_of(path)).splitlines():
+        include = re.match(r'\s*#\s*include\s+"(.*)"', line)
+        if include:
+            lines += flat(os.path.normpath(os.path.join(os.path.dirname(path), include.group(1))), seen)
+        elif re.match(r"\s*#\s*include\s+<", line):
+            continue
+        elif line.strip():
+            lines.append(re.sub(r"\s+", " ", line.strip()))
+    return lines
+
+
+def given(structs, name):
+    """Where the numbers of type host_real lie in a struct, those of its structs with them, as offsetof names them."""
+    found = []
+    for member in filter(None, map(str.strip, structs[name].split(";"))):
+        struct, kind, names = re.fullmatch(r"(struct )?(\w+) (.*)", member).groups()
+        inner = given(structs, kind) if struct else [""] if kind == "host_real" else []
+        assert "[" not in names or not inner, f"struct {name}: an array of host_real"
+        found += [one.strip() + ("." + of if of else "") for one in names.split(",") for of in inner]
+    return found
+
+
+def write_given(out, families, texts):
+    for header in sorted(os.path.basename(path) for path in read if path.endswith("_args.h")):
+        out.write(f"#include <kernels/{header}>\n")
+    out.write("#include <stddef.h>\nconst struct xpu_given xpu_given[PORTABLE_ENTRIES] = {\n")
+    for family in families:
+        structs = dict(re.findall(r"\bstruct (\w+) \{(.*?)\};", texts[family], re.S))
+        structs |= {new: structs[old] for new, old in re.findall(r"#define (\w+_args) (\w+_args)", texts[family])}
+        for entry in re.findall(r"^ENTRY_(?:SPANS|TEAMS)_\d+\((\w+)", texts[family], re.M):
+            numbers = given(structs, entry + "_args")
+            offsets = ", ".join(f"offsetof(struct {entry}_args, {n})" for n in numbers)
+            if numbers:
+                out.write(f"[ENTRY_{entry}] = {{{len(numbers)}, {{{offsets}}}}},\n")
+    out.write("};\n")
+
+
+def main():
+    families = sys.argv[4:]
+    texts = {}
+    with open(OUT, "w", encoding="utf-8") as out:
+        out.write('/* Printed by embed.py. */\n#include "sources.h"\n#include <kernels/portable.h>\n')
+        for family in families:
+            out.write(f"static const char *const source_{family}[] = {{\n")
+            lines = flat(os.path.join(KERNELS, family + ".h"), set())
+            texts[family] = "\n".join(lines)
+            for line in lines:
+                quoted = line.replace("\\", "\\\\").replace('"', '\\"')
+                out.write(f'"{quoted}\\n",\n')
+            out.write("};\n")
+        out.write("const struct xpu_source xpu_source[PORTABLE_FAMILIES] = {\n")
+        for family in families:
+            out.write(f"[FAMILY_{family}] = {{sizeof source_{family} / sizeof *source_{family}, source_{family}}},\n")
+        out.write("};\n")
+        write_given(out, families, texts)
+    with open(DEPFILE, "w", encoding="utf-8") as f:
+        f.write(f"{OUT}: {' '.join(sorted(read))}\n")
+
+
+main()

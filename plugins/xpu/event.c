@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* event.c: marks in queues, asked and waited for. */
+#include "xpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
+{
+    struct xpu *self = p;
+    struct xpu_event *event = calloc(1, sizeof *event);
+
+    if (!event) return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory", device);
+    *out_event = event;
+    return BP_OK;
+}
+
+/* The copy of fault words that a mark stands behind writes into it. */
+static void forget(struct xpu *self, struct xpu_event *e)
+{
+    if (!e->event) return;
+    if (e->launched) self->call->clWaitForEvents(1, &e->event);
+    self->call->clReleaseEvent(e->event);
+    e->event = NULL;
+    memset(e->fault, 0, sizeof e->fault);
+}
+
+void xpu_event_destroy(void *p, uint32_t device, void *event)
+{
+    (void)device;
+    forget(p, event);
+    free(event);
+}
+
+enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *event)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    struct xpu_event *e = event;
+    enum bp_status status;
+    cl_int code;
+
+    forget(self, e);
+    status = xpu_fault_read(s, e->fault, &e->launched);
+    if (status) return status;
+    e->device = s->device;
+    e->stream = s->number;
+    code = self->call->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &e->event);
+    if (code == CL_SUCCESS) code = self->call->clFlush(s->queue);
+    return code == CL_SUCCESS ? BP_OK
+                              : xpu_fail(self, device, "clEnqueueMarkerWithWaitList", code);
+}
+
+/* It has been reached. A stream that is gone has nothing to tell. */
+static enum bp_status tell(const struct xpu_event *e)
+{
+    struct xpu_device *d = e->device;
+    enum bp_status status = BP_OK;
+
+    if (!e->launched) return BP_OK;
+    pthread_mutex_lock(&d->lock);
+    for (struct xpu_stream *s = d->streams; s; s = s->next)
+        if (s->number == e->stream) status = xpu_fault_check(s, e->fault, e->launched);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* Of a mark that may not have been reached: *out_reached. */
+static enum bp_status ask(struct xpu *self, uint32_t device, struct xpu_event *e, bool *out_reached)
+{
+    cl_int state = CL_COMPLETE, code = CL_SUCCESS;
+
+    if (e->event)
+        code = self->call->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                                          &state, NULL);
+    if (code != CL_SUCCESS) return xpu_fail(self, device, "clGetEventInfo", code);
+    if (state < 0) return xpu_fail(self, device, "work before an event", state);
+    *out_reached = state == CL_COMPLETE;
+    return *out_reached && e->event ? tell(e) : BP_OK;
+}
+
+enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
+{
+    bool reached = false;
+    enum bp_status status = ask(p, device, event, &reached);
+
+    return status == BP_OK && !reached ? BP_ERR_BUSY : status;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* OpenCL waits for ever or not at all: with a deadline it is asked again and again, every 20 us at
+ * first, at the longest every millisecond. */
+enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t timeout_ns)
+{
+    struct xpu *self = p;
+    struct xpu_event *e = event;
+    uint64_t began = now_ns();
+    long pause = 20000;
+    bool reached = false;
+
+    if (timeout_ns == UINT64_MAX && e->event) {
+        cl_int code = self->call->clWaitForEvents(1, &e->event);
+        if (code != CL_SUCCESS) return xpu_fail(self, device, "clWaitForEvents", code);
+    }
+    for (;;) {
+        enum bp_status status = ask(self, device, e, &reached);
+        if (status || reached) return status;
+        if (now_ns() - began >= timeout_ns) return BP_ERR_TIMEOUT;
+        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+        if (pause < 1000000) pause *= 2;
+    }
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c: buffers and copies. An address is a byte offset in a buffer. */
+#include "xpu.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum bp_status no_space(const struct xpu_device *d, uint32_t space)
+{
+    return bp_fail(d->self->host, BP_ERR_UNSUPPORTED, "xpu:%u: no memory space %u%s", d->number,
+                   space,
+                   space == BP_SPACE_PINNED ? ": its memory is not the host's, and OpenCL does not "
+                                              "say that both see what the other writes"
+                                            : "");
+}
+
+/* Stays mapped as long as it lives: where device and host have one memory both see it. */
+static enum bp_status map(struct xpu_device *d, cl_mem buffer, uint64_t size, void **out_host)
+{
+    const struct xpu_calls *call = d->self->call;
+    cl_int code = CL_SUCCESS;
+    void *host = call->clEnqueueMapBuffer(d->common->queue, buffer, CL_TRUE,
+                                          CL_MAP_READ | CL_MAP_WRITE, 0, (size_t)size, 0, NULL,
+                                          NULL, &code);
+
+    if (!host) return xpu_fail(d->self, d->number, "clEnqueueMapBuffer", code);
+    *out_host = host;
+    return BP_OK;
+}
+
+enum bp_status xpu_memory_allocate(void *p, uint32_t device, uint32_t space, uint64_t size,
+                                   struct bp_memory *out)
+{
+    struct xpu *self = p;
+    struct xpu_device *d = &self->device[device];
+    bool pinned = space == BP_SPACE_PINNED && d->has_host_memory;
+    struct bp_memory made = {0};
+    cl_int code = CL_SUCCESS;
+    enum bp_status status = BP_OK;
+
+    if (space != BP_SPACE_DEVICE && !pinned) return no_space(d, space);
+    made.handle = self->call->clCreateBuffer(
+        d->context, CL_MEM_READ_WRITE | (pinned ? CL_MEM_ALLOC_HOST_PTR : 0), (size_t)size, NULL,
+        &code);
+    if (!made.handle)
+        return bp_fail(self->host, xpu_opencl_status(code),
+                       "xpu:%u: clCreateBuffer of %" PRIu64 " bytes answered %s", device, size,
+                       xpu_opencl_name(code));
+    if (pinned) status = map(d, made.handle, size, &made.host);
+    if (status) xpu_buffer_release(self, made.handle);
+    else *out = made;
+    return status;
+}
+
+void xpu_buffer_release(struct xpu *self, cl_mem buffer)
+{
+    if (!buffer) return;
+    atomic_fetch_add(&self->released, 1);
+    self->call->clReleaseMemObject(buffer);
+}
+
+void xpu_memory_free(void *p, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    struct xpu *self = p;
+    cl_command_queue queue = self->device[device].common->queue;
+
+    (void)space;
+    if (memory->host) {
+        self->call->clEnqueueUnmapMemObject(queue, memory->handle, memory->host, 0, NULL, NULL);
+        self->call->clFinish(queue);
+    }
+    xpu_buffer_release(self, memory->handle);
+}
+
+static void CL_CALLBACK staged(cl_event event, cl_int status, void *memory)
+{
+    (void)event;
+    (void)status;
+    free(memory);
+}
+
+/* What is small is copied aside, so that the call need not wait for what the stream does. false:
+ * not done. */
+static bool stage(struct xpu *self, struct xpu_stream *stream, const struct bp_copy *copy,
+                  cl_int *out_code)
+{
+    static const uint64_t small = 256 << 10;
+    cl_event event;
+    void *aside = copy->size <= small ? malloc((size_t)copy->size) : NULL;
+
+    if (!aside) return false;
+    memcpy(aside, copy->src, (size_t)copy->size);
+    *out_code = self->call->clEnqueueWriteBuffer(stream->queue, copy->dst_memory, CL_FALSE,
+                                                 (size_t)copy->dst, (size_t)copy->size, aside, 0,
+                                                 NULL, &event);
+    if (*out_code != CL_SUCCESS) {
+        free(aside);
+        return true;
+    }
+    if (self->call->clSetEventCallback(event, CL_COMPLETE, staged, aside) != CL_SUCCESS) {
+        self->call->clWaitForEvents(1, &event);
+        free(aside);
+    }
+    self->call->clReleaseEvent(event);
+    return true;
+}
+
+enum bp_status xpu_copy_in(void *p, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    cl_int code;
+
+    if (!stage(self, s, copy, &code))
+        code = self->call->clEnqueueWriteBuffer(s->queue, copy->dst_memory, CL_TRUE,
+                                                (size_t)copy->dst, (size_t)copy->size, copy->src, 0,
+                                                NULL, NULL);
+    return code == CL_SUCCESS ? BP_OK : xpu_fail(self, device, "clEnqueueWriteBuffer", code);
+}
+
+enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    uint32_t word[XPU_FAULTS] = {0};
+    uint64_t launched;
+    enum bp_status status = xpu_fault_read(s, word, &launched);
+    cl_int code;
+
+    if (status) return status;
+    code = self->call->clEnqueueReadBuffer(s->queue, copy->src_memory, CL_TRUE, (size_t)copy->src,
+                                           (size_t)copy->size, copy->dst, 0, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        self->call->clFinish(s->queue); /* nobody writes word any more */
+        return xpu_fail(self, device, "clEnqueueReadBuffer", code);
+    }
+    return xpu_fault_check(s, word, launched);
+}
+
+enum bp_status xpu_copy_within(void *p, uint32_t device, void *stream, const struct bp_copy *copy)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    cl_int code = self->call->clEnqueueCopyBuffer(
+        s->queue, copy->src_memory, copy->dst_memory, (size_t)copy->src, (size_t)copy->dst,
+        (size_t)copy->size, 0, NULL, NULL);
+
+    return code == CL_SUCCESS ? BP_OK : xpu_fail(self, device, "clEnqueueCopyBuffer", code);
+}
+
+/* Devices of one platform share a context, and so buffers. */
+enum bp_status xpu_copy_peer(void *p, uint32_t device, void *stream, uint32_t to,
+                             const struct bp_copy *copy)
+{
+    struct xpu *self = p;
+
+    if (self->device[device].context != self->device[to].context) return BP_ERR_UNSUPPORTED;
+    return xpu_copy_within(self, device, stream, copy);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opencl.c: opens the OpenCL loader; names of its errors. */
+#include "opencl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+static struct {
+    pthread_once_t once;
+    struct xpu_calls call;
+    bool there;
+    char why[256];
+} loader = {.once = PTHREAD_ONCE_INIT};
+
+/* The library stays open: drivers behind it start threads that outlive any instance. */
+static void open_loader(void)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!library) {
+        snprintf(loader.why, sizeof loader.why, "no OpenCL loader: %s", dlerror());
+        return;
+    }
+#define CALL(name) \
+    *(void **)&loader.call.name = dlsym(library, #name); \
+    if (!loader.call.name) { \
+        snprintf(loader.why, sizeof loader.why, \
+                 "the OpenCL loader is older than 1.2: it has no " #name); \
+        return; \
+    }
+#include "calls.def"
+    loader.there = true;
+}
+
+enum bp_status xpu_opencl_open(const struct bp_host *host, const struct xpu_calls **out_calls)
+{
+    pthread_once(&loader.once, open_loader);
+    if (!loader.there) return bp_fail(host, BP_ERR_ABSENT, "xpu: %s", loader.why);
+    *out_calls = &loader.call;
+    return BP_OK;
+}
+
+static const struct {
+    cl_int code;
+    const char *name;
+    enum bp_status status;
+} errors[] = {
+#define ERROR(code, status) {code, #code, status}
+    ERROR(CL_DEVICE_NOT_FOUND, BP_ERR_ABSENT),
+    ERROR(CL_DEVICE_NOT_AVAILABLE, BP_ERR_DEVICE_LOST),
+    ERROR(CL_COMPILER_NOT_AVAILABLE, BP_ERR_UNSUPPORTED),
+    ERROR(CL_MEM_OBJECT_ALLOCATION_FAILURE, BP_ERR_MEMORY),
+    ERROR(CL_OUT_OF_RESOURCES, BP_ERR_MEMORY),
+    ERROR(CL_OUT_OF_HOST_MEMORY, BP_ERR_MEMORY),
+    ERROR(CL_INVALID_BUFFER_SIZE, BP_ERR_MEMORY),
+    ERROR(CL_BUILD_PROGRAM_FAILURE, BP_ERR_DEVICE),
+    ERROR(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_VALUE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_DEVICE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_CONTEXT, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_COMMAND_QUEUE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_MEM_OBJECT, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_BINARY, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_BUILD_OPTIONS, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_PROGRAM, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_PROGRAM_EXECUTABLE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_KERNEL_NAME, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_KERNEL, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_ARG_INDEX, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_ARG_VALUE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_ARG_SIZE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_KERNEL_ARGS, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_WORK_GROUP_SIZE, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_EVENT, BP_ERR_DEVICE),
+    ERROR(CL_INVALID_OPERATION, BP_ERR_DEVICE),
+#undef ERROR
+};
+
+const char *xpu_opencl_name(cl_int code)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) return errors[i].name;
+    return code == -1001 ? "CL_PLATFORM_NOT_FOUND_KHR" : "an error of the driver";
+}
+
+enum bp_status xpu_opencl_status(cl_int code)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) return errors[i].status;
+    return BP_ERR_DEVICE;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* portable.c: puts an entry of a portable kernel into a stream. */
+#include "sources.h"
+#include "xpu.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARGS_MAX = 4096 }; /* bytes of an entry's numbers, at most */
+
+/* The buffer of true extents: the launch's are copied to the host behind the kernel. */
+static enum bp_status take_results(struct xpu_stream *s, const struct bp_launch *launch,
+                                   struct portable_operand *operand)
+{
+    struct xpu *self = s->device->self;
+    size_t at = (size_t)((int64_t *)operand->data - launch->result);
+    cl_int code = CL_SUCCESS;
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->results)
+        s->results = self->call->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE,
+                                                XPU_RESULTS * sizeof(int64_t), NULL, &code);
+    pthread_mutex_unlock(&s->lock);
+    if (!s->results) return xpu_fail(self, s->device->number, "clCreateBuffer", code);
+    *operand = (struct portable_operand){(void *)(at * sizeof(int64_t)), s->results};
+    return BP_OK;
+}
+
+static enum bp_status give_results(struct xpu_stream *s, const struct portable *p,
+                                   const struct portable_operand *operand)
+{
+    struct xpu *self = s->device->self;
+
+    for (int i = 0; i < p->n_operand; i++) {
+        cl_int code;
+        if (!(p->results >> i & 1) || !p->operand[i].data) continue;
+        code = self->call->clEnqueueReadBuffer(s->queue, operand[i].memory, CL_FALSE,
+                                               (size_t)operand[i].data, sizeof(int64_t),
+                                               p->operand[i].data, 0, NULL, NULL);
+        if (code != CL_SUCCESS)
+            return xpu_fail(self, s->device->number, "clEnqueueReadBuffer", code);
+    }
+    return BP_OK;
+}
+
+/* Operands as the device finds them. */
+static enum bp_status place(struct xpu_stream *s, const struct bp_launch *launch,
+                            const struct portable *p, struct portable_operand *out)
+{
+    enum bp_status status = BP_OK;
+
+    for (int i = 0; i < p->n_operand && status == BP_OK; i++) {
+        out[i] = p->operand[i];
+        if (p->faults >> i & 1) status = xpu_fault_take(s, launch->kernel, &out[i]);
+        else if (p->results >> i & 1 && out[i].data) status = take_results(s, launch, &out[i]);
+    }
+    return status;
+}
+
+/* How a launch is divided. Kernels go round where there are more elements, or teams, than that. */
+struct division {
+    size_t groups, lanes;
+    int64_t run; /* elements that a lane makes together; 0: entries do not ask */
+};
+
+static struct division divide(const struct xpu_device *d, const struct portable *p)
+{
+    static const int64_t most = 1 << 22;
+    static const double run_work = 32768; /* enough that handing it out costs little */
+    struct division by = {.lanes = d->lanes};
+    int64_t each = 1;
+
+    if (!portable_entry_is_team(p->family, p->entry)) {
+        if (d->is_processor) by.run = (int64_t)(run_work / (p->work > 1 ? p->work : 1)) + 1;
+        each = d->is_processor ? by.run : (int64_t)d->lanes;
+    }
+    each = (p->count - 1) / each + 1;
+    by.groups = (size_t)(each < most ? each : most);
+    return by;
+}
+
+/* An entry's numbers as a device without f64 has them. */
+static void narrow(const struct portable *p, unsigned char *out)
+{
+    const struct xpu_given *given = &xpu_given[portable_entry_number(p->family, p->entry)];
+
+    memcpy(out, p->args, p->args_size);
+    for (int i = 0; i < given->n; i++) {
+        double number;
+        memcpy(&number, out + given->at[i], sizeof number);
+        memset(out + given->at[i], 0, sizeof number);
+        memcpy(out + given->at[i], &(float){(float)number}, sizeof(float));
+    }
+}
+
+/* The kernel's numbers, of whose size there is one for each entry. Without memory to keep them they
+ * are set each time. */
+static cl_int set_numbers(const struct xpu_device *d, struct xpu_kernel *k,
+                          const struct portable *p)
+{
+    struct xpu_setting *set = &k->set;
+    unsigned char narrowed[ARGS_MAX];
+    const void *args = p->args;
+
+    if (!d->has_f64) {
+        narrow(p, narrowed);
+        args = narrowed;
+    }
+    if (set->is_whole && set->args && !memcmp(set->args, args, p->args_size)) return CL_SUCCESS;
+    if (!set->args) set->args = malloc(p->args_size);
+    if (set->args) memcpy(set->args, args, p->args_size);
+    return d->self->call->clSetKernelArg(k->kernel, 0, p->args_size, args);
+}
+
+static cl_int set_operands(const struct xpu *self, struct xpu_kernel *k, cl_uint n, bool again,
+                           int n_operand, const struct portable_operand *operand)
+{
+    const struct xpu_calls *call = self->call;
+    struct xpu_setting *set = &k->set;
+    cl_int code = CL_SUCCESS;
+
+    for (int i = 0; i < n_operand; i++, n += 2) {
+        cl_mem memory = operand[i].memory;
+        cl_ulong at = (cl_ulong)(uintptr_t)operand[i].data;
+        if (again || set->memory[i] != memory)
+            code |= call->clSetKernelArg(k->kernel, n, sizeof memory, memory ? &memory : NULL);
+        if (again || set->at[i] != at)
+            code |= call->clSetKernelArg(k->kernel, n + 1, sizeof at, &at);
+        set->memory[i] = memory;
+        set->at[i] = at;
+    }
+    return code;
+}
+
+/* Under the kernel's lock: those arguments that differ from what they are. */
+static cl_int set_args(const struct xpu_device *d, struct xpu_kernel *k, const struct portable *p,
+                       const struct division *by, const struct portable_operand *operand)
+{
+    struct xpu *self = d->self;
+    struct xpu_setting *set = &k->set;
+    uint64_t released = atomic_load(&self->released);
+    bool again = !set->is_whole || set->released != released;
+    cl_uint n = 1;
+    cl_int code = set_numbers(d, k, p);
+
+    if (again || set->count != p->count)
+        code |= self->call->clSetKernelArg(k->kernel, n, sizeof p->count, &p->count);
+    n++;
+    if (by->run && (again || set->run != by->run))
+        code |= self->call->clSetKernelArg(k->kernel, n, sizeof by->run, &by->run);
+    n += by->run != 0;
+    code |= set_operands(self, k, n, again, p->n_operand, operand);
+    set->count = p->count;
+    set->run = by->run;
+    set->released = released;
+    set->is_whole = code == CL_SUCCESS;
+    return code;
+}
+
+/* All that set_args sets. Drivers that are given more than they say answer this or that. */
+static enum bp_status check_size(const struct xpu_device *d, const struct bp_launch *launch,
+                                 const struct portable *p)
+{
+    size_t bytes = p->args_size + sizeof p->count + sizeof(int64_t) +
+                   (size_t)p->n_operand * (sizeof(cl_mem) + sizeof(cl_ulong));
+
+    if (bytes <= d->parameters) return BP_OK;
+    return bp_fail(d->self->host, BP_ERR_UNSUPPORTED,
+                   "xpu:%u: %s: %s has arguments of %zu bytes, the driver takes %zu", d->number,
+                   launch->kernel->name, portable_entry_name(p->family, p->entry), bytes,
+                   d->parameters);
+}
+
+int portable_has_blocks(void *self, uint32_t device)
+{
+    return !((struct xpu *)self)->device[device].is_processor;
+}
+
+enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
+{
+    struct xpu *self = launch->self;
+    struct xpu_device *d = &self->device[launch->device];
+    struct xpu_stream *s = xpu_stream_of(self, launch->device, launch->stream);
+    struct portable_operand operand[PORTABLE_OPERANDS];
+    struct xpu_kernel *kernel;
+    enum bp_status status;
+    struct division by;
+    size_t global;
+    cl_int code;
+
+    if (p->count <= 0) return BP_OK;
+    status = check_size(d, launch, p);
+    if (status == BP_OK) status = xpu_kernel_get(d, p->family, p->type, p->entry, &kernel);
+    if (status == BP_OK) status = place(s, launch, p, operand);
+    if (status) return status;
+    by = divide(d, p);
+    global = by.groups * by.lanes;
+    pthread_mutex_lock(&kernel->lock);
+    code = set_args(d, kernel, p, &by, operand);
+    if (code == CL_SUCCESS)
+        code = self->call->clEnqueueNDRangeKernel(s->queue, kernel->kernel, 1, NULL, &global,
+                                                  &by.lanes, 0, NULL, NULL);
+    pthread_mutex_unlock(&kernel->lock);
+    if (code != CL_SUCCESS)
+        return bp_fail(self->host, xpu_opencl_status(code), "xpu:%u: %s: launch of %s answered %s",
+                       d->number, launch->kernel->name, portable_entry_name(p->family, p->entry),
+                       xpu_opencl_name(code));
+    return p->results ? give_results(s, p, operand) : BP_OK;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.c: compiles the entries of a family of portable kernels for a type, when one of them is
+ * first launched; from the cache where they have been compiled before. */
+#include "sources.h"
+#include "xpu.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+void xpu_programs_init(struct xpu_device *device)
+{
+    for (int f = 0; f < PORTABLE_FAMILIES; f++)
+        for (int t = 0; t < PORTABLE_TYPES_COUNT; t++)
+            pthread_mutex_init(&device->program[f][t].lock, NULL);
+}
+
+static void kernels_destroy(struct xpu *self, struct xpu_kernel *kernel, int n)
+{
+    for (int i = 0; i < n; i++) {
+        self->call->clReleaseKernel(kernel[i].kernel);
+        free(kernel[i].set.args);
+        pthread_mutex_destroy(&kernel[i].lock);
+    }
+    free(kernel);
+}
+
+void xpu_programs_finish(struct xpu_device *device)
+{
+    for (int f = 0; f < PORTABLE_FAMILIES; f++)
+        for (int t = 0; t < PORTABLE_TYPES_COUNT; t++) {
+            struct xpu_program *p = &device->program[f][t];
+            kernels_destroy(device->self, p->kernel, p->kernel ? portable_entries(f) : 0);
+            pthread_mutex_destroy(&p->lock);
+        }
+}
+
+/* What the compiler said goes to the log: it may be long. */
+static void log_build(struct xpu_device *d, cl_program program)
+{
+    const struct xpu *self = d->self;
+    size_t size = 0;
+    char *text;
+
+    self->call->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    text = calloc(1, size + 1);
+    if (!text) return;
+    self->call->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, text, NULL);
+    bp_log(self->host, BP_LOG_ERROR, "xpu:%u: the OpenCL compiler says: %s", d->number, text);
+    free(text);
+}
+
+static void keep(struct xpu_device *d, cl_program program, const struct xpu_key *key)
+{
+    const struct xpu *self = d->self;
+    size_t size = 0;
+    unsigned char *binary;
+
+    if (self->call->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) !=
+            CL_SUCCESS ||
+        !size)
+        return;
+    binary = malloc(size);
+    if (!binary) return;
+    if (self->call->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) ==
+        CL_SUCCESS)
+        xpu_cache_write(key, binary, size);
+    free(binary);
+}
+
+/* NULL: not in the cache, or the driver does not want it any more. */
+static cl_program from_cache(struct xpu_device *d, const struct xpu_key *key, const char *options)
+{
+    const struct xpu *self = d->self;
+    size_t size;
+    unsigned char *binary = xpu_cache_read(key, &size);
+    const unsigned char *at = binary;
+    cl_int code = CL_SUCCESS, loaded = CL_SUCCESS;
+    cl_program program;
+
+    if (!binary) return NULL;
+    program = self->call->clCreateProgramWithBinary(d->context, 1, &d->id, &size, &at, &loaded,
+                                                    &code);
+    free(binary);
+    if (program && loaded == CL_SUCCESS &&
+        self->call->clBuildProgram(program, 1, &d->id, options, NULL, NULL) == CL_SUCCESS)
+        return program;
+    if (program) self->call->clReleaseProgram(program);
+    xpu_cache_remove(key);
+    return NULL;
+}
+
+static enum bp_status compile(struct xpu_device *d, const struct xpu_source *source,
+                              const char *options, cl_program *out)
+{
+    const struct xpu *self = d->self;
+    cl_int code = CL_SUCCESS;
+    cl_program program = self->call->clCreateProgramWithSource(
+        d->context, source->n, (const char **)source->line, NULL, &code);
+
+    if (!program) return xpu_fail(self, d->number, "clCreateProgramWithSource", code);
+    code = self->call->clBuildProgram(program, 1, &d->id, options, NULL, NULL);
+    if (code == CL_SUCCESS) {
+        *out = program;
+        return BP_OK;
+    }
+    log_build(d, program);
+    self->call->clReleaseProgram(program);
+    return xpu_fail(self, d->number, "clBuildProgram", code);
+}
+
+static enum bp_status make_kernels(struct xpu_device *d, cl_program program,
+                                   enum portable_family family, enum portable_type type,
+                                   struct xpu_kernel **out)
+{
+    const struct xpu *self = d->self;
+    int n = portable_entries(family);
+    struct xpu_kernel *kernel = calloc((size_t)n, sizeof *kernel);
+
+    if (!kernel) return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
+    for (int i = 0; i < n; i++) {
+        char name[96];
+        cl_int code = CL_SUCCESS;
+        snprintf(name, sizeof name, "bp_%s_%s", portable_entry_name(family, i),
+                 portable_type_name(type));
+        kernel[i].kernel = self->call->clCreateKernel(program, name, &code);
+        if (!kernel[i].kernel) {
+            kernels_destroy(d->self, kernel, i);
+            return bp_fail(self->host, xpu_opencl_status(code),
+                           "xpu:%u: clCreateKernel of %s answered %s", d->number, name,
+                           xpu_opencl_name(code));
+        }
+        pthread_mutex_init(&kernel[i].lock, NULL);
+    }
+    *out = kernel;
+    return BP_OK;
+}
+
+/* One that another process compiles meanwhile is waited for. */
+static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source *source,
+                                   const struct xpu_key *key, const char *options, cl_program *out)
+{
+    int turn = xpu_cache_begin(key);
+    enum bp_status status = BP_OK;
+
+    *out = turn >= 0 ? from_cache(d, key, options) : NULL;
+    if (!*out) {
+        status = compile(d, source, options, out);
+        if (status == BP_OK) keep(d, *out, key);
+    }
+    xpu_cache_end(key, turn);
+    return status;
+}
+
+/* Under the program's lock. */
+static enum bp_status build(struct xpu_device *d, enum portable_family family,
+                            enum portable_type type, struct xpu_kernel **out)
+{
+    const struct xpu_source *source = &xpu_source[family];
+    const char *name = portable_type_name(type);
+    char options[256];
+    cl_program program;
+    enum bp_status status = BP_OK;
+
+    snprintf(options, sizeof options, "%s -DELEM=%s -DELEM_%s", d->options, name, name);
+    const struct xpu_key key = xpu_cache_key(d, source, options);
+    program = from_cache(d, &key, options);
+    if (!program) status = compile_once(d, source, &key, options, &program);
+    if (status) return status;
+    status = make_kernels(d, program, family, type, out);
+    d->self->call->clReleaseProgram(program); /* its kernels keep it */
+    return status;
+}
+
+enum bp_status xpu_kernel_get(struct xpu_device *d, enum portable_family family,
+                              enum portable_type type, int entry, struct xpu_kernel **out)
+{
+    struct xpu_program *p = &d->program[family][type];
+    struct xpu_kernel *kernel = atomic_load_explicit(&p->kernel, memory_order_acquire);
+    enum bp_status status = BP_OK;
+
+    if (!kernel) {
+        pthread_mutex_lock(&p->lock);
+        kernel = atomic_load_explicit(&p->kernel, memory_order_relaxed);
+        if (!kernel) status = build(d, family, type, &kernel);
+        if (status == BP_OK) atomic_store_explicit(&p->kernel, kernel, memory_order_release);
+        pthread_mutex_unlock(&p->lock);
+    }
+    if (status == BP_OK) *out = kernel + entry;
+    return status;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.c: in-order queues. */
+#include "xpu.h"
+
+#include <stdlib.h>
+
+enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
+{
+    struct xpu *self = p;
+    struct xpu_device *d = &self->device[device];
+    struct xpu_stream *stream = calloc(1, sizeof *stream);
+    cl_int code = CL_SUCCESS;
+
+    if (!stream) return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory", device);
+    stream->device = d;
+    stream->queue = self->call->clCreateCommandQueue(d->context, d->id, 0, &code);
+    if (!stream->queue) {
+        free(stream);
+        return xpu_fail(self, device, "clCreateCommandQueue", code);
+    }
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_mutex_lock(&d->lock);
+    stream->next = d->streams;
+    stream->number = ++d->n_stream;
+    d->streams = stream;
+    pthread_mutex_unlock(&d->lock);
+    *out_stream = stream;
+    return BP_OK;
+}
+
+void xpu_stream_destroy(void *p, uint32_t device, void *stream)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = stream, **at = &s->device->streams;
+
+    (void)device;
+    pthread_mutex_lock(&s->device->lock);
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    pthread_mutex_unlock(&s->device->lock);
+    self->call->clReleaseCommandQueue(s->queue);
+    xpu_buffer_release(self, s->faults);
+    xpu_buffer_release(self, s->results);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream)
+{
+    return stream ? stream : self->device[device].common;
+}
+
+/* Number i of the device's queues, held; NULL: there are no more. */
+static cl_command_queue hold(struct xpu_device *d, int i)
+{
+    cl_command_queue queue = NULL;
+
+    pthread_mutex_lock(&d->lock);
+    for (struct xpu_stream *s = d->streams; s && !queue; s = s->next)
+        if (!i--) queue = s->queue;
+    if (queue) d->self->call->clRetainCommandQueue(queue);
+    pthread_mutex_unlock(&d->lock);
+    return queue;
+}
+
+/* Streams are waited for one by one; new ones stand in front: none of the others is missed. */
+static enum bp_status finish_all(struct xpu_device *d)
+{
+    const struct xpu_calls *call = d->self->call;
+    cl_command_queue queue;
+    cl_int code = CL_SUCCESS;
+
+    for (int i = 0; (queue = hold(d, i)); i++) {
+        cl_int one = call->clFinish(queue);
+        call->clReleaseCommandQueue(queue);
+        if (code == CL_SUCCESS) code = one;
+    }
+    return code == CL_SUCCESS ? BP_OK : xpu_fail(d->self, d->number, "clFinish", code);
+}
+
+enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    uint32_t word[XPU_FAULTS] = {0};
+    uint64_t launched;
+    enum bp_status status = xpu_fault_read(s, word, &launched);
+    cl_int code = self->call->clFinish(s->queue);
+
+    if (code != CL_SUCCESS) return xpu_fail(self, device, "clFinish", code);
+    if (status == BP_OK) status = xpu_fault_check(s, word, launched);
+    return status || stream ? status : finish_all(s->device);
+}
+
+/* Events of one context only: one platform's devices. */
+enum bp_status xpu_stream_wait(void *p, uint32_t device, void *stream, void *event)
+{
+    struct xpu *self = p;
+    struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    struct xpu_event *e = event;
+    cl_int code;
+
+    if (!e->event) return BP_OK;
+    if (e->device->context != s->device->context) return BP_ERR_UNSUPPORTED;
+    code = self->call->clEnqueueBarrierWithWaitList(s->queue, 1, &e->event, NULL);
+    return code == CL_SUCCESS ? BP_OK
+                              : xpu_fail(self, device, "clEnqueueBarrierWithWaitList", code);
+}

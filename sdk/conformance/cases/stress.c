@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stress.c: cases of the suite stress that are kernel cases: as many teams of lanes as no launch
+ * has at once, and lines as long as no team has lanes, by far. One dtype stands for all: how work
+ * is divided does not depend on it. */
+#include "../kernel_case.h"
+#include "stress.h"
+#include <string.h>
+
+/* More than 2^22 elements or teams; primes, so that nothing divides them. Sums are exact: what is
+ * lost would else be within what a sum of so many terms may be off. */
+static const struct grid {
+    const char *op, *variant, *shapes;
+    int n;           /* of sum: axes */
+    int64_t axis;
+    enum data data;
+} grids[] = {
+    {"add", "wide", "16777259+scalar", 0, 0, DATA_PLAIN},
+    {"add", "columns", "4194319x3+3", 0, 0, DATA_PLAIN},
+    {"relu", "wide", "16777259", 0, 0, DATA_PLAIN},
+    {"where", "wide", "4194319x1+4194319x3+3", 0, 0, DATA_PLAIN},
+    {"assign", "wide", "4194319x3", 0, 0, DATA_PLAIN},
+    {"concat", "wide", "4194319x1+4194319x2", 0, 1, DATA_PLAIN},
+    {"sum", "teams", "4194319x3", 1, 1, DATA_EXACT},
+    {"sum", "columns", "3x4194319", 1, 0, DATA_EXACT},
+    {"sum", "deep", "8388617", 0, 0, DATA_EXACT},
+    {"sum", "deep.columns", "1048583x3", 1, 0, DATA_EXACT},
+    {"max", "teams", "4194319x3", 1, 1, DATA_PLAIN},
+    {"argmax", "teams", "4194319x3", 0, 0, DATA_PLAIN},
+    {"argmax", "deep", "2x1048583", 0, 0, DATA_PLAIN},
+    {"softmax", "teams", "4194319x3", 0, 0, DATA_PLAIN},
+    {"softmax", "deep", "2x1048583", 0, 0, DATA_PLAIN},
+    {"log_softmax", "teams", "4194319x3", 0, 0, DATA_PLAIN},
+    {"layer_norm", "teams", "4194319x3+3+3", 0, 0, DATA_POSITIVE},
+    {"cumsum", "teams", "1048583x3", 0, 0, DATA_EXACT},
+    {"cumsum", "deep", "2x32771", 0, 0, DATA_EXACT},
+    {"argsort", "teams", "1048583x3", 0, 0, DATA_PLAIN},
+    {"argsort", "deep", "2x262147", 0, 0, DATA_PLAIN},
+    {"matmul", "batches", "70001x1x3+70001x3x2", 0, 0, DATA_EXACT},
+    {"matmul", "tall", "1048583x3+3x2", 0, 0, DATA_EXACT},
+    {"matmul", "flat", "2x3+3x1048583", 0, 0, DATA_EXACT},
+    {"matmul", "deep", "2x262147+262147x3", 0, 0, DATA_EXACT},
+    {"conv", "batches", "70001x1x3x3+2x1x3x3+-", 0, 0, DATA_EXACT},
+    {"conv", "flat", "1x1x3x1048583+2x1x3x3+-", 0, 0, DATA_EXACT},
+};
+
+static void make(struct case_maker *maker, const struct grid *g)
+{
+    struct kernel_case *made = case_begin(maker, g->shapes);
+
+    case_data(made, g->data);
+    if (case_is(maker, "sum")) made->attrs.sum.axes = case_dims(made, 0, g->n, &g->axis);
+    if (case_is(maker, "max")) made->attrs.max.axes = case_dims(made, 0, g->n, &g->axis);
+    if (case_is(maker, "concat")) made->attrs.concat.axis = g->axis;
+    if (case_is(maker, "where")) made->in[0].dtype = BP_BOOL;
+    if (case_is(maker, "layer_norm")) case_parts(maker, made, 3, g->variant);
+    else case_end(maker, made, "%s", g->variant);
+}
+
+void cases_stress(struct case_maker *maker)
+{
+    for (int i = 0; i < COUNT(grids); i++)
+        if (case_is(maker, grids[i].op)) make(maker, &grids[i]);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stress.h: kernel cases of the suite stress. */
+#ifndef BP_CONFORM_STRESS_H
+#define BP_CONFORM_STRESS_H
+
+#include "../kernel_case.h"
+
+/* Those of maker's operator, if it is one that stands for others. They are named as kernel cases
+ * are. */
+void cases_stress(struct case_maker *maker);
+
+#endif

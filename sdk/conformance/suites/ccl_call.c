@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ccl_call.c: one call on a communicator: its buffers lie among other bytes, it is made three times
+ * with other numbers, and all that is there afterwards is compared. */
+#include "ccl.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 3, POISON = 0xa5 }; /* elements on each side: what lies between is not aligned */
+
+static const char *const names[] = {
+#define X(NAME, name) [BP_COMM_##NAME] = #name,
+    BP_COMM_CALLS(X)
+#undef X
+};
+
+const char *ccl_call_name(uint32_t call)
+{
+    return call == BP_COMM_SEND ? "ring" : names[call];
+}
+
+bool ccl_call_reduces(uint32_t call)
+{
+    return call == BP_COMM_ALL_REDUCE || call == BP_COMM_REDUCE || call == BP_COMM_REDUCE_SCATTER;
+}
+
+const char *ccl_reduction_name(uint32_t reduction)
+{
+    static const char *const reductions[] = {
+#define X(NAME, name, number) [number] = #name,
+        BP_REDUCTIONS(X)
+#undef X
+    };
+    return reductions[reduction];
+}
+
+/* Of an all_to_all_ragged, what rank i has for rank j; some of it is nothing. */
+static int64_t ragged(const struct ccl_case *k, uint32_t i, uint32_t j)
+{
+    return (int64_t)((i + 2 * j) % 4) * k->n;
+}
+
+/* Of the first `to` parts: those that a rank sends, or those that it gets. */
+static int64_t ragged_sum(const struct ccl_case *k, uint32_t rank, uint32_t to, bool sent)
+{
+    int64_t sum = 0;
+
+    for (uint32_t j = 0; j < to; j++) sum += sent ? ragged(k, rank, j) : ragged(k, j, rank);
+    return sum;
+}
+
+/* Elements of src; -1: the rank needs none. */
+static int64_t src_count(const struct ccl_case *k, uint32_t rank)
+{
+    switch (k->call) {
+    case BP_COMM_BARRIER: return -1;
+    case BP_COMM_BROADCAST: return rank == k->root || k->flags & CCL_IN_PLACE ? k->n : -1;
+    case BP_COMM_SCATTER: return rank == k->root ? k->n * k->ranks : -1;
+    case BP_COMM_REDUCE_SCATTER:
+    case BP_COMM_ALL_TO_ALL: return k->n * k->ranks;
+    case BP_COMM_ALL_TO_ALL_RAGGED: return ragged_sum(k, rank, k->ranks, true);
+    default: return k->n;
+    }
+}
+
+static int64_t dst_count(const struct ccl_case *k, uint32_t rank)
+{
+    switch (k->call) {
+    case BP_COMM_BARRIER: return -1;
+    case BP_COMM_REDUCE: return rank == k->root ? k->n : -1;
+    case BP_COMM_GATHER: return rank == k->root ? k->n * k->ranks : -1;
+    case BP_COMM_ALL_GATHER:
+    case BP_COMM_ALL_TO_ALL: return k->n * k->ranks;
+    case BP_COMM_ALL_TO_ALL_RAGGED: return ragged_sum(k, rank, k->ranks, false);
+    default: return k->n;
+    }
+}
+
+/* Where part p of dst comes from: of which rank, and at which of its elements. Answers the elements
+ * of the part. Calls that reduce have one part, of all ranks. */
+static int64_t find_part(const struct ccl_case *k, uint32_t rank, uint32_t p, uint32_t *out_from,
+                         int64_t *out_at)
+{
+    *out_from = k->root;
+    *out_at = 0;
+    switch (k->call) {
+    case BP_COMM_REDUCE_SCATTER:
+    case BP_COMM_SCATTER: *out_at = rank * k->n; break;
+    case BP_COMM_SEND: *out_from = (rank + k->ranks - 1) % k->ranks; break;
+    case BP_COMM_ALL_GATHER:
+    case BP_COMM_GATHER: *out_from = p; break;
+    case BP_COMM_ALL_TO_ALL:
+        *out_from = p;
+        *out_at = rank * k->n;
+        break;
+    case BP_COMM_ALL_TO_ALL_RAGGED:
+        *out_from = p;
+        *out_at = ragged_sum(k, p, rank, true);
+        return ragged(k, p, rank);
+    default: break;
+    }
+    return k->n;
+}
+
+static uint32_t parts_of(uint32_t call)
+{
+    return call == BP_COMM_ALL_GATHER || call == BP_COMM_GATHER || call == BP_COMM_ALL_TO_ALL ||
+           call == BP_COMM_ALL_TO_ALL_RAGGED;
+}
+
+static enum bp_status ring(struct ccl_rank *r, struct bp_tensor *src, struct bp_tensor *dst)
+{
+    enum bp_status status = bp_comm_group_begin(r->comm, r->stream), end;
+
+    if (status) return status;
+    status = bp_comm_send(r->comm, r->stream, src, (r->rank + 1) % r->size);
+    if (!status)
+        status = bp_comm_recv(r->comm, r->stream, dst, (r->rank + r->size - 1) % r->size);
+    end = bp_comm_group_end(r->comm);
+    return status ? status : end;
+}
+
+static enum bp_status call_ragged(struct ccl_rank *r, const struct ccl_case *k,
+                                  struct bp_tensor *src, struct bp_tensor *dst)
+{
+    int64_t out[8], in[8];
+
+    for (uint32_t j = 0; j < r->size; j++) {
+        out[j] = ragged(k, r->rank, j);
+        in[j] = ragged(k, j, r->rank);
+    }
+    return bp_comm_all_to_all_ragged(r->comm, r->stream, src, out, dst, in);
+}
+
+enum bp_status ccl_call(struct ccl_rank *r, const struct ccl_case *k, struct bp_tensor *src,
+                        struct bp_tensor *dst)
+{
+    struct bp_comm *comm = r->comm;
+    struct bp_stream *stream = r->stream;
+
+    switch (k->call) {
+    case BP_COMM_BARRIER: return bp_comm_barrier(comm, stream);
+    case BP_COMM_ALL_REDUCE: return bp_comm_all_reduce(comm, stream, src, dst, k->reduction);
+    case BP_COMM_REDUCE: return bp_comm_reduce(comm, stream, src, dst, k->reduction, k->root);
+    case BP_COMM_BROADCAST: return bp_comm_broadcast(comm, stream, src, dst, k->root);
+    case BP_COMM_ALL_GATHER: return bp_comm_all_gather(comm, stream, src, dst);
+    case BP_COMM_REDUCE_SCATTER:
+        return bp_comm_reduce_scatter(comm, stream, src, dst, k->reduction);
+    case BP_COMM_ALL_TO_ALL: return bp_comm_all_to_all(comm, stream, src, dst);
+    case BP_COMM_ALL_TO_ALL_RAGGED: return call_ragged(r, k, src, dst);
+    case BP_COMM_GATHER: return bp_comm_gather(comm, stream, src, dst, k->root);
+    case BP_COMM_SCATTER: return bp_comm_scatter(comm, stream, src, dst, k->root);
+    default: return ring(r, src, dst);
+    }
+}
+
+/* A tensor, and the bytes that it is given and has afterwards. */
+struct buffer {
+    struct bp_tensor *whole;
+    uint64_t bytes;
+    unsigned char *before, *after;
+};
+
+static bool make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct buffer *b)
+{
+    n = (n < 0 ? 0 : n) + 2 * GUARD;
+    b->bytes = (uint64_t)n * num_type(dtype)->size;
+    b->before = malloc(b->bytes);
+    b->after = malloc(b->bytes);
+    if (!b->before || !b->after) abort();
+    memset(b->before, dtype == BP_BOOL ? 1 : POISON, b->bytes);
+    return check_ok(&r->check, bp_tensor_create(r->device, dtype, 1, &n, &b->whole),
+                    "bp_tensor_create");
+}
+
+static void drop(struct buffer *b)
+{
+    bp_tensor_destroy(b->whole);
+    free(b->before);
+    free(b->after);
+}
+
+/* src and dst of a call: where each begins in its buffer. In place both are in one. */
+struct operands {
+    struct buffer buffer[2];
+    int dst_in; /* 0: where src is */
+    int64_t src_at, dst_at, n_src, n_dst;
+    struct bp_tensor *src, *dst;
+};
+
+static bool view(struct ccl_rank *r, const struct buffer *b, int64_t at, int64_t n,
+                 struct bp_tensor **out)
+{
+    int64_t one = 1;
+
+    return n < 0 || check_ok(&r->check, bp_tensor_view(b->whole, at, 1, &n, &one, out),
+                             "bp_tensor_view");
+}
+
+static bool prepare(struct ccl_rank *r, const struct ccl_case *k, struct operands *o)
+{
+    bool src_parts = k->call == BP_COMM_REDUCE_SCATTER || k->call == BP_COMM_SCATTER;
+    bool dst_parts = k->call == BP_COMM_ALL_GATHER || k->call == BP_COMM_GATHER;
+    int64_t most;
+
+    *o = (struct operands){.dst_in = 1, .src_at = GUARD, .dst_at = GUARD};
+    o->n_src = src_count(k, r->rank);
+    o->n_dst = dst_count(k, r->rank);
+    if (k->flags & CCL_IN_PLACE && o->n_src >= 0 && o->n_dst >= 0) {
+        o->dst_in = 0;
+        if (dst_parts) o->src_at += r->rank * k->n;
+        if (src_parts) o->dst_at += r->rank * k->n;
+    }
+    most = !o->dst_in && o->n_dst > o->n_src ? o->n_dst : o->n_src;
+    return make(r, k->dtype, most, &o->buffer[0]) &&
+           (!o->dst_in || make(r, k->dtype, o->n_dst, &o->buffer[1])) &&
+           view(r, &o->buffer[0], o->src_at, o->n_src, &o->src) &&
+           view(r, &o->buffer[o->dst_in], o->dst_at, o->n_dst, &o->dst);
+}
+
+static void release(struct operands *o)
+{
+    bp_tensor_destroy(o->src);
+    bp_tensor_destroy(o->dst);
+    drop(&o->buffer[0]);
+    drop(&o->buffer[1]);
+}
+
+static bool write(struct ccl_rank *r, struct operands *o)
+{
+    for (int i = 0; i <= o->dst_in; i++)
+        if (!check_ok(&r->check, bp_tensor_write(r->stream, o->buffer[i].whole,
+                                                 o->buffer[i].before, o->buffer[i].bytes),
+                      "bp_tensor_write"))
+            return false;
+    return true;
+}
+
+/* What has to be there afterwards takes the place of what was there before; but a reduction is
+ * held to its bound, and then taken as it is. */
+static bool expect(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                   struct operands *o, int64_t shift)
+{
+    struct buffer *b = &o->buffer[o->dst_in];
+    size_t width = d->type.size;
+    unsigned char *want = b->before + (size_t)o->dst_at * width;
+    const unsigned char *got = b->after + (size_t)o->dst_at * width;
+    uint32_t parts = parts_of(k->call) ? k->ranks : 1, from;
+    int64_t at, n;
+
+    for (uint32_t p = 0; o->n_dst >= 0 && p < parts; p++) {
+        n = find_part(k, r->rank, p, &from, &at);
+        if (ccl_call_reduces(k->call)) {
+            if (!ccl_data_check(r, d, ccl_call_name(k->call), got, at + shift, n)) return false;
+            memcpy(want, got, (size_t)n * width);
+        } else {
+            memcpy(want, d->src[from] + (size_t)(at + shift) * width, (size_t)n * width);
+        }
+        want += (size_t)n * width;
+    }
+    return true;
+}
+
+static bool compare(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                    struct operands *o)
+{
+    for (int i = 0; i <= o->dst_in; i++) {
+        const struct buffer *b = &o->buffer[i];
+        int64_t at = (i == o->dst_in ? o->dst_at : o->src_at), n = i ? o->n_dst : o->n_src;
+        for (uint64_t j = 0; j < b->bytes; j++) {
+            int64_t e = (int64_t)(j / d->type.size) - at;
+            if (b->before[j] == b->after[j]) continue;
+            return check_that(&r->check, false, "%s: rank %u of %u: byte %llu of element %lld of "
+                              "%s, which has %lld: got %#x, expected %#x", ccl_call_name(k->call),
+                              r->rank, r->size, (unsigned long long)(j % d->type.size),
+                              (long long)e, i == o->dst_in ? "dst" : "src", (long long)n,
+                              b->after[j], b->before[j]);
+        }
+    }
+    return true;
+}
+
+static uint64_t hash_of(uint64_t hash, const struct operands *o, size_t width)
+{
+    const unsigned char *at = o->buffer[o->dst_in].after + (size_t)o->dst_at * width;
+
+    for (int64_t i = 0; i < o->n_dst * (int64_t)width; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static bool turn(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                 struct operands *o, int64_t shift)
+{
+    unsigned char *src = o->buffer[0].before + (size_t)o->src_at * d->type.size;
+
+    for (int i = 0; i <= o->dst_in; i++)
+        memset(o->buffer[i].before, k->dtype == BP_BOOL ? 1 : POISON, o->buffer[i].bytes);
+    if (o->n_src > 0)
+        memcpy(src, d->src[r->rank] + (size_t)shift * d->type.size,
+               (size_t)o->n_src * d->type.size);
+    if (!write(r, o) ||
+        !check_ok(&r->check, ccl_done(r, ccl_call(r, k, o->src, o->dst)), ccl_call_name(k->call)))
+        return false;
+    for (int i = 0; i <= o->dst_in; i++)
+        if (!check_ok(&r->check, bp_tensor_read(r->stream, o->buffer[i].whole, o->buffer[i].after,
+                                                o->buffer[i].bytes),
+                      "bp_tensor_read"))
+            return false;
+    return expect(r, k, d, o, shift) && compare(r, k, d, o);
+}
+
+bool ccl_check_call(struct ccl_rank *r, const struct ccl_case *k)
+{
+    bool same = k->call == BP_COMM_ALL_REDUCE || k->call == BP_COMM_ALL_GATHER ||
+                k->call == BP_COMM_BROADCAST;
+    uint64_t first = 0, last = 0;
+    int64_t room = 0;
+    struct operands o;
+    struct ccl_data d;
+    bool ok = prepare(r, k, &o);
+
+    for (uint32_t i = 0; i < k->ranks; i++)
+        if (src_count(k, i) > room) room = src_count(k, i);
+    r->k.reduction = k->reduction;
+    ccl_data_make(&d, r, k, room);
+    for (int i = 0; ok && i < 3; i++) {
+        ok = turn(r, k, &d, &o, i == 1 ? CCL_SHIFT : 0);
+        last = hash_of(0, &o, d.type.size);
+        if (i == 0) first = last;
+        if (same) r->hash = hash_of(r->hash, &o, d.type.size);
+    }
+    if (ok)
+        ok = check_that(&r->check, first == last, "%s: rank %u of %u: the same numbers gave other "
+                        "bits the second time", ccl_call_name(k->call), r->rank, r->size);
+    ccl_data_finish(&d);
+    release(&o);
+    return ok;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ccl_data.c: the numbers that ranks bring to a call, and what their reduction is: computed here in
+ * rank order, in long double or in integers that wrap.
+ *
+ * How far off a result may be follows from the widest freedom that a communicator has: to take the
+ * ranks in any order. A sum of n elements is then n - 1 additions in the type of computation, each
+ * off by at most u times what it has so far, which is at most the sum of the magnitudes. A product
+ * is n - 1 multiplications, an average a sum and a division. Small floats are computed in f32, and
+ * rounded once to their own type; by a plugin's own collectives (ccl.h) in their own type, in which
+ * what is too small to be normal is off by half the least number there is. */
+#include "ccl.h"
+#include "../random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What number.h does not measure: f8. Digits and exponents of the OCP formats. */
+static const struct num_type small[] = {
+    {"f8e4m3", BP_F8E4M3, 1, NUM_FLOAT, 1, 4, -6, 8},
+    {"f8e5m2", BP_F8E5M2, 1, NUM_FLOAT, 1, 3, -14, 15},
+};
+
+static long double small_get(const struct num_type *type, unsigned code)
+{
+    int bits = type->digits - 1, exponent = (int)(code & 0x7f) >> bits;
+    int fraction = (int)code & ((1 << bits) - 1);
+    long double value;
+
+    if (type->dtype == BP_F8E4M3 ? (code & 0x7f) == 0x7f : exponent == 31 && fraction) return NAN;
+    if (type->dtype == BP_F8E5M2 && exponent == 31) value = INFINITY;
+    else if (!exponent) value = ldexpl(fraction, type->emin - bits);
+    else value = ldexpl(fraction + (1 << bits), type->emin + exponent - 1 - bits);
+    return code & 0x80 ? -value : value;
+}
+
+static long double get(const struct num_type *type, const unsigned char *at)
+{
+    return type->size == 1 ? small_get(type, *at) : num_get_float(type, at);
+}
+
+/* Any number near value will do: f8 takes the largest that is not above it in magnitude. */
+static void set(const struct num_type *type, unsigned char *at, long double value)
+{
+    unsigned code = 0;
+
+    if (type->size > 1) {
+        num_set_float(type, at, value);
+        return;
+    }
+    for (unsigned bit = 64; bit; bit /= 2) /* of one sign they are in the order of their codes */
+        if (small_get(type, code + bit) <= fabsl(value)) code += bit;
+    if (isnan(value)) code = 0x7f;
+    *at = (unsigned char)(code | (signbit(value) ? 0x80 : 0));
+}
+
+/* Between 1/2 and 2 in magnitude: no product of eight runs away. Of f8 some have no infinity. */
+static long double some_number(const struct ccl_case *k, bool infinite, uint64_t bits)
+{
+    long double value = 0.5L + 1.5L * (long double)(bits >> 11) * 0x1p-53L;
+
+    if (k->flags & CCL_SPECIAL) {
+        if (bits % 29 == 3) return NAN;
+        if (bits % 29 < 2 && infinite) value = INFINITY;
+    }
+    return bits >> 3 & 1 ? -value : value;
+}
+
+static void fill(struct ccl_data *d, const struct ccl_case *k, uint32_t rank, struct random random)
+{
+    size_t part = d->type.size / (size_t)d->type.parts;
+    struct num_type type = d->type;
+
+    random.state += rank * UINT64_C(0x51ed270b);
+    for (int64_t i = 0; i < d->room * d->type.parts; i++) {
+        unsigned char *at = d->src[rank] + (size_t)i * part;
+        uint64_t bits = random_bits(&random);
+        if (num_is_int(&type)) num_set_int(&type, at, type.class == NUM_BOOL ? bits & 1 : bits);
+        else set(&type, at, some_number(k, type.size > 1, bits));
+    }
+}
+
+static bool is_less(const struct num_type *type, uint64_t a, uint64_t b)
+{
+    return type->class == NUM_SIGNED ? (int64_t)a < (int64_t)b : a < b;
+}
+
+/* As a number of the type: bits beyond it are dropped, and its sign extended. */
+static uint64_t wrap(const struct num_type *type, uint64_t value)
+{
+    unsigned char bytes[8] = {0};
+
+    num_set_int(type, bytes, value);
+    return num_get_int(type, bytes);
+}
+
+static uint64_t reduce_int(const struct ccl_data *d, uint32_t reduction, int64_t i)
+{
+    const struct num_type *type = &d->type;
+    size_t at = (size_t)i * type->size;
+    uint64_t x = num_get_int(type, d->src[0] + at);
+    bool truth = type->class == NUM_BOOL;
+
+    for (uint32_t j = 1; j < d->ranks; j++) {
+        uint64_t y = num_get_int(type, d->src[j] + at);
+        switch (reduction) {
+        case BP_REDUCE_PRODUCT: x = wrap(type, x * y); break;
+        case BP_REDUCE_MIN: x = is_less(type, y, x) ? y : x; break;
+        case BP_REDUCE_MAX: x = is_less(type, x, y) ? y : x; break;
+        default: x = truth ? x | y : wrap(type, x + y);
+        }
+    }
+    if (reduction != BP_REDUCE_AVERAGE) return x;
+    if (type->class == NUM_SIGNED) return wrap(type, (uint64_t)((int64_t)x / (int64_t)d->ranks));
+    return x / d->ranks;
+}
+
+static long double extreme(long double x, long double y, bool least)
+{
+    if (isnan(x) || isnan(y)) return NAN;
+    return (y < x) == least ? y : x;
+}
+
+/* Number i of the parts: element i where there is one part. */
+static void reduce_float(struct ccl_data *d, uint32_t reduction, int64_t i)
+{
+    const struct num_type *own = &d->type, *wide = num_type(BP_F32);
+    size_t at = (size_t)i * own->size / (size_t)own->parts;
+    bool is_small = own->digits < wide->digits, rounds_once = is_small && !d->rounds_each;
+    long double u = num_unit(rounds_once ? wide : own), n = d->ranks;
+    long double x = get(own, d->src[0] + at), size = fabsl(x), off = 0;
+
+    for (uint32_t j = 1; j < d->ranks; j++) {
+        long double y = get(own, d->src[j] + at);
+        if (reduction == BP_REDUCE_PRODUCT) x *= y, size *= fabsl(y);
+        else if (reduction == BP_REDUCE_MIN) x = extreme(x, y, true);
+        else if (reduction == BP_REDUCE_MAX) x = extreme(x, y, false);
+        else x += y, size += fabsl(y);
+    }
+    if (reduction != BP_REDUCE_MIN && reduction != BP_REDUCE_MAX) off = 1.01L * (n - 1) * u * size;
+    if (reduction == BP_REDUCE_AVERAGE) {
+        x /= n;
+        off = off / n + 2 * u * fabsl(x);
+    }
+    if (rounds_once && off > 0) off += num_ulp(own, fabsl(x) + off) / 2;
+    if (is_small && d->rounds_each && off > 0) off += n * num_ulp(own, 0) / 2;
+    d->want[i] = x;
+    d->allowed[i] = off;
+}
+
+/* Products of complex numbers: each is four products and two sums. */
+static void reduce_complex_product(struct ccl_data *d, int64_t i)
+{
+    size_t part = d->type.size / 2, at = (size_t)i * d->type.size;
+    long double re = 1, im = 0, size = 1;
+
+    for (uint32_t j = 0; j < d->ranks; j++) {
+        long double a = get(&d->type, d->src[j] + at), b = get(&d->type, d->src[j] + at + part);
+        long double next = re * a - im * b;
+        im = re * b + im * a;
+        re = next;
+        size *= hypotl(a, b);
+    }
+    d->want[2 * i] = re;
+    d->want[2 * i + 1] = im;
+    d->allowed[2 * i] = d->allowed[2 * i + 1] =
+        4.04L * (d->ranks - 1) * num_unit(&d->type) * size;
+}
+
+static void reduce(struct ccl_data *d, uint32_t reduction)
+{
+    int64_t n = d->room * d->type.parts;
+
+    d->want = calloc((size_t)n + 1, sizeof *d->want);
+    d->allowed = calloc((size_t)n + 1, sizeof *d->allowed);
+    if (!d->want || !d->allowed) abort();
+    for (int64_t i = 0; i < d->room && d->type.parts == 2 && reduction == BP_REDUCE_PRODUCT; i++)
+        reduce_complex_product(d, i);
+    if (d->type.parts == 2 && reduction == BP_REDUCE_PRODUCT) return;
+    for (int64_t i = 0; i < n; i++)
+        if (!num_is_int(&d->type)) reduce_float(d, reduction, i);
+}
+
+void ccl_data_make(struct ccl_data *d, const struct ccl_rank *r, const struct ccl_case *k,
+                   int64_t room)
+{
+    struct random random = random_of(r->check.id, r->check.place->seed);
+    const char *how = r->comm ? bp_comm_algorithm(r->comm, k->call, 0) : NULL;
+
+    *d = (struct ccl_data){.type = *num_type(k->dtype), .ranks = r->size,
+                           .room = room + CCL_SHIFT,
+                           .rounds_each = how && !strcmp(how, "native")};
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        if (small[i].dtype == k->dtype) d->type = small[i];
+    random.state += k->call * UINT64_C(0x2545f491) + (uint64_t)k->n;
+    for (uint32_t j = 0; j < d->ranks; j++) {
+        d->src[j] = malloc((size_t)d->room * d->type.size);
+        if (!d->src[j]) abort();
+        fill(d, k, j, random);
+    }
+    if (ccl_call_reduces(k->call)) reduce(d, k->reduction);
+}
+
+void ccl_data_finish(struct ccl_data *d)
+{
+    for (uint32_t j = 0; j < d->ranks; j++) free(d->src[j]);
+    free(d->want);
+    free(d->allowed);
+}
+
+static bool check_int(struct ccl_rank *r, const struct ccl_data *d, const char *call,
+                      const unsigned char *got, int64_t from, int64_t i)
+{
+    uint64_t want = reduce_int(d, r->k.reduction, from + i);
+    uint64_t x = num_get_int(&d->type, got + (size_t)i * d->type.size);
+
+    return check_that(&r->check, x == want, "%s: rank %u of %u, element %lld: got %#llx, "
+                      "expected %#llx", call, r->rank, r->size, (long long)i,
+                      (unsigned long long)x, (unsigned long long)want);
+}
+
+bool ccl_data_check(struct ccl_rank *r, const struct ccl_data *d, const char *call,
+                    const unsigned char *got, int64_t from, int64_t n)
+{
+    int parts = d->type.parts;
+    size_t part = d->type.size / (size_t)parts;
+
+    for (int64_t i = 0; i < n * parts; i++) {
+        long double want, x, off, allowed;
+        if (num_is_int(&d->type)) {
+            if (!check_int(r, d, call, got, from, i)) return false;
+            continue;
+        }
+        want = d->want[from * parts + i];
+        allowed = d->allowed[from * parts + i];
+        x = get(&d->type, got + (size_t)i * part);
+        off = fabsl(x - want);
+        if (off > 0 && allowed > 0 && (double)(off / allowed) > r->result.worst)
+            r->result.worst = (double)(off / allowed);
+        if (x == want || off <= allowed || (isnan(x) && isnan(want))) continue;
+        return check_that(&r->check, false, "%s: rank %u of %u, element %lld: got %.9Lg, expected "
+                          "%.9Lg, and at most %.3Lg off", call, r->rank, r->size,
+                          (long long)(i / parts), x, want, allowed);
+    }
+    return true;
+}

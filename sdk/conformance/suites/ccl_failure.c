@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ccl_failure.c: ranks that make another call, come late, give up, die or never come: the others
+ * are told who it was, in time, find what they would have written untouched, and go on with a new
+ * communicator. Rank 1 is the odd one, but for those that come late. */
+#include "ccl.h"
+#include "../random.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ODD = 1, N = 700, POISON = 0x5a };
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A failed call: this status, these words; the communicator answers the same at once. */
+static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status want,
+                        const char *who, const char *what)
+{
+    struct check *c = &r->check;
+    double begin = seconds();
+    char text[600];
+    bool ok = check_fails(c, got, want, "the call");
+
+    snprintf(text, sizeof text, "%.599s", got ? bp_error_message() : "");
+    return ok &&
+           check_that(c, strstr(text, who) && strstr(text, what),
+                      "the message does not say '%s' and '%s': %s", who, what, text) &&
+           check_fails(c, bp_comm_error(r->comm), want, "bp_comm_error after it") &&
+           check_that(c, ccl_done(r, bp_comm_barrier(r->comm, r->stream)) != BP_OK,
+                      "a later call did not fail") &&
+           check_that(c, seconds() - begin < 1, "a later call took %.1f s", seconds() - begin);
+}
+
+/* Those who are left, under new numbers. */
+static bool go_on(struct ccl_rank *r, uint32_t rank, uint32_t size)
+{
+    struct ccl_case k = {.call = BP_COMM_ALL_REDUCE, .dtype = BP_F32, .ranks = size, .n = N};
+    enum outcome outcome = r->result.outcome;
+
+    bp_comm_destroy(r->comm);
+    bp_stream_destroy(r->stream);
+    r->comm = NULL;
+    r->stream = NULL;
+    return outcome != OUTCOME_FAIL && ccl_join(r, 1, rank, size) && ccl_check_call(r, &k);
+}
+
+static bool make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct bp_tensor **out)
+{
+    uint64_t bytes = (uint64_t)n * num_type(dtype)->size;
+    void *data = malloc(bytes + 1);
+    bool ok;
+
+    if (!data) abort();
+    memset(data, POISON, bytes);
+    ok = check_ok(&r->check, bp_tensor_create(r->device, dtype, 1, &n, out), "bp_tensor_create") &&
+         check_ok(&r->check, bp_tensor_write(r->stream, *out, data, bytes), "bp_tensor_write") &&
+         check_ok(&r->check, bp_stream_synchronize(r->stream), "bp_stream_synchronize");
+    free(data);
+    return ok;
+}
+
+/* On a stream of its own: the other one may have failed. */
+static bool check_untouched(struct ccl_rank *r, struct bp_tensor *t, uint64_t bytes)
+{
+    unsigned char *data = malloc(bytes);
+    struct bp_stream *stream = NULL;
+    bool ok = check_ok(&r->check, bp_stream_create(r->device, &stream), "bp_stream_create");
+
+    if (!data) abort();
+    ok = ok && check_ok(&r->check, bp_tensor_read(stream, t, data, bytes), "bp_tensor_read");
+    for (uint64_t i = 0; ok && i < bytes; i++)
+        ok = check_that(&r->check, data[i] == POISON, "rank %u: byte %llu of dst was written by "
+                        "a call that failed", r->rank, (unsigned long long)i);
+    bp_stream_destroy(stream);
+    free(data);
+    return ok;
+}
+
+/* What the odd rank does otherwise; text is how it is named. */
+static const struct mismatch {
+    const char *text;
+    uint32_t call, dtype, reduction, root, less; /* elements less than the others' */
+} mismatches[] = {
+    {"rank 1 calls all_gather", BP_COMM_ALL_GATHER, BP_F32, 0, 0, 0},
+    {"rank 1 calls all_reduce sum of 700 i32", BP_COMM_ALL_REDUCE, BP_I32, 0, 0, 0},
+    {"rank 1 calls all_reduce sum of 699 f32", BP_COMM_ALL_REDUCE, BP_F32, 0, 0, 1},
+    {"rank 1 calls all_reduce max", BP_COMM_ALL_REDUCE, BP_F32, BP_REDUCE_MAX, 0, 0},
+    {"rank 1 calls broadcast of 700 f32 with root 2", BP_COMM_BROADCAST, BP_F32, 0, 2, 0},
+    {"rank 1 calls barrier", BP_COMM_BARRIER, BP_F32, 0, 0, 0},
+};
+
+void ccl_program_mismatch(struct ccl_rank *r)
+{
+    const struct mismatch *m = &mismatches[r->k.n];
+    bool odd = r->rank == ODD;
+    uint32_t rank = r->rank, size = r->size;
+    struct ccl_case usual = {.call = m->call == BP_COMM_BROADCAST ? m->call : BP_COMM_ALL_REDUCE,
+                             .dtype = BP_F32};
+    struct ccl_case other = {.call = m->call, .dtype = m->dtype, .reduction = m->reduction,
+                             .root = m->root};
+    struct bp_tensor *src = NULL, *dst = NULL;
+    int64_t n = odd ? N - m->less : N;
+    int64_t n_dst = odd && m->call == BP_COMM_ALL_GATHER ? n * size : n;
+    uint32_t dtype = odd ? m->dtype : (uint32_t)BP_F32;
+    double begin;
+
+    if (!ccl_join(r, 0, rank, size) || !make(r, dtype, n, &src) || !make(r, dtype, n_dst, &dst))
+        goto done;
+    bp_comm_set_timeout(r->comm, UINT64_C(10000000000));
+    begin = seconds();
+    if (check_blame(r, ccl_done(r, ccl_call(r, odd ? &other : &usual, src, dst)), BP_ERR_INVALID,
+                    m->text, "all ranks make the same calls") &&
+        check_that(&r->check, seconds() - begin < 5, "named after %.1f s", seconds() - begin) &&
+        check_untouched(r, dst, (uint64_t)n_dst * num_type(dtype)->size))
+        go_on(r, rank, size);
+done:
+    bp_tensor_destroy(src);
+    bp_tensor_destroy(dst);
+}
+
+/* Stays away from a call until it has failed for the others. */
+static void stay_away(struct ccl_rank *r)
+{
+    double begin = seconds();
+
+    while (!bp_comm_error(r->comm) && seconds() - begin < 10) usleep(10000);
+}
+
+/* The last rank comes when the others have stopped waiting. */
+void ccl_program_late(struct ccl_rank *r)
+{
+    uint32_t rank = r->rank, size = r->size;
+    struct bp_tensor *x = NULL, *y = NULL;
+    char who[24];
+    double begin;
+
+    snprintf(who, sizeof who, "rank %u", size - 1);
+    if (!ccl_join(r, 0, rank, size) || !make(r, BP_F32, N, &x) || !make(r, BP_F32, N, &y))
+        goto done;
+    if (!check_ok(&r->check, ccl_done(r, bp_comm_barrier(r->comm, r->stream)), "bp_comm_barrier"))
+        goto done;
+    bp_comm_set_timeout(r->comm, 200000000);
+    if (rank == size - 1) stay_away(r);
+    begin = seconds();
+    if (check_blame(r, ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM)),
+                    BP_ERR_TIMEOUT, who, "last call was barrier") &&
+        check_that(&r->check, seconds() - begin < 2, "named after %.1f s", seconds() - begin) &&
+        check_untouched(r, y, N * sizeof(float)))
+        go_on(r, rank, size);
+done:
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+static void *give_up(void *arg)
+{
+    usleep(100000);
+    bp_comm_abort(arg);
+    return NULL;
+}
+
+/* Rank 1 gives up, on another thread, while it waits with the others for the last one. */
+void ccl_program_abort(struct ccl_rank *r)
+{
+    uint32_t rank = r->rank, size = r->size;
+    pthread_t thread;
+    bool begun = false;
+
+    if (!ccl_join(r, 0, rank, size)) return;
+    if (rank == ODD)
+        begun = check_that(&r->check, !pthread_create(&thread, NULL, give_up, r->comm),
+                           "a thread could not be started");
+    if (rank == size - 1) stay_away(r);
+    check_blame(r, ccl_done(r, bp_comm_barrier(r->comm, r->stream)), BP_ERR_PEER, "rank 1",
+                "gave the communicator up");
+    if (begun) pthread_join(thread, NULL);
+    go_on(r, rank, size);
+}
+
+/* Where a rank dies: its variant. */
+enum death { BEFORE, WAITING, DATA };
+
+static void *die(void *arg)
+{
+    usleep(*(const unsigned *)arg);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* Nobody knows the moment: while it waits for the others, who come later, or while data goes. */
+static void be_victim(struct ccl_rank *r, struct bp_tensor *x)
+{
+    struct random random = random_of(r->check.id, r->check.place->seed);
+    unsigned after = r->k.n == WAITING ? 60000 : 2000 + (unsigned)random_below(&random, 30000);
+    enum bp_status status = BP_OK;
+    pthread_t thread;
+
+    if (r->k.n == BEFORE) raise(SIGKILL);
+    if (pthread_create(&thread, NULL, die, &after)) return;
+    while (!status)
+        status = ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_MAX));
+    pthread_join(thread, NULL);
+}
+
+void ccl_program_death(struct ccl_rank *r)
+{
+    uint32_t rank = r->rank, size = r->size;
+    struct bp_tensor *x = NULL;
+    enum bp_status status = BP_OK;
+    double begin;
+
+    if (!ccl_join(r, 0, rank, size) || !make(r, BP_F32, r->k.n == DATA ? 1 << 20 : N, &x))
+        goto done;
+    if (!check_ok(&r->check, ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x,
+                                                            BP_REDUCE_MAX)), "a first call"))
+        goto done;
+    bp_comm_set_timeout(r->comm, UINT64_C(15000000000));
+    if (rank == ODD) be_victim(r, x);
+    if (rank == ODD) goto done;
+    if (r->k.n == WAITING) usleep(250000);
+    begin = seconds();
+    while (!status && seconds() - begin < 10)
+        status = ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_MAX));
+    if (check_blame(r, status, BP_ERR_PEER, "rank 1", "has died") &&
+        check_that(&r->check, seconds() - begin < 8, "named after %.1f s", seconds() - begin))
+        go_on(r, rank - (rank > ODD), size - 1);
+done:
+    bp_tensor_destroy(x);
+}
+
+/* The last rank was never begun. */
+void ccl_program_absent(struct ccl_rank *r)
+{
+    char who[32];
+
+    snprintf(who, sizeof who, "rank %u of %u", r->size - 1, r->size);
+    if (check_fails(&r->check, bp_comm_create(r->device, &r->id[0], r->rank, r->size, &r->comm),
+                    BP_ERR_TIMEOUT, "bp_comm_create"))
+        check_that(&r->check, strstr(bp_error_message(), who) != NULL,
+                   "the message does not say '%s': %s", who, bp_error_message());
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runtime_failure.c: a failure of work is told, by name; it stays with its stream and with nothing
+ * else. The failure is a bad index, which the kernel of gather finds in its input. */
+#include "suites.h"
+#include "work.h"
+#include <string.h>
+
+enum {
+    N = 64
+};
+static const uint64_t ten_seconds = UINT64_C(10000000000);
+
+/* Stream 0 of the kind is to fail; stream 1, of the usual one, is not. */
+struct failure {
+    struct work w;
+    struct bp_tensor *x, *index, *y, *z;
+    enum bp_status of_call; /* what the call of gather answered */
+};
+
+static bool begin(struct failure *f, struct check *c, const int64_t *arg)
+{
+    struct bp_tensor_options o = {
+        .size = sizeof o, .dtype = BP_I64, .rank = 1, .shape = (const int64_t[]){3}};
+    const int64_t bad[3] = {1, N + 5, 2};
+    struct work *w = &f->w;
+
+    memset(f, 0, sizeof *f);
+    work_init(w, c);
+    if (!work_adds(c)) return false;
+    if (!kernel_has_row(w->device, "gather", BP_F32)) {
+        check_unsupported(c, "the device has no row of gather for f32");
+        return false;
+    }
+    return work_stream(w, 0, arg[0]) && work_stream(w, 1, 0) &&
+           work_floats(w, WORK_HOST, N, &f->x) && work_put(w, 1, f->x, 1, 0) &&
+           check_ok(c, bp_tensor_create_with(w->device, &o, &f->index), "bp_tensor_create_with") &&
+           check_ok(c, bp_tensor_write(w->stream[1], f->index, bad, sizeof bad),
+                    "bp_tensor_write") &&
+           work_sync(w, 1);
+}
+
+static void finish(struct failure *f)
+{
+    bp_tensor_destroy(f->x);
+    bp_tensor_destroy(f->index);
+    bp_tensor_destroy(f->y);
+    bp_tensor_destroy(f->z);
+    work_finish(&f->w);
+}
+
+/* On an inline stream the call itself answers. */
+static bool fail(struct failure *f)
+{
+    struct bp_arg in[2] = {{&f->x, 1}, {&f->index, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "gather", .in = in, .n_in = 2};
+
+    f->of_call = bp_call_run(bp_stream_scope(f->w.stream[0]), &call, &f->y, 1, NULL);
+    return check_that(f->w.c, f->of_call == BP_OK || f->of_call == BP_ERR_FAULT,
+                      "a call of gather with an index that is too large answered %s: %s",
+                      bp_status_name(f->of_call), bp_error_message());
+}
+
+static bool is_told(struct failure *f, enum bp_status status, const char *what)
+{
+    return check_that(f->w.c, status == BP_ERR_FAULT,
+                      "%s of work with a bad index answered %s, expected BP_ERR_FAULT", what,
+                      bp_status_name(status)) &&
+           check_that(f->w.c, strstr(bp_error_message(), "gather"),
+                      "the message of %s does not name the kernel of gather: %s", what,
+                      bp_error_message());
+}
+
+/* The first who waits is told, and so is each later one. */
+static void stays(struct check *c, const int64_t *arg)
+{
+    struct failure f;
+    bool ok = begin(&f, c, arg) && work_shut(&f.w, 0) && fail(&f);
+
+    if (ok && f.of_call) is_told(&f, f.of_call, "the call");
+    if (ok && !f.of_call && work_record(&f.w, 0, 0)) {
+        struct bp_stream *stream = f.w.stream[0];
+        work_open(&f.w, 0);
+        if (is_told(&f, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") &&
+            is_told(&f, bp_stream_synchronize(stream), "bp_stream_synchronize") &&
+            is_told(&f, bp_stream_synchronize(stream), "a second bp_stream_synchronize"))
+            is_told(&f, bp_event_query(f.w.event[0]), "bp_event_query");
+    }
+    finish(&f);
+}
+
+struct heard {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool called;
+    enum bp_status status;
+    char message[256];
+};
+
+static void hear(void *ctx, enum bp_status status)
+{
+    struct heard *h = ctx;
+
+    pthread_mutex_lock(&h->lock);
+    h->status = status;
+    strncpy(h->message, bp_error_message(), sizeof h->message - 1);
+    h->called = true;
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void callback(struct check *c, const int64_t *arg)
+{
+    static struct heard h; /* lives on, if nobody calls */
+    struct failure f;
+
+    h = (struct heard){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    if (begin(&f, c, arg) && fail(&f) && !f.of_call &&
+        check_ok(c, bp_stream_callback(f.w.stream[0], hear, &h), "bp_stream_callback")) {
+        pthread_mutex_lock(&h.lock);
+        while (!h.called) pthread_cond_wait(&h.changed, &h.lock);
+        pthread_mutex_unlock(&h.lock);
+        check_that(c, h.status == BP_ERR_FAULT && strstr(h.message, "gather"),
+                   "a callback behind work with a bad index was given %s: %s",
+                   bp_status_name(h.status), h.message);
+    }
+    finish(&f);
+}
+
+/* Streams of a device that has one order fail together. */
+static bool fails_alone(const struct check *c)
+{
+    return !(bp_device_emulated(c->place->device) & BP_EMULATED_STREAMS) ||
+           c->place->properties.flags & BP_DEVICE_INLINE;
+}
+
+static bool sums_on(struct failure *f, int stream, const char *what)
+{
+    bp_tensor_destroy(f->z);
+    f->z = NULL;
+    return work_launch(&f->w, stream, f->x, f->x, &f->z) && work_sync(&f->w, stream) &&
+           work_has(&f->w, stream, f->z, 2, 0, what);
+}
+
+static bool fail_and_tell(struct failure *f)
+{
+    return fail(f) && (f->of_call ||
+                       is_told(f, bp_stream_synchronize(f->w.stream[0]), "bp_stream_synchronize"));
+}
+
+/* Other streams, those there are and new ones, go on. */
+static void others(struct check *c, const int64_t *arg)
+{
+    struct failure f;
+
+    if (begin(&f, c, arg) && fail_and_tell(&f) && fails_alone(c) &&
+        sums_on(&f, 1, "a sum on another stream") && work_stream(&f.w, 2, arg[0]))
+        sums_on(&f, 2, "a sum on a new stream");
+    finish(&f);
+}
+
+/* Who has been told destroys the stream: then the device is as it was. An event behind the work
+ * that failed goes on to say so. */
+static void gone(struct check *c, const int64_t *arg)
+{
+    struct failure f;
+    bool ok = begin(&f, c, arg) && work_record(&f.w, 0, 0) && work_shut(&f.w, 0) && fail(&f);
+    bool behind = ok && !bp_event_record(f.w.event[0], f.w.stream[0]) && !f.of_call;
+
+    work_open(&f.w, 0);
+    if (ok && fails_alone(c) &&
+        (f.of_call ||
+         is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize"))) {
+        work_leave(&f.w, 0);
+        if (check_ok(c, bp_device_synchronize(f.w.device),
+                     "bp_device_synchronize when a failure has been told and its stream is gone") &&
+            (!behind || is_told(&f, bp_event_query(f.w.event[0]),
+                                "bp_event_query when the stream is gone")) &&
+            work_stream(&f.w, 0, arg[0]))
+            sums_on(&f, 0, "a sum on a new stream");
+    }
+    finish(&f);
+}
+
+/* What had been waited for before had ended well, and still has. */
+static void before(struct check *c, const int64_t *arg)
+{
+    struct failure f;
+
+    if (begin(&f, c, arg) && work_launch(&f.w, 0, f.x, f.x, &f.z) && work_record(&f.w, 0, 0) &&
+        check_ok(c, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") && fail(&f)) {
+        if (!f.of_call) is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize");
+        if (c->result->outcome == OUTCOME_PASS &&
+            check_ok(c, bp_event_query(f.w.event[0]), "bp_event_query of work before a failure"))
+            work_has(&f.w, 1, f.z, 2, 0, "what was made before the failure");
+    }
+    finish(&f);
+}
+
+const struct check_kinds suite_runtime_failure[] = {
+    {"failure/stays", stays, 1},   {"failure/callback", callback, 1},
+    {"failure/others", others, 1}, {"failure/gone", gone, 1},
+    {"failure/before", before, 1}, {NULL, NULL, 0},
+};

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runtime_program_other.c: programs of other graphs: constants, updates, views, faults, and what
+ * cannot be recorded. */
+#include "graph_work.h"
+#include "suites.h"
+#include <backplane/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A constant is read as it is; one that a node updates changes each time. */
+static void constant(struct check *c, const int64_t *arg)
+{
+    struct program p = {.program = NULL};
+    struct bp_tensor *lr = NULL;
+    int64_t none = 0;
+    float one = 1;
+
+    if (!graph_begin(&p.g, c, arg) || !kernel_has_row(p.g.w.device, "sgd", BP_F32)) {
+        if (p.g.graph) check_unsupported(c, "the device has no row of sgd for f32");
+        graph_finish(&p.g);
+        return;
+    }
+    bool good =
+        graph_input(&p.g, 0, "x") &&
+        check_ok(c, bp_tensor_create(p.g.w.device, BP_F32, 0, &none, &lr), "lr") &&
+        check_ok(c, bp_tensor_write(p.g.w.stream[0], lr, &one, sizeof one), "lr") &&
+        check_ok(c, bp_op_sgd(bp_graph_scope(p.g.graph), p.g.y, p.g.symbol[0], lr, &p.g.symbol[1]),
+                 "bp_op_sgd") &&
+        work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[1], p.g.symbol[0], &p.g.symbol[2]) &&
+        check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+        program_make(&p);
+    for (int k = 1; good && k < 5; k++) { /* y = y - x, 2 i + 1 at first; y + x comes out */
+        struct bp_tensor *out = NULL;
+        good = program_run_into(&p, 0, p.g.x, NULL, &out) &&
+               work_has(&p.g.w, 0, p.g.y, 2 - k, 1, "the constant") &&
+               work_has(&p.g.w, 0, out, 3 - k, 1, "what follows from it");
+        bp_tensor_destroy(out);
+    }
+    if (good) program_counted(&p, 4, 3);
+    bp_tensor_destroy(lr);
+    program_finish(&p);
+}
+
+/* The app's tensor is updated each time, recorded or not: it is not, and that is said. */
+static void updated(struct check *c, const int64_t *arg)
+{
+    struct program p = {.program = NULL};
+    struct bp_tensor *lr = NULL, *out;
+    float one = 1;
+    int64_t none = 0;
+    bool good = graph_begin(&p.g, c, arg),
+         has = good && kernel_has_row(p.g.w.device, "sgd", BP_F32);
+
+    if (good && !has) check_unsupported(c, "the device has no row of sgd for f32");
+    good = has && graph_input(&p.g, 0, "x") && graph_input(&p.g, 1, "y") &&
+           check_ok(c, bp_tensor_create(p.g.w.device, BP_F32, 0, &none, &lr), "lr") &&
+           check_ok(c, bp_tensor_write(p.g.w.stream[0], lr, &one, sizeof one), "lr") &&
+           check_ok(c,
+                    bp_op_sgd(bp_graph_scope(p.g.graph), p.g.symbol[1], p.g.symbol[0], lr,
+                              &p.g.symbol[2]),
+                    "bp_op_sgd") &&
+           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+           program_make(&p);
+    for (int k = 1; good && k < 5; k++) {
+        out = NULL;
+        good = program_run_into(&p, 0, p.g.x, p.g.y, &out) &&
+               work_has(&p.g.w, 0, p.g.y, 2 - k, 1, "the input") &&
+               work_has(&p.g.w, 0, out, 2 - k, 1, "the output");
+        bp_tensor_destroy(out);
+    }
+    if (good) program_refused(&p, "input y is written to");
+    bp_tensor_destroy(lr);
+    program_finish(&p);
+}
+
+/* The input itself comes out of it, and the constant, and a view of a result: as from a graph. */
+static void views(struct check *c, const int64_t *arg)
+{
+    const int64_t shape[2] = {8, GRAPH_N / 8};
+    const struct bp_reshape_attrs as = {.size = sizeof as, .shape = {shape, 2}};
+    struct program p = {.program = NULL};
+    struct bp_tensor *out[4] = {NULL};
+    struct bp_scope *scope;
+    bool good = graph_begin(&p.g, c, arg) && graph_input(&p.g, 0, "x");
+
+    scope = bp_graph_scope(p.g.graph);
+    good = good && work_add(&p.g.w, scope, p.g.symbol[0], p.g.y, &p.g.symbol[1]) &&
+           check_ok(c, bp_op_reshape(scope, p.g.symbol[1], NULL, &as, &p.g.symbol[2]), "reshape") &&
+           check_ok(c, bp_op_transpose(scope, p.g.symbol[2], NULL, &p.g.symbol[3]), "transpose");
+    for (int i = 0; good && i < 4; i++)
+        good = check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[i], NULL), "bp_graph_output");
+    good = good && program_make(&p);
+    for (int k = 0; good && k < 3; k++) {
+        float t[GRAPH_N];
+        good = check_ok(c, bp_program_run(p.program, p.g.w.stream[0], &p.g.x, 1, out, 4),
+                        "bp_program_run") &&
+               check_that(c, out[0] == p.g.x, "an input that is an output is another tensor") &&
+               work_has(&p.g.w, 0, out[1], 3, 1, "a result") &&
+               work_has(&p.g.w, 0, out[2], 3, 1, "a view of it") &&
+               check_ok(c, bp_tensor_read(p.g.w.stream[0], out[3], t, sizeof t), "bp_tensor_read");
+        for (int i = 0; good && i < GRAPH_N; i++)
+            good = check_that(c, (int)t[i] == 3 * (i % 8 * (GRAPH_N / 8) + i / 8) + 1,
+                              "the transposed: element %d is %g", i, (double)t[i]);
+        for (int i = 0; i < 4; i++) {
+            bp_tensor_destroy(out[i]);
+            out[i] = NULL;
+        }
+    }
+    if (good) program_counted(&p, 3, 2);
+    program_finish(&p);
+}
+
+/* What cannot be recorded: the runs are right all the same, on a stream that is as good as before,
+ * and another program is recorded there. */
+static void not_recorded(struct check *c, const int64_t *arg)
+{
+    struct program p = {.program = NULL};
+    struct bp_tensor *out[2] = {NULL};
+    struct bp_program *sums = NULL;
+    bool good = graph_begin(&p.g, c, arg) && graph_record(&p.g) &&
+                check_ok(c, bp_program_create(p.g.graph, p.g.w.device, &sums), "bp_program_create");
+    bool has = good && kernel_has_row(p.g.w.device, "nonzero", BP_F32);
+
+    bp_graph_destroy(p.g.graph);
+    p.g.graph = NULL;
+    for (int i = 0; i < 5; i++) bp_tensor_destroy(p.g.symbol[i]);
+    memset(p.g.symbol, 0, sizeof p.g.symbol);
+    if (good && !has) check_unsupported(c, "the device has no row of nonzero for f32");
+    good = has && check_ok(c, bp_graph_create(c->place->core, &p.g.graph), "bp_graph_create") &&
+           graph_input(&p.g, 0, "x") && graph_input(&p.g, 1, "y") &&
+           work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[1],
+                     &p.g.symbol[2]) &&
+           check_ok(c, bp_op_nonzero(bp_graph_scope(p.g.graph), p.g.symbol[0], &p.g.symbol[3]),
+                    "bp_op_nonzero") &&
+           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[3], "places"), "bp_graph_output") &&
+           program_make(&p);
+    for (int k = 0; good && k < 3; k++) {
+        struct bp_tensor_info info = {.size = sizeof info};
+        struct bp_tensor *in[2] = {p.g.x, p.g.y};
+        good = check_ok(c, bp_program_run(p.program, p.g.w.stream[0], in, 2, out, 2),
+                        "bp_program_run") &&
+               work_has(&p.g.w, 0, out[0], 3, 1, "a sum") &&
+               check_ok(c, bp_tensor_info(out[1], &info), "bp_tensor_info") &&
+               check_that(c, info.shape[0] == GRAPH_N - 1, "%d elements are not 0, expected %d",
+                          (int)info.shape[0], GRAPH_N - 1) &&
+               work_sync(&p.g.w, 0);
+        for (int i = 0; i < 2; i++) {
+            bp_tensor_destroy(out[i]);
+            out[i] = NULL;
+        }
+    }
+    good = good && program_refused(&p, "node places: nonzero: its extents depend on data");
+    bp_program_destroy(p.program);
+    p.program = sums;
+    for (int k = 0; good && k < 3; k++) good = program_run(&p, 0, 7, 2, "another program");
+    if (good) program_counted(&p, 3, 2);
+    program_finish(&p);
+}
+
+/* Numbers are others for each run: none is recorded. */
+static void drawn(struct check *c, const int64_t *arg)
+{
+    const int64_t n = GRAPH_N;
+    const struct bp_uniform_attrs attrs = {
+        .size = sizeof attrs, .shape = {&n, 1}, .high = 1, .dtype = BP_F32};
+    struct program p = {.program = NULL};
+    struct bp_tensor *out[3] = {NULL};
+    float v[3][GRAPH_N];
+    bool good = graph_begin(&p.g, c, arg),
+         has = good && kernel_has_row(p.g.w.device, "uniform", BP_F32);
+
+    if (good && !has) check_unsupported(c, "the device has no row of uniform for f32");
+    good = has && graph_input(&p.g, 0, "x") &&
+           check_ok(c, bp_op_uniform(bp_graph_scope(p.g.graph), NULL, &attrs, &p.g.symbol[1]),
+                    "bp_op_uniform") &&
+           work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[1],
+                     &p.g.symbol[2]) &&
+           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+           program_make(&p);
+    for (int k = 0; good && k < 3; k++)
+        good = program_run_into(&p, 0, p.g.x, NULL, &out[k]) &&
+               check_ok(c, bp_tensor_read(p.g.w.stream[0], out[k], v[k], sizeof v[k]), "read") &&
+               check_that(c, !k || memcmp(v[k], v[k - 1], sizeof *v), "run %d has the same numbers",
+                          k);
+    if (good) program_refused(&p, "draws random numbers");
+    for (int k = 0; k < 3; k++) bp_tensor_destroy(out[k]);
+    program_finish(&p);
+}
+
+/* A bad index that is found by a replay is told by the stream. */
+static void fault(struct check *c, const int64_t *arg)
+{
+    struct program p = {.program = NULL};
+    struct bp_tensor *index = NULL, *out = NULL;
+    int64_t n = 4, bad[4] = {0, 1, 2, GRAPH_N}, sound[4] = {0, 1, 2, 3};
+    bool good = graph_begin(&p.g, c, arg),
+         has = good && kernel_has_row(p.g.w.device, "gather", BP_F32);
+
+    if (good && !has) check_unsupported(c, "the device has no row of gather for f32");
+    good = has && graph_input(&p.g, 0, "x") &&
+           check_ok(c, bp_graph_input(p.g.graph, "index", BP_I64, 1, &n, &p.g.symbol[1]),
+                    "bp_graph_input") &&
+           check_ok(c,
+                    bp_op_gather(bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[1], NULL,
+                                 &p.g.symbol[2]),
+                    "bp_op_gather") &&
+           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+           check_ok(c, bp_tensor_create(p.g.w.device, BP_I64, 1, &n, &index), "bp_tensor_create") &&
+           program_make(&p);
+    for (int k = 0; good && k < 3; k++) {
+        good = check_ok(c, bp_tensor_write(p.g.w.stream[0], index, sound, sizeof sound), "write") &&
+               program_run_into(&p, 0, p.g.x, index, &out) && work_sync(&p.g.w, 0);
+        bp_tensor_destroy(out);
+        out = NULL;
+    }
+    if (good && program_counted(&p, 3, 2) &&
+        check_ok(c, bp_tensor_write(p.g.w.stream[0], index, bad, sizeof bad), "write")) {
+        struct bp_tensor *in[2] = {p.g.x, index};
+        enum bp_status status = bp_program_run(p.program, p.g.w.stream[0], in, 2, &out, 1);
+        if (status == BP_OK) status = bp_stream_synchronize(p.g.w.stream[0]);
+        check_that(c, status == BP_ERR_FAULT, "a bad index answers %s, expected %s",
+                   bp_status_name(status), bp_status_name(BP_ERR_FAULT));
+        bp_tensor_destroy(out);
+    }
+    bp_tensor_destroy(index);
+    program_finish(&p);
+}
+
+/* Memory that suffices for the nodes once: they are not recorded, and the runs are right. */
+static void memory(struct check *c, const int64_t *arg)
+{
+    enum {
+        BIG = 1 << 20
+    };
+    struct program p = {.program = NULL};
+    struct bp_tensor *t = NULL, *out = NULL;
+    struct bp_memory_stats stats;
+    int64_t n = BIG;
+    float *v = malloc(BIG * sizeof *v);
+    bool good;
+
+    memset(&p.g, 0, sizeof p.g);
+    if (!v) abort();
+    good =
+        work_init_own(&p.g.w, c, "30000000") && work_stream(&p.g.w, 0, arg[0]) &&
+        kernel_has_row(p.g.w.device, "add", BP_F32) &&
+        check_ok(c, bp_graph_create(p.g.w.core, &p.g.graph), "bp_graph_create") &&
+        check_ok(c, bp_graph_input(p.g.graph, "x", BP_F32, 1, &n, &p.g.symbol[0]),
+                 "bp_graph_input") &&
+        work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[0], &p.g.symbol[1]) &&
+        work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[1], p.g.symbol[0], &p.g.symbol[2]) &&
+        work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[2], p.g.symbol[1], &p.g.symbol[3]) &&
+        check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[3], NULL), "bp_graph_output") &&
+        check_ok(c, bp_tensor_create(p.g.w.device, BP_F32, 1, &n, &t), "bp_tensor_create") &&
+        program_make(&p);
+    for (int i = 0; i < BIG; i++) v[i] = (float)(i % 1000);
+    good = good && check_ok(c, bp_tensor_write(p.g.w.stream[0], t, v, BIG * sizeof *v), "write");
+    for (int k = 0; good && k < 4; k++) {
+        good = program_run_into(&p, 0, t, NULL, &out) &&
+               check_ok(c, bp_tensor_read(p.g.w.stream[0], out, v, BIG * sizeof *v), "read");
+        for (int i = 0; good && i < BIG; i++)
+            good = check_that(c, v[i] == (float)(5 * (i % 1000)), "run %d: element %d is %g", k, i,
+                              (double)v[i]);
+        bp_tensor_destroy(out);
+        out = NULL;
+    }
+    if (good && program_refused(&p, "out of memory")) work_stats(&p.g.w, &stats);
+    bp_tensor_destroy(t);
+    program_finish(&p);
+    free(v);
+}
+
+const struct check_kinds suite_runtime_program_other[] = {
+    {"program/constant", constant, 1}, {"program/updated", updated, 1},
+    {"program/views", views, 1},       {"program/not-recorded", not_recorded, 1},
+    {"program/drawn", drawn, 1},       {"program/fault", fault, 1},
+    {"program/memory", memory, 1},     {NULL, NULL, 0},
+};

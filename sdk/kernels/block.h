@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block.h: the block of a product that a team makes of panels of both sides, BLOCK lines each, k
+ * after k, of type acc. Where lanes share memory they bring BLOCK_STEP terms of both sides there
+ * together, each lane 16 bytes of a side (of f64 32), while they compute with those before; a lane
+ * has 64 results in registers, for which it reads 16 numbers a term. A single lane makes the
+ * results of one lane after the other, straight from the panels. */
+#ifndef BP_KERNELS_BLOCK_H
+#define BP_KERNELS_BLOCK_H
+
+#include "block_size.h"
+#include "entry.h"
+
+enum {
+    BLOCK_SIDE = BLOCK * BLOCK_STEP, /* numbers of a side in a step */
+    BLOCK_SCRATCH = 4 * BLOCK_SIDE,  /* two steps of two sides: for TEAM_SCRATCH */
+};
+
+/* The results of a lane are four quads of four, BLOCK / 2 apart, from this row and column on: the
+ * lanes that read together (32 of them, or 64) find the numbers of a side in few places, side by
+ * side. */
+KFN int block_row(int lane)
+{
+    return (lane / 64 * 4 + lane / 8 % 4) * 4;
+}
+KFN int block_column(int lane)
+{
+    return (lane / 32 % 2 * 8 + lane % 8) * 4;
+}
+/* Number r or q of the eight. */
+KFN int block_at(int first, int number)
+{
+    return first + number % 4 + number / 4 * (BLOCK / 2);
+}
+
+#if defined(ON_HOST) || defined(ON_PROCESSOR)
+
+#define EACH_BLOCK_LANE(lane) for (int lane = 0; lane < BLOCK_LANES; lane++)
+
+KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const acc *b,
+                    LOCAL acc *scratch)
+{
+    (void)scratch;
+    for (int i = 0; i < BLOCK_EDGE * BLOCK_EDGE; i++) s[i] = acc_zero();
+    for (; k > 0; k--, a += BLOCK, b += BLOCK)
+        for (int r = 0; r < BLOCK_EDGE; r++)
+            for (int q = 0; q < BLOCK_EDGE; q++)
+                s[r * BLOCK_EDGE + q] =
+                    acc_mul_add(s[r * BLOCK_EDGE + q], a[block_at(block_row(lane), r)],
+                                b[block_at(block_column(lane), q)]);
+}
+
+#else
+
+/* This lane alone: what follows is made by all lanes of a team together. */
+#define EACH_BLOCK_LANE(lane) int lane = (int)LANE;
+
+typedef struct __attribute__((aligned(16))) {
+    acc at[4];
+} quad;
+
+/* One term: the quads of both sides, and their products. */
+KFN void block_add(acc *s, LOCAL const acc *a, LOCAL const acc *b)
+{
+    quad row[2], column[2];
+
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        row[i] = ((LOCAL const quad *)a)[i * (BLOCK / 8)];
+        column[i] = ((LOCAL const quad *)b)[i * (BLOCK / 8)];
+    }
+    UNROLL
+    for (int r = 0; r < BLOCK_EDGE; r++) {
+        UNROLL
+        for (int q = 0; q < BLOCK_EDGE; q++)
+            s[r * BLOCK_EDGE + q] = acc_mul_add(s[r * BLOCK_EDGE + q], row[r / 4].at[r % 4],
+                                                column[q / 4].at[q % 4]);
+    }
+}
+
+/* The result is whole in s when the last lane is through; scratch may be used again at once. k is a
+ * multiple of BLOCK_STEP. */
+KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const acc *b,
+                    LOCAL acc *scratch)
+{
+    GLOBAL const quad *from_a = (GLOBAL const quad *)a + lane;
+    GLOBAL const quad *from_b = (GLOBAL const quad *)b + lane;
+    LOCAL quad *to = (LOCAL quad *)scratch + lane;
+    i64 steps = k / BLOCK_STEP;
+    quad next_a = *from_a, next_b = *from_b;
+
+    UNROLL
+    for (int i = 0; i < BLOCK_EDGE * BLOCK_EDGE; i++) s[i] = acc_zero();
+    for (i64 step = 0; step < steps; step++) {
+        int buffer = (int)(step & 1) * 2 * BLOCK_SIDE;
+        LOCAL const acc *at_a = scratch + buffer + block_row(lane);
+        LOCAL const acc *at_b = scratch + buffer + BLOCK_SIDE + block_column(lane);
+        to[buffer / 4] = next_a;
+        to[(buffer + BLOCK_SIDE) / 4] = next_b;
+        BARRIER(); /* the other one is read no more when the next step has come here */
+        if (step + 1 < steps) {
+            next_a = from_a[(step + 1) * BLOCK_LANES];
+            next_b = from_b[(step + 1) * BLOCK_LANES];
+        }
+        UNROLL
+        for (int i = 0; i < BLOCK_STEP; i++) block_add(s, at_a + i * BLOCK, at_b + i * BLOCK);
+    }
+    BARRIER();
+}
+
+#endif
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matmul_shape.h: what a product's sides are as matrices, for the host's side of every plugin. */
+#ifndef BP_KERNELS_MATMUL_SHAPE_H
+#define BP_KERNELS_MATMUL_SHAPE_H
+
+#include <backplane/kernel.h>
+#include <stdbool.h>
+
+/* The last two axes of a view as a matrix; the axes before them stay. A rank 1 side is one row
+ * (a) or one column (b); transposition does not touch it. */
+struct matrix {
+    int64_t rows, columns, row, column;
+    int batch; /* axes before */
+};
+
+static inline struct matrix matrix_of(const struct bp_view *view, bool transpose,
+                                      bool row_if_vector)
+{
+    int r = view->rank;
+
+    if (r == 1 && row_if_vector) return (struct matrix){1, view->shape[0], 0, view->stride[0], 0};
+    if (r == 1) return (struct matrix){view->shape[0], 1, view->stride[0], 0, 0};
+    int rows = transpose ? r - 1 : r - 2, columns = transpose ? r - 2 : r - 1;
+    return (struct matrix){view->shape[rows], view->shape[columns], view->stride[rows],
+                           view->stride[columns], r - 2};
+}
+
+/* What a product is for the kernels of matmul.h (matmul_args.h), for plugins of devices: a and b as
+ * of operator matmul, c of the shape that follows. */
+struct matmul_args matmul_of(const struct bp_view *a, bool transpose_a, const struct bp_view *b,
+                             bool transpose_b, const struct bp_view *c);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c: the table of kernel rows of a device's plugin: all that the portable kernels give it. The
+ * build says the plugin's name, with -DPORTABLE_PLUGIN="xpu"; and, where libraries of the device's
+ * vendor give rows too, the list of these, with -DPORTABLE_LIBRARIES="<gpu/rows.def>":
+ *
+ *   LIBRARY_ROW(op, variant, function, plan, end, number, T, flags)
+ *       a row <plugin>_<op>_<variant> of higher priority, its three functions, its number among the
+ *       rows that share them, its dtypes, flags that only it has; and portable_usable says whether
+ *       there is the library
+ *
+ * A plugin that asks portable_usable about its rows for another reason says -DPORTABLE_USABLE. */
+#include "formulas.h"
+#include "portable.h"
+
+static const struct bp_kernel rows[] = {
+#ifdef PORTABLE_LIBRARIES
+#define LIBRARY_ROW(operator, variant, function, plan, end, number, T, set) \
+    {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator "_" #variant, .types = {T}, \
+     .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), .priority = 100, \
+     .launch = function, .prepare = plan, .plan_destroy = end},
+#include PORTABLE_LIBRARIES
+#endif
+#define PORTABLE_ROW(operator, variant, function, plan, number, T, U, I, R, set) \
+    {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator #variant, .types = {T, U, I, R}, \
+     .flags = (set), .launch = function, .prepare = plan},
+#include "rows.def"
+};
+
+static const uint8_t numbers[] = {
+#ifdef PORTABLE_LIBRARIES
+#define LIBRARY_ROW(op, variant, function, plan, end, number, T, flags) number,
+#include PORTABLE_LIBRARIES
+#endif
+#define PORTABLE_ROW(op, variant, launch, prepare, number, T, U, I, R, flags) number,
+#include "rows.def"
+};
+
+int portable_number(const struct bp_kernel *row)
+{
+    return numbers[row - rows];
+}
+
+const struct bp_kernels portable_rows = {
+    .size = sizeof portable_rows,
+    .first = rows,
+    .count = sizeof rows / sizeof *rows,
+    .stride = sizeof *rows,
+#if defined(PORTABLE_LIBRARIES) || defined(PORTABLE_USABLE)
+    .usable = portable_usable,
+#endif
+};

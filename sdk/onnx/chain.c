@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chain.c: a node that is several calls. */
+#include "chain.h"
+
+struct onnx_chain onnx_chain_begin(struct onnx_call *c)
+{
+    return (struct onnx_chain){.call = c};
+}
+
+struct bp_tensor *onnx_chain_take(struct onnx_chain *k, struct bp_tensor *t)
+{
+    if (k->status == BP_OK && k->n == ONNX_CHAIN_ROOM)
+        k->status = onnx_error(BP_ERR_INVALID, "a chain of more than %d calls", ONNX_CHAIN_ROOM);
+    if (k->status) {
+        bp_tensor_destroy(t);
+        return NULL;
+    }
+    return k->made[k->n++] = t;
+}
+
+struct bp_tensor *onnx_chain_call(struct onnx_chain *k, const char *op, const void *attrs,
+                                  struct bp_tensor *const *in, size_t n_in)
+{
+    struct bp_arg arg[ONNX_CHAIN_PORTS];
+    const struct bp_call call = {.size = sizeof call, .op = op, .in = arg, .n_in = n_in,
+                                 .attrs = attrs};
+    struct bp_tensor *out = NULL;
+
+    if (k->status) return NULL;
+    for (size_t i = 0; i < n_in; i++) arg[i] = (struct bp_arg){&in[i], 1};
+    k->status = bp_call_run(k->call->scope, &call, &out, 1, NULL);
+    return k->status ? NULL : onnx_chain_take(k, out);
+}
+
+/* The node's input that t is, or NULL. */
+static struct onnx_value *input_of(const struct onnx_call *c, const struct bp_tensor *t)
+{
+    for (uint32_t i = 0; i < c->node->n_in; i++) {
+        struct onnx_value *v = onnx_in_value(c, i);
+        if (v && v->tensor == t) return v;
+    }
+    return NULL;
+}
+
+void onnx_chain_give(struct onnx_chain *k, uint32_t i, struct bp_tensor *t)
+{
+    struct onnx_value *input;
+
+    if (k->status || !onnx_wants(k->call, i)) return;
+    input = input_of(k->call, t);
+    for (uint32_t n = 0; n < k->n; n++) {
+        if (k->made[n] != t) continue;
+        k->made[n] = NULL;
+        k->status = onnx_give(k->call, i, t);
+        return;
+    }
+    if (input) k->status = onnx_give_value(k->call, i, onnx_value_retain(input));
+    else k->status = onnx_error(BP_ERR_INVALID, "output %u is not made", i);
+}
+
+enum bp_status onnx_chain_end(struct onnx_chain *k)
+{
+    for (uint32_t n = 0; n < k->n; n++) bp_tensor_destroy(k->made[n]);
+    k->n = 0;
+    return k->status;
+}
+
+struct bp_tensor *onnx_chain_cast(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
+{
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+
+    if (k->status || onnx_info(x).dtype == dtype) return x;
+    attrs.to = dtype;
+    return MAKE(k, cast, &attrs, x);
+}
+
+struct bp_tensor *onnx_chain_scale(struct onnx_chain *k, struct bp_tensor *x, double factor,
+                                   double bias)
+{
+    struct bp_scale_attrs attrs = bp_scale_defaults();
+
+    attrs.factor = factor;
+    attrs.bias = bias;
+    return MAKE(k, scale, &attrs, x);
+}
+
+struct bp_tensor *onnx_chain_reshape(struct onnx_chain *k, struct bp_tensor *x, int64_t rank,
+                                     const int64_t *shape)
+{
+    struct bp_reshape_attrs attrs = bp_reshape_defaults();
+
+    attrs.shape = (struct bp_dims){rank ? shape : NULL, rank};
+    return MAKE(k, reshape, &attrs, x);
+}
+
+struct bp_tensor *onnx_chain_number(struct onnx_chain *k, uint32_t dtype, double value)
+{
+    struct bp_full_attrs attrs = bp_full_defaults();
+
+    attrs.dtype = dtype;
+    attrs.value = value;
+    return onnx_chain_call(k, "full", &attrs, NULL, 0);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* external.c: weights in files beside the model. A model comes from anywhere: it may name files in
+ * its own folder and below only. */
+#include "onnx.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *entry(const Onnx__TensorProto *t, const char *key)
+{
+    for (size_t i = 0; i < t->n_external_data; i++)
+        if (t->external_data[i]->key && !strcmp(t->external_data[i]->key, key))
+            return t->external_data[i]->value;
+    return NULL;
+}
+
+/* A number that is not negative. */
+static bool number(const char *text, uint64_t otherwise, uint64_t *out)
+{
+    char *end;
+
+    *out = otherwise;
+    if (!text) return true;
+    if (*text < '0' || *text > '9') return false;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return !*end && !errno;
+}
+
+/* Opens one folder or file after the other, so that no link and no ".." leads outside. */
+static int open_inside(const char *folder, const char *path)
+{
+    int at = open(folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    char part[256];
+
+    while (at >= 0) {
+        size_t n = strcspn(path, "/");
+        bool last = !path[n];
+        int next = -1;
+        if (n && n < sizeof part) {
+            memcpy(part, path, n);
+            part[n] = 0;
+            if (strcmp(part, "..") && !(last && !strcmp(part, ".")))
+                next = openat(at, part, O_NOFOLLOW | O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+                                            (last ? 0 : O_DIRECTORY));
+        }
+        close(at);
+        at = next;
+        if (last) break;
+        path += n + 1;
+    }
+    return at;
+}
+
+static enum bp_status read_all(int file, uint64_t offset, char *out, uint64_t size)
+{
+    while (size) {
+        ssize_t n = pread(file, out, size, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return BP_ERR_INVALID;
+        out += n;
+        offset += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    return BP_OK;
+}
+
+static enum bp_status refuse(const Onnx__TensorProto *t, const char *location, const char *why)
+{
+    return onnx_error(BP_ERR_INVALID, "tensor %.80s: external data '%.120s': %s",
+                      t->name ? t->name : "", location ? location : "", why);
+}
+
+/* Memory is asked for when the file is known to have as much: extents may lie. */
+static enum bp_status read_new(const Onnx__TensorProto *proto, const char *location, int file,
+                               uint64_t offset, uint64_t size, void **out_data)
+{
+    void *data = malloc(size + 1);
+
+    if (!data) return onnx_no_memory();
+    if (read_all(file, offset, data, size)) {
+        free(data);
+        return refuse(proto, location, "it can't be read");
+    }
+    *out_data = data;
+    return BP_OK;
+}
+
+enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto, uint64_t size,
+                             void **out_data)
+{
+    const char *location = entry(proto, "location");
+    uint64_t offset, length;
+    enum bp_status status;
+    struct stat about;
+    int file;
+
+    if (!location || !*location) return refuse(proto, location, "no location is given");
+    if (!folder) return refuse(proto, location, "a model from memory has no folder");
+    if (!number(entry(proto, "offset"), 0, &offset) || offset > INT64_MAX ||
+        !number(entry(proto, "length"), size, &length))
+        return refuse(proto, location, "offset or length is not a number");
+    if (length != size) return refuse(proto, location, "length is not that of the tensor");
+    if (*location == '/') return refuse(proto, location, "it lies outside the model's folder");
+    file = open_inside(folder, location);
+    if (file < 0)
+        return refuse(proto, location, "there is no such file inside the model's folder "
+                                       "(links and '..' are not followed)");
+    if (fstat(file, &about) || !S_ISREG(about.st_mode) || (uint64_t)about.st_size < offset ||
+        (uint64_t)about.st_size - offset < size)
+        status = refuse(proto, location, "it is shorter than the tensor, or no file");
+    else status = read_new(proto, location, file, offset, size, out_data);
+    close(file);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.c: files of models and values while they are unpacked. Mapped and not copied: models are
+ * large. */
+#include "onnx.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat about;
+    void *data;
+
+    if (file < 0 || fstat(file, &about)) {
+        int cause = errno;
+        if (file >= 0) close(file);
+        return onnx_error(BP_ERR_NOT_FOUND, "%.200s: %s", path, strerror(cause));
+    }
+    if (!S_ISREG(about.st_mode) || !about.st_size) {
+        close(file);
+        return onnx_error(BP_ERR_INVALID, "%.200s: it is %s", path,
+                          S_ISREG(about.st_mode) ? "empty" : "no file");
+    }
+    data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (data == MAP_FAILED) return onnx_no_memory();
+    *out_data = data;
+    *out_size = (size_t)about.st_size;
+    return BP_OK;
+}
+
+void onnx_file_unmap(void *data, size_t size)
+{
+    munmap(data, size);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c: loads a model, and says what it is. */
+#include "resolve.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { STRUCT_MAX = 65536 }; /* a size field that says more is none */
+
+/* What a declared type says. */
+static enum bp_status read_type(const Onnx__TypeProto *type, struct bp_model_port *port)
+{
+    const Onnx__TypeProto__Tensor *t;
+    int64_t *shape;
+
+    for (; type; port->kind = port->kind ? port->kind : BP_MODEL_SEQUENCE) {
+        if (type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) break;
+        if (type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) {
+            port->kind = BP_MODEL_OPTIONAL;
+            type = type->optional_type->elem_type;
+        } else if (type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE)
+            type = type->sequence_type->elem_type;
+        else return onnx_error(BP_ERR_UNSUPPORTED, "%.80s is no tensor, sequence or optional",
+                               port->name);
+    }
+    if (!port->kind) port->kind = BP_MODEL_TENSOR;
+    if (!type) return BP_OK;
+    t = type->tensor_type;
+    port->dtype = onnx_dtype(t->elem_type);
+    if (t->elem_type && port->dtype == ONNX_NO_DTYPE)
+        return onnx_error(BP_ERR_UNSUPPORTED, "%.80s: element type %d%s is not supported",
+                          port->name, t->elem_type, t->elem_type == 8 ? " (string)" : "");
+    if (!t->shape || port->kind != BP_MODEL_TENSOR) return BP_OK;
+    if (t->shape->n_dim > ONNX_RANK_MAX)
+        return onnx_error(BP_ERR_UNSUPPORTED, "%.80s: %zu axes, at most %d", port->name,
+                          t->shape->n_dim, ONNX_RANK_MAX);
+    shape = calloc(t->shape->n_dim + 1, sizeof *shape);
+    if (!shape) return onnx_no_memory();
+    port->shape = shape;
+    port->rank = (uint32_t)t->shape->n_dim;
+    for (uint32_t i = 0; i < port->rank; i++) {
+        const Onnx__TensorShapeProto__Dimension *d = t->shape->dim[i];
+        bool known = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        shape[i] = known ? d->dim_value : -1;
+        if (known && shape[i] < 0)
+            return onnx_error(BP_ERR_INVALID, "%.80s: extent %u is %lld", port->name, i,
+                              (long long)shape[i]);
+    }
+    return BP_OK;
+}
+
+static enum bp_status read_port(const Onnx__ValueInfoProto *from, struct bp_model_port *port)
+{
+    *port = (struct bp_model_port){.size = sizeof *port, .name = onnx_text(from->name),
+                                   .dtype = ONNX_NO_DTYPE, .rank = UINT32_MAX};
+    return read_type(from->type, port);
+}
+
+/* Inputs that the model has no value for, and all outputs. */
+static enum bp_status read_ports(struct bp_model *model)
+{
+    const Onnx__GraphProto *g = model->proto->graph;
+
+    model->input = calloc(model->body.n_input + 1, sizeof *model->input);
+    model->output = calloc(g->n_output + 1, sizeof *model->output);
+    if (!model->input || !model->output) return onnx_no_memory();
+    for (uint32_t i = 0; i < model->body.n_input; i++)
+        TRY(read_port(model->body.declared[i], &model->input[i]));
+    for (size_t i = 0; i < g->n_output; i++) {
+        struct bp_model_port *port = &model->output[i];
+        if (read_port(g->output[i], port)) { /* what an output is said to be is not relied on */
+            free((void *)port->shape);
+            *port = (struct bp_model_port){.size = sizeof *port, .rank = UINT32_MAX,
+                                           .dtype = ONNX_NO_DTYPE,
+                                           .name = onnx_text(g->output[i]->name)};
+        }
+    }
+    return BP_OK;
+}
+
+static enum bp_status load(struct bp_model *model, const void *data, size_t size)
+{
+    TRY(onnx_wire_check(&onnx__model_proto__descriptor, data, size));
+    model->proto = onnx__model_proto__unpack(NULL, size, data);
+    if (!model->proto) return onnx_error(BP_ERR_INVALID, "model: it can't be unpacked");
+    return BP_OK;
+}
+
+static enum bp_status prepare(struct bp_model *model)
+{
+    TRY(bp_stream_create(model->device, &model->stream));
+    TRY(onnx_resolve(model));
+    TRY(read_ports(model));
+    return onnx_weights(model);
+}
+
+static struct bp_model *new_model(struct bp_device *device, const struct bp_model_options *options)
+{
+    struct bp_model *model = calloc(1, sizeof *model);
+
+    if (!model) return NULL;
+    model->magic = ONNX_MAGIC;
+    model->device = device;
+    model->core = bp_device_core(device);
+    if (options) {
+        size_t size = options->size < sizeof *options ? options->size : sizeof *options;
+        memcpy(&model->options, options, size);
+    }
+    return model;
+}
+
+static enum bp_status done(struct bp_model *model, enum bp_status status,
+                           struct bp_model **out_model)
+{
+    if (status == BP_OK) *out_model = model;
+    else bp_model_destroy(model);
+    return status;
+}
+
+enum bp_status onnx_check_model(const char *call, const struct bp_model *model)
+{
+    if (onnx_is_model(model)) return BP_OK;
+    return onnx_error(BP_ERR_INVALID, "%s: expected a model, got %s", call,
+                      model ? "another handle, or none" : "NULL");
+}
+
+static enum bp_status check_load(const char *call, struct bp_device *device, const void *from,
+                                 const struct bp_model_options *options,
+                                 struct bp_model **out_model)
+{
+    if (!bp_device_core(device))
+        return onnx_error(BP_ERR_INVALID, "%s: expected a device, got %s", call,
+                          device ? "another handle, or none" : "NULL");
+    if (!from || !out_model)
+        return onnx_error(BP_ERR_INVALID, "%s: %s is NULL", call, from ? "out_model" : "the model");
+    if (options && (options->size < 2 * sizeof(size_t) || options->size > STRUCT_MAX))
+        return onnx_error(BP_ERR_INVALID, "%s: options->size is %zu: set it to sizeof(struct "
+                          "bp_model_options)", call, options->size);
+    return BP_OK;
+}
+
+enum bp_status bp_model_load_memory(struct bp_device *device, const void *data, size_t size,
+                                    const struct bp_model_options *options,
+                                    struct bp_model **out_model)
+{
+    struct bp_model *model;
+    enum bp_status status;
+
+    TRY(check_load("bp_model_load_memory", device, data, options, out_model));
+    model = new_model(device, options);
+    if (!model) return onnx_no_memory();
+    status = load(model, data, size);
+    if (status == BP_OK) status = prepare(model);
+    model->options.folder = NULL; /* the caller's */
+    return done(model, status, out_model);
+}
+
+static enum bp_status load_file(struct bp_model *model, const char *path)
+{
+    enum bp_status status;
+    size_t size;
+    void *data;
+
+    TRY(onnx_file_map(path, &data, &size));
+    status = load(model, data, size);
+    onnx_file_unmap(data, size);
+    return status;
+}
+
+enum bp_status bp_model_load(struct bp_device *device, const char *path,
+                             const struct bp_model_options *options, struct bp_model **out_model)
+{
+    struct bp_model *model;
+    enum bp_status status;
+    char *folder;
+
+    TRY(check_load("bp_model_load", device, path, options, out_model));
+    model = new_model(device, options);
+    folder = strdup(strchr(path, '/') ? path : "./");
+    if (!model || !folder) {
+        free(model);
+        free(folder);
+        return onnx_no_memory();
+    }
+    strrchr(folder, '/')[1] = 0;
+    if (!model->options.folder) model->options.folder = folder;
+    status = load_file(model, path);
+    if (status == BP_OK) status = prepare(model);
+    model->options.folder = NULL;
+    free(folder);
+    return done(model, status, out_model);
+}
+
+static void finish_ports(struct bp_model_port *port, size_t n)
+{
+    for (size_t i = 0; port && i < n; i++) free((void *)port[i].shape);
+    free(port);
+}
+
+void bp_model_destroy(struct bp_model *model)
+{
+    if (!onnx_is_model(model)) return;
+    model->magic = 0;
+    for (int i = 0; i < ONNX_PLANS; i++) onnx_plan_finish(model, &model->plan[i]);
+    for (uint32_t i = 0; model->constant && i < model->n_slot; i++)
+        onnx_value_release(model->constant[i]);
+    free(model->constant);
+    free(model->weight);
+    if (model->proto && model->proto->graph) {
+        finish_ports(model->input, model->body.n_input);
+        finish_ports(model->output, model->proto->graph->n_output);
+    }
+    onnx_body_finish(&model->body);
+    for (uint32_t i = 0; i < model->n_call; i++) free(model->call[i]);
+    free(model->call);
+    onnx_defaults_finish(model);
+    if (model->proto) onnx__model_proto__free_unpacked(model->proto, NULL);
+    bp_stream_destroy(model->stream);
+    free(model);
+}
+
+uint32_t bp_model_inputs(struct bp_model *model)
+{
+    return onnx_is_model(model) ? model->body.n_input : 0;
+}
+
+uint32_t bp_model_outputs(struct bp_model *model)
+{
+    return onnx_is_model(model) ? model->body.n_output : 0;
+}
+
+static enum bp_status answer(const char *call, void *out, const void *from, size_t size)
+{
+    size_t room = out ? *(size_t *)out : 0;
+
+    if (room < 2 * sizeof room || room > STRUCT_MAX)
+        return onnx_error(BP_ERR_INVALID, "%s: out is NULL, or its size field is not set to its "
+                          "sizeof", call);
+    if (room > size) room = size;
+    memcpy(out, from, room);
+    *(size_t *)out = room;
+    return BP_OK;
+}
+
+static enum bp_status answer_port(const char *call, const struct bp_model_port *port, uint32_t n,
+                                  uint32_t index, struct bp_model_port *out)
+{
+    if (index >= n)
+        return onnx_error(BP_ERR_INVALID, "%s: there is no number %u, of %u", call, index, n);
+    return answer(call, out, &port[index], sizeof *out);
+}
+
+enum bp_status bp_model_input(struct bp_model *model, uint32_t index, struct bp_model_port *out)
+{
+    TRY(onnx_check_model("bp_model_input", model));
+    return answer_port("bp_model_input", model->input, model->body.n_input, index, out);
+}
+
+enum bp_status bp_model_output(struct bp_model *model, uint32_t index, struct bp_model_port *out)
+{
+    TRY(onnx_check_model("bp_model_output", model));
+    return answer_port("bp_model_output", model->output, model->body.n_output, index, out);
+}
+
+/* Of the plan that was run last. */
+static void add_program(const struct bp_model *model, struct bp_model_info *info)
+{
+    struct bp_program_info program = {.size = sizeof program};
+    const struct onnx_plan *last = &model->plan[0];
+
+    for (int i = 1; i < ONNX_PLANS; i++)
+        if (model->plan[i].used > last->used) last = &model->plan[i];
+    info->reason = last->used ? "it depends on data: its nodes are gone through for each run"
+                              : "it has not been run";
+    if (!last->program || bp_program_info(last->program, &program)) return;
+    info->runs = program.runs;
+    info->replays = program.replays;
+    info->reason = program.reason;
+}
+
+enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out)
+{
+    struct bp_model_info info = {.size = sizeof info};
+
+    TRY(onnx_check_model("bp_model_info", model));
+    info.opset = onnx_opset(model);
+    info.producer = onnx_text(model->proto->producer_name);
+    info.nodes = model->n_node;
+    info.weights = model->n_weight;
+    info.weight_bytes = model->weight_bytes;
+    info.host_nodes = model->n_host;
+    info.host_node = model->n_host ? model->host->name : "";
+    add_program(model, &info);
+    return answer("bp_model_info", out, &info, sizeof info);
+}
+
+const char *bp_model_node(struct bp_model *model)
+{
+    return onnx_is_model(model) && model->at ? model->at->name : "";
+}
+
+enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in, size_t n_in,
+                                struct bp_graph **out_graph)
+{
+    struct bp_model_value *value;
+    struct onnx_plan *plan;
+    enum bp_status status = BP_OK;
+
+    TRY(onnx_check_model("bp_model_planned", model));
+    if ((n_in && !in) || !out_graph)
+        return onnx_error(BP_ERR_INVALID, "bp_model_planned: %s is NULL",
+                          out_graph ? "in" : "out_graph");
+    if (n_in != model->body.n_input)
+        return onnx_error(BP_ERR_INVALID, "bp_model_planned: %zu inputs given, the model has %u",
+                          n_in, model->body.n_input);
+    value = calloc(n_in + 1, sizeof *value);
+    if (!value) return onnx_no_memory();
+    for (size_t i = 0; i < n_in; i++) {
+        value[i] = (struct bp_model_value){(struct bp_tensor **)&in[i], 1, BP_MODEL_TENSOR, 0};
+        if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
+    }
+    if (status == BP_OK) status = onnx_plan_find(model, value, n_in, &plan);
+    if (status == BP_OK) *out_graph = plan->graph;
+    free(value);
+    return status;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c: Attention: heads that lie in one axis are taken apart, the past is put in front, and
+ * what must not be seen becomes a mask where attention itself counts from the other end. */
+#include "../chain.h"
+#include "../ops.h"
+#include <stdlib.h>
+
+/* The node's parts; each is made by the chain, or an input. */
+struct parts {
+    struct onnx_chain k;
+    struct bp_tensor *q, *key, *v, *mask;
+    bool joined; /* heads lie in the last axis */
+};
+
+static struct bp_tensor *turn(struct onnx_chain *k, struct bp_tensor *x)
+{
+    static const int64_t middle_turned[] = {0, 2, 1, 3};
+    struct bp_transpose_attrs attrs = bp_transpose_defaults();
+
+    attrs.perm = (struct bp_dims){middle_turned, 4};
+    return MAKE(k, transpose, &attrs, x);
+}
+
+/* B L (heads D) as B heads L D. */
+static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *attribute)
+{
+    int64_t heads = onnx_attr_int(p->k.call, attribute, 0);
+    struct bp_tensor *x = onnx_in(p->k.call, i);
+    struct bp_tensor_info info = onnx_info(x);
+
+    if (info.rank == 4 && !p->joined) return x;
+    if (info.rank != 3 || !p->joined || heads < 1 || info.shape[2] % heads) {
+        p->k.status = onnx_error(BP_ERR_INVALID, "input %u has %u axes, for %lld heads", i,
+                                 info.rank, (long long)heads);
+        return NULL;
+    }
+    int64_t shape[] = {info.shape[0], info.shape[1], heads, info.shape[2] / heads};
+    return turn(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
+}
+
+/* The past in front; all of it is output number out too. */
+static struct bp_tensor *put_past(struct parts *p, uint32_t past, uint32_t out,
+                                  struct bp_tensor *x)
+{
+    struct bp_tensor *both[] = {onnx_in(p->k.call, past), x}, *all = NULL;
+    struct bp_concat_attrs concat = bp_concat_defaults();
+
+    concat.axis = 2;
+    if (both[0] && p->k.status == BP_OK) {
+        p->k.status = bp_op_concat(p->k.call->scope, both, 2, &concat, &all);
+        x = onnx_chain_take(&p->k, all);
+    }
+    if (onnx_wants(p->k.call, out)) onnx_chain_give(&p->k, out, MAKE(&p->k, assign, NULL, x));
+    return x;
+}
+
+/* Place i sees the places up to i, counted from the first ones. */
+static void causal_mask(struct parts *p, int64_t rows, int64_t columns)
+{
+    const int64_t shape[] = {rows, columns};
+    uint8_t *data = malloc((size_t)rows * (size_t)columns + 1);
+    struct bp_tensor *seen = NULL;
+
+    if (p->mask && onnx_info(p->mask).dtype != BP_BOOL)
+        p->k.status = onnx_error(BP_ERR_UNSUPPORTED, "is_causal with other lengths of keys, and a "
+                                 "mask that is added");
+    else if (!data) p->k.status = onnx_no_memory();
+    for (int64_t i = 0; data && i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) data[i * columns + j] = j <= i;
+    if (p->k.status == BP_OK)
+        p->k.status = onnx_constant(p->k.call, BP_BOOL, 2, shape, data, &seen);
+    free(data);
+    seen = onnx_chain_take(&p->k, seen);
+    p->mask = p->mask ? MAKE(&p->k, logical_and, NULL, p->mask, seen) : seen;
+}
+
+static void attend(struct parts *p)
+{
+    struct bp_attention_attrs attrs = bp_attention_defaults();
+    struct onnx_call *c = p->k.call;
+    struct bp_tensor_info q, key;
+    struct bp_tensor *y;
+
+    p->q = take_apart(p, 0, "q_num_heads");
+    p->key = put_past(p, 4, 1, take_apart(p, 1, "kv_num_heads"));
+    p->v = put_past(p, 5, 2, take_apart(p, 2, "kv_num_heads"));
+    if (p->k.status) return;
+    q = onnx_info(p->q);
+    key = onnx_info(p->key);
+    attrs.scale = onnx_attr_float(c, "scale", 0);
+    attrs.causal = onnx_attr_int(c, "is_causal", 0) != 0;
+    if (attrs.causal && q.shape[2] != key.shape[2]) {
+        causal_mask(p, q.shape[2], key.shape[2]);
+        attrs.causal = 0;
+    }
+    y = MAKE(&p->k, attention, &attrs, p->q, p->key, p->v, p->mask);
+    if (p->joined && y) { /* the heads back in the last axis */
+        struct bp_tensor_info info = onnx_info(y);
+        int64_t shape[] = {info.shape[0], info.shape[2], info.shape[1] * info.shape[3]};
+        y = onnx_chain_reshape(&p->k, turn(&p->k, y), 3, shape);
+    }
+    onnx_chain_give(&p->k, 0, y);
+}
+
+enum bp_status onnx_attention(struct onnx_call *c)
+{
+    struct parts p = {.k = onnx_chain_begin(c), .mask = onnx_in(c, 3)};
+
+    TRY(onnx_need(c, 3));
+    if (onnx_attr_float(c, "softcap", 0) != 0 || onnx_wants(c, 3))
+        return onnx_error(BP_ERR_UNSUPPORTED, "softcap and the products of queries and keys as a "
+                          "result are not supported");
+    p.joined = onnx_info(onnx_in(c, 0)).rank == 3;
+    attend(&p);
+    return onnx_chain_end(&p.k);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elementwise.c: operators an element at a time whose older versions broadcast in another way, or
+ * that are more than one operator. */
+#include "../chain.h"
+#include "../ops.h"
+#include <math.h>
+
+static struct bp_tensor *two(struct onnx_chain *k, const char *op, struct bp_tensor *x,
+                             struct bp_tensor *y)
+{
+    return onnx_chain_call(k, op, NULL, (struct bp_tensor *[]){x, y}, 2);
+}
+
+/* Before opset 7 the right side is laid along the left one from `axis` on: extents of 1 are put
+ * behind it. */
+static struct bp_tensor *align(struct onnx_chain *k, struct bp_tensor *x, struct bp_tensor *y)
+{
+    struct bp_tensor_info a = onnx_info(x), b = onnx_info(y);
+    int64_t axis = onnx_attr_int(k->call, "axis", (int64_t)a.rank - (int64_t)b.rank);
+    int64_t shape[ONNX_RANK_MAX];
+
+    if (axis < 0) axis += a.rank;
+    if (k->call->node->opset >= 7 || !onnx_attr(k->call->node, "axis") || b.rank >= a.rank ||
+        axis + (int64_t)b.rank >= (int64_t)a.rank || axis < 0)
+        return y;
+    for (uint32_t i = 0; i < a.rank - axis; i++) shape[i] = i < b.rank ? b.shape[i] : 1;
+    return onnx_chain_reshape(k, y, a.rank - axis, shape);
+}
+
+/* op on both inputs, aligned. */
+static enum bp_status aligned(struct onnx_call *c, const char *op)
+{
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0);
+
+    TRY(onnx_need(c, 2));
+    onnx_chain_give(&k, 0, two(&k, op, x, align(&k, x, onnx_in(c, 1))));
+    return onnx_chain_end(&k);
+}
+
+enum bp_status onnx_binary(struct onnx_call *c)
+{
+    return aligned(c, c->node->row->op);
+}
+
+enum bp_status onnx_bit_shift(struct onnx_call *c)
+{
+    return aligned(c, onnx_attr_is(c, "direction", "LEFT", "") ? "left_shift" : "right_shift");
+}
+
+enum bp_status onnx_mod(struct onnx_call *c)
+{
+    return aligned(c, onnx_attr_int(c, "fmod", 0) ? "fmod" : "mod");
+}
+
+/* Integers: toward zero, (x - fmod(x, y)) / y. */
+enum bp_status onnx_div(struct onnx_call *c)
+{
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *y;
+
+    TRY(onnx_need(c, 2));
+    if (!(BP_MASK_INT >> onnx_info(x).dtype & 1)) return aligned(c, "div");
+    y = align(&k, x, onnx_in(c, 1));
+    onnx_chain_give(&k, 0, two(&k, "floor_divide", two(&k, "sub", x, two(&k, "fmod", x, y)), y));
+    return onnx_chain_end(&k);
+}
+
+/* The exponent may have another type: the result has that of the base. Integers are raised as f64
+ * where the exponent is a float. */
+enum bp_status onnx_pow(struct onnx_call *c)
+{
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *y = onnx_in(c, 1);
+    uint32_t base, inner;
+
+    TRY(onnx_need(c, 2));
+    base = onnx_info(x).dtype;
+    if (base == onnx_info(y).dtype) return aligned(c, "pow");
+    inner = BP_MASK_FLOAT >> base & 1 ? base : BP_F64;
+    x = two(&k, "pow", onnx_chain_cast(&k, x, inner), onnx_chain_cast(&k, y, inner));
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, base));
+    return onnx_chain_end(&k);
+}
+
+/* All inputs, from the left. No chain: they are as many as come. */
+static enum bp_status fold(struct onnx_call *c, const char *op, struct bp_tensor **out)
+{
+    struct bp_tensor *pair[] = {onnx_in(c, 0), NULL}, *joined;
+    const struct bp_arg in[] = {{&pair[0], 1}, {&pair[1], 1}};
+    const struct bp_call call = {.size = sizeof call, .op = op, .in = in, .n_in = 2};
+
+    TRY(onnx_need(c, c->node->n_in ? c->node->n_in : 1));
+    if (c->node->n_in == 1) return bp_op_assign(c->scope, pair[0], out);
+    for (uint32_t i = 1; i < c->node->n_in; i++) {
+        enum bp_status status;
+        pair[1] = onnx_in(c, i);
+        joined = NULL;
+        status = bp_call_run(c->scope, &call, &joined, 1, NULL);
+        if (i > 1) bp_tensor_destroy(pair[0]);
+        if (status) return status;
+        pair[0] = joined;
+    }
+    *out = pair[0];
+    return BP_OK;
+}
+
+enum bp_status onnx_variadic(struct onnx_call *c)
+{
+    struct bp_tensor *y;
+
+    TRY(fold(c, c->node->row->op, &y));
+    return onnx_give(c, 0, y);
+}
+
+enum bp_status onnx_mean(struct onnx_call *c)
+{
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *sum;
+
+    TRY(fold(c, "add", &sum));
+    sum = onnx_chain_take(&k, sum);
+    onnx_chain_give(&k, 0, onnx_chain_scale(&k, sum, 1.0 / c->node->n_in, 0));
+    return onnx_chain_end(&k);
+}
+
+static enum bp_status cast_to(struct onnx_call *c, uint32_t dtype)
+{
+    struct onnx_chain k = onnx_chain_begin(c);
+
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, onnx_in(c, 0), dtype));
+    return onnx_chain_end(&k);
+}
+
+enum bp_status onnx_cast(struct onnx_call *c)
+{
+    uint32_t dtype;
+
+    TRY(onnx_need(c, 1));
+    TRY(onnx_attr_dtype(c, "to", ONNX_NO_DTYPE, &dtype));
+    return cast_to(c, dtype);
+}
+
+enum bp_status onnx_cast_like(struct onnx_call *c)
+{
+    TRY(onnx_need(c, 2));
+    return cast_to(c, onnx_info(onnx_in(c, 1)).dtype);
+}
+
+/* Bounds are tensors: maximum, then minimum. */
+enum bp_status onnx_clip(struct onnx_call *c)
+{
+    struct bp_tensor *x = onnx_in(c, 0), *low = onnx_in(c, 1), *high = onnx_in(c, 2);
+    struct onnx_chain k = onnx_chain_begin(c);
+
+    TRY(onnx_need(c, 1));
+    if (low) x = two(&k, "maximum", x, low);
+    if (high) x = two(&k, "minimum", x, high);
+    onnx_chain_give(&k, 0, x);
+    return onnx_chain_end(&k);
+}
+
+enum bp_status onnx_gelu(struct onnx_call *c)
+{
+    struct bp_gelu_attrs attrs = bp_gelu_defaults();
+    struct bp_tensor *x = onnx_in(c, 0), *y;
+
+    attrs.approximate = onnx_attr_is(c, "approximate", "tanh", "none");
+    TRY(bp_op_gelu(c->scope, x, &attrs, &y));
+    return onnx_give(c, 0, y);
+}
+
+enum bp_status onnx_identity(struct onnx_call *c)
+{
+    struct onnx_value *v = onnx_in_value(c, 0);
+
+    if (!v) return onnx_error(BP_ERR_INVALID, "an input is expected");
+    return onnx_give_value(c, 0, onnx_value_retain(v));
+}
+
+/* One sign only: x == infinity of that sign. */
+enum bp_status onnx_is_inf(struct onnx_call *c)
+{
+    int64_t negative = onnx_attr_int(c, "detect_negative", 1);
+    int64_t positive = onnx_attr_int(c, "detect_positive", 1);
+    struct bp_full_like_attrs attrs = bp_full_like_defaults();
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *y;
+
+    TRY(onnx_need(c, 1));
+    attrs.value = negative ? -INFINITY : positive ? INFINITY : NAN;
+    if (negative && positive) y = MAKE(&k, isinf, NULL, x);
+    else y = two(&k, "equal", x, MAKE(&k, full_like, &attrs, x));
+    onnx_chain_give(&k, 0, y);
+    return onnx_chain_end(&k);
+}
+
+/* A slope for each channel, before opset 7 as a list. */
+enum bp_status onnx_prelu(struct onnx_call *c)
+{
+    struct bp_tensor *x = onnx_in(c, 0), *slope = onnx_in(c, 1);
+    struct onnx_chain k = onnx_chain_begin(c);
+
+    TRY(onnx_need(c, 2));
+    if (c->node->opset < 7 && onnx_info(slope).rank == 1 && onnx_info(x).rank > 2) {
+        int64_t shape[ONNX_RANK_MAX] = {onnx_info(slope).count, 1, 1, 1, 1, 1, 1, 1};
+        slope = onnx_chain_reshape(&k, slope, onnx_info(x).rank - 1, shape);
+    }
+    onnx_chain_give(&k, 0, two(&k, "prelu", x, slope));
+    return onnx_chain_end(&k);
+}
+
+/* Integers are computed as f64, and cut off. */
+enum bp_status onnx_shrink(struct onnx_call *c)
+{
+    struct bp_shrink_attrs attrs = bp_shrink_defaults();
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *y;
+    uint32_t dtype;
+
+    TRY(onnx_need(c, 1));
+    dtype = onnx_info(x).dtype;
+    attrs.lambd = onnx_attr_float(c, "lambd", 0.5);
+    attrs.bias = onnx_attr_float(c, "bias", 0);
+    y = MAKE(&k, shrink, &attrs,
+             onnx_chain_cast(&k, x, BP_MASK_INT >> dtype & 1 ? BP_F64 : dtype));
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, y, dtype));
+    return onnx_chain_end(&k);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce.c: reductions and what else goes along axes. */
+#include "../chain.h"
+#include "../ops.h"
+#include <string.h>
+
+/* before, op, after: operators, NULL: none. alone: what is made of a number that nothing is added
+ * to. is_float: integers are computed as f64, and cut off. */
+static const struct reduction {
+    const char *name, *before, *op, *after, *alone;
+    bool is_float;
+} reduction[] = {
+    {"ReduceL1", "abs", "sum", NULL, "abs", false},
+    {"ReduceL2", NULL, "norm", NULL, "abs", true},
+    {"ReduceLogSum", NULL, "sum", "log", "log", true},
+    {"ReduceLogSumExp", NULL, "logsumexp", NULL, NULL, true},
+    {"ReduceMax", NULL, "max", NULL, NULL, false},
+    {"ReduceMean", NULL, "mean", NULL, NULL, true},
+    {"ReduceMin", NULL, "min", NULL, NULL, false},
+    {"ReduceProd", NULL, "prod", NULL, NULL, false},
+    {"ReduceSum", NULL, "sum", NULL, NULL, false},
+    {"ReduceSumSquare", "square", "sum", NULL, "square", false},
+};
+
+static const struct reduction *find_reduction(const char *name)
+{
+    const struct reduction *r = reduction;
+
+    while (strcmp(r->name, name)) r++;
+    return r;
+}
+
+/* The dtype that a reduction computes in. */
+static uint32_t inner_dtype(const struct reduction *r, uint32_t dtype)
+{
+    if (r->is_float && BP_MASK_INT >> dtype & 1) return BP_F64;
+    return dtype == BP_BOOL ? BP_U8 : dtype;
+}
+
+/* abs is not for numbers that are not negative. */
+static const char *unsigned_too(const char *op, uint32_t dtype)
+{
+    return op && BP_MASK_UNSIGNED >> dtype & 1 && !strcmp(op, "abs") ? NULL : op;
+}
+
+/* x, or what op (NULL: none) makes of it. */
+static struct bp_tensor *by(struct onnx_chain *k, const char *op, const void *attrs,
+                            struct bp_tensor *x)
+{
+    return op ? onnx_chain_call(k, op, attrs, &x, 1) : x;
+}
+
+enum bp_status onnx_reduce(struct onnx_call *c)
+{
+    const struct reduction *r = find_reduction(c->node->row->name);
+    struct bp_sum_attrs attrs = bp_sum_defaults(); /* what all reductions have */
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0);
+    struct onnx_ints axes;
+    uint32_t dtype, inner;
+
+    TRY(onnx_need(c, 1));
+    TRY(onnx_ints_of(c, "axes", strcmp(r->name, "ReduceSum") ? 18 : 13, 1, &axes));
+    attrs.axes = onnx_dims(axes);
+    attrs.keep = onnx_attr_int(c, "keepdims", 1) != 0;
+    dtype = onnx_info(x).dtype;
+    inner = inner_dtype(r, dtype);
+    x = onnx_chain_cast(&k, x, inner);
+    if (axes.n <= 0 && onnx_attr_int(c, "noop_with_empty_axes", 0))
+        x = by(&k, unsigned_too(r->alone, inner), NULL, x);
+    else {
+        x = by(&k, unsigned_too(r->before, inner), NULL, x);
+        x = by(&k, r->after, NULL, by(&k, r->op, &attrs, x));
+    }
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, dtype));
+    return onnx_chain_end(&k);
+}
+
+/* The last place instead of the first: x is searched from behind. */
+enum bp_status onnx_arg_extreme(struct onnx_call *c)
+{
+    struct bp_argmax_attrs attrs = bp_argmax_defaults(); /* argmin has the same */
+    struct bp_flip_attrs flip = bp_flip_defaults();
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *index;
+    int64_t axis = onnx_attr_int(c, "axis", 0);
+    bool last = onnx_attr_int(c, "select_last_index", 0) != 0;
+    struct bp_tensor_info info;
+
+    TRY(onnx_need(c, 1));
+    info = onnx_info(x);
+    attrs.axis = axis;
+    attrs.keep = onnx_attr_int(c, "keepdims", 1) != 0;
+    flip.axes = (struct bp_dims){&axis, 1};
+    if (last) x = MAKE(&k, flip, &flip, x);
+    index = onnx_chain_call(&k, c->node->row->op, &attrs, &x, 1);
+    if (last && k.status == BP_OK) { /* axis has been checked */
+        double n = (double)info.shape[axis < 0 ? axis + info.rank : axis];
+        index = MAKE(&k, sub, NULL, onnx_chain_number(&k, BP_I64, n - 1), index);
+    }
+    onnx_chain_give(&k, 0, index);
+    return onnx_chain_end(&k);
+}
+
+/* Before opset 13 x is taken as a matrix: its axes from axis on are the columns. */
+enum bp_status onnx_softmax(struct onnx_call *c)
+{
+    struct bp_softmax_attrs attrs = bp_softmax_defaults(); /* log_softmax, hardmax have the same */
+    bool is_matrix = c->node->opset < 13;
+    int64_t axis = onnx_attr_int(c, "axis", is_matrix ? 1 : -1), shape[2];
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0);
+    struct bp_tensor_info info;
+
+    TRY(onnx_need(c, 1));
+    info = onnx_info(x);
+    if (is_matrix) {
+        TRY(onnx_as_matrix(x, axis, shape));
+        x = onnx_chain_reshape(&k, x, 2, shape);
+        axis = 1;
+    }
+    attrs.axis = axis;
+    x = onnx_chain_call(&k, c->node->row->op, &attrs, &x, 1);
+    if (is_matrix) x = onnx_chain_reshape(&k, x, info.rank, info.shape);
+    onnx_chain_give(&k, 0, x);
+    return onnx_chain_end(&k);
+}

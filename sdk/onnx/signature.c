@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* signature.c: whether a node has what its operator may have: a wrong type, a word that nobody
+ * knows and an attribute that is not read would be passed over, and give wrong numbers. */
+#include "resolve.h"
+#include "row.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANY = -1 };
+
+struct signature {
+    const char *name;
+    int most;
+    const char *attrs;
+};
+
+static const struct signature signature[] = {
+#define SIGNATURE(name, most, attrs) {#name, most, attrs},
+#include "signature.def"
+#undef SIGNATURE
+};
+
+enum { SIGNATURES = sizeof signature / sizeof *signature };
+
+/* By name: what loading looks into, once a node. */
+static const struct signature *sorted[SIGNATURES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct signature *const *)a)->name,
+                  (*(const struct signature *const *)b)->name);
+}
+
+static void sort(void)
+{
+    for (size_t i = 0; i < SIGNATURES; i++) sorted[i] = &signature[i];
+    qsort(sorted, SIGNATURES, sizeof *sorted, by_name);
+}
+
+static const struct signature *find_signature(const char *op)
+{
+    const struct signature key = {.name = op}, *at = &key, **found;
+
+    (void)pthread_once(&once, sort);
+    found = bsearch(&at, sorted, SIGNATURES, sizeof *sorted, by_name);
+    return found ? *found : NULL;
+}
+
+/* By enum Onnx__AttributeProto__AttributeType. */
+static const char *const type_name[] = {"none", "float", "int", "string", "tensor", "graph",
+                                        "floats", "ints", "strings", "tensors", "graphs",
+                                        "sparse", "sparses", "type", "types"};
+
+const char *onnx_attr_type(const Onnx__AttributeProto *a)
+{
+    int held = a->has_f ? 1 : a->has_i ? 2 : a->has_s ? 3 : a->t ? 4 : a->g ? 5 : a->n_floats ? 6
+               : a->n_ints ? 7 : a->n_strings ? 8 : a->n_tensors ? 9 : a->n_graphs ? 10
+               : a->sparse_tensor ? 11 : a->n_sparse_tensors ? 12 : a->tp ? 13
+               : a->n_type_protos ? 14 : 0;
+    int said = a->has_type ? (int)a->type : 0;
+
+    if (held && said && held != said) return "of a type that its value has not";
+    said = said ? said : held; /* files of the first version do not say it */
+    return said < 0 || said >= (int)(sizeof type_name / sizeof *type_name) ? "of no known type"
+                                                                          : type_name[said];
+}
+
+/* One attribute of a signature; the texts are parts of it. */
+struct known {
+    const char *name, *types, *values; /* values: NULL: all */
+    size_t n_name, n_types, n_values;
+    int64_t since, until; /* opsets, both included */
+    bool needed;
+};
+
+/* "@18", "@-17" or "@7-12"; nothing: all opsets. */
+static const char *read_opsets(const char *at, struct known *out)
+{
+    out->since = 0;
+    out->until = ONNX_OPSET_MAX;
+    if (*at != '@') return at;
+    if (*++at != '-') out->since = strtol(at, (char **)&at, 10);
+    if (*at == '-') out->until = strtol(at + 1, (char **)&at, 10);
+    return at;
+}
+
+/* The next one; NULL after the last. */
+static const char *next_known(const char *at, struct known *out)
+{
+    while (*at == ' ') at++;
+    if (!*at) return NULL;
+    *out = (struct known){.name = at, .n_name = strcspn(at, ":")};
+    at += out->n_name + 1;
+    out->types = at;
+    out->n_types = strcspn(at, "!@= ");
+    at += out->n_types;
+    out->needed = *at == '!';
+    if (*at == '!') at++;
+    at = read_opsets(at, out);
+    if (*at != '=') return at;
+    out->values = ++at;
+    out->n_values = strcspn(at, " ");
+    return at + out->n_values;
+}
+
+/* Whether a text is one of those of a list with separators. */
+static bool is_among(const char *list, size_t size, char separator, const char *text, size_t n)
+{
+    const char *end = list + size, *stop;
+
+    for (; list < end; list = stop + 1) {
+        stop = memchr(list, separator, (size_t)(end - list));
+        if (!stop) stop = end;
+        if ((size_t)(stop - list) == n && !memcmp(list, text, n)) return true;
+    }
+    return false;
+}
+
+static bool is_of(const struct known *k, int64_t opset)
+{
+    return k->since <= opset && opset <= k->until;
+}
+
+/* Where the operator has it in other opsets only, the message says which. */
+static enum bp_status find_known(const struct onnx_node *node, const struct signature *s,
+                                 const char *name, struct known *out)
+{
+    const char *op = onnx_text(node->proto->op_type);
+    struct known other = {.name = NULL};
+
+    for (const char *at = s->attrs; (at = next_known(at, out));) {
+        if (strlen(name) != out->n_name || memcmp(name, out->name, out->n_name)) continue;
+        if (is_of(out, node->opset)) return BP_OK;
+        other = *out;
+    }
+    if (!other.name)
+        return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s (%.60s): it has no attribute %.80s that "
+                          "is known here", node->name, op, name);
+    return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): attribute %.80s is known %s opset %lld "
+                      "only, this is opset %lld", node->name, op, name,
+                      node->opset < other.since ? "from" : "to",
+                      (long long)(node->opset < other.since ? other.since : other.until),
+                      (long long)node->opset);
+}
+
+static enum bp_status check_value(const struct onnx_node *node, const struct known *k,
+                                  const Onnx__AttributeProto *a)
+{
+    char number[24];
+    bool is_text = k->values && a->has_s;
+    const char *text = is_text ? (const char *)a->s.data : number;
+    size_t n = is_text ? a->s.len
+                       : (size_t)snprintf(number, sizeof number, "%lld", (long long)a->i);
+
+    if (!k->values || is_among(k->values, k->n_values, '|', text, n)) return BP_OK;
+    return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s (%.60s): attribute %.*s is %.*s, expected "
+                      "%.*s", node->name, onnx_text(node->proto->op_type), (int)k->n_name, k->name,
+                      (int)(n < 80 ? n : 80), text, (int)k->n_values, k->values);
+}
+
+enum bp_status onnx_check_once(const struct onnx_node *node, size_t i)
+{
+    Onnx__AttributeProto *const *attr = node->proto->attribute;
+
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(onnx_text(attr[k]->name), onnx_text(attr[i]->name)))
+            return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): attribute %.80s is given twice",
+                              node->name, onnx_text(node->proto->op_type), attr[k]->name);
+    return BP_OK;
+}
+
+static enum bp_status check_attribute(const struct onnx_node *node, const struct signature *s,
+                                      size_t i)
+{
+    const char *name = onnx_text(node->proto->attribute[i]->name);
+    const Onnx__AttributeProto *a = onnx_attr(node, name);
+    const char *type;
+    struct known k;
+
+    if (!strncmp(name, "__", 2)) return BP_OK; /* a note of some tool, in ONNX's checker too */
+    TRY(find_known(node, s, name, &k)); /* first: there are few that are known */
+    TRY(onnx_check_once(node, i));
+    if (!a) return BP_OK; /* of a function: its caller has none */
+    type = onnx_attr_type(a);
+    if (!is_among(k.types, k.n_types, '/', type, strlen(type)))
+        return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): attribute %.80s is %s, expected "
+                          "%.*s", node->name, onnx_text(node->proto->op_type), name, type,
+                          (int)k.n_types, k.types);
+    return check_value(node, &k, a);
+}
+
+enum bp_status onnx_check_node(const struct onnx_node *node)
+{
+    const Onnx__NodeProto *proto = node->proto;
+    const char *op = onnx_text(proto->op_type);
+    const struct signature *s = find_signature(op);
+    size_t n = proto->n_input;
+    struct known k;
+
+    if (!s) return onnx_error(BP_ERR_UNSUPPORTED, "operator %.60s has no signature", op);
+    while (n && !*onnx_text(proto->input[n - 1])) n--;
+    if (s->most != ANY && n > (size_t)s->most)
+        return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): %zu inputs, expected %d at most",
+                          node->name, op, n, s->most);
+    for (size_t i = 0; i < proto->n_attribute; i++)
+        TRY(check_attribute(node, s, i));
+    for (const char *at = s->attrs; (at = next_known(at, &k));) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)k.n_name, k.name);
+        if (k.needed && is_of(&k, node->opset) && !onnx_attr(node, name))
+            return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): it needs the attribute %s",
+                              node->name, op, name);
+    }
+    return BP_OK;
+}

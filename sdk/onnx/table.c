@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c: the rows of table.def. */
+#include "ops.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct onnx_row row[] = {
+#define MAP(name, since, op, map) {#name, since, #op, map, NULL},
+#define ROW(name, since, op, emit) {#name, since, #op, NULL, onnx_##emit},
+#include "table.def"
+#undef MAP
+#undef ROW
+};
+
+enum { ROWS = sizeof row / sizeof *row };
+
+/* By name, then by version: what loading looks into, once a node. */
+static const struct onnx_row *sorted[ROWS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int by_name(const void *a, const void *b)
+{
+    const struct onnx_row *x = *(const struct onnx_row *const *)a;
+    const struct onnx_row *y = *(const struct onnx_row *const *)b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : x->since - y->since;
+}
+
+static void sort(void)
+{
+    for (size_t i = 0; i < ROWS; i++) sorted[i] = &row[i];
+    qsort(sorted, ROWS, sizeof *sorted, by_name);
+}
+
+const struct onnx_row *onnx_rows(size_t *out_n)
+{
+    *out_n = ROWS;
+    return row;
+}
+
+/* The row with the highest version that is not above the model's. */
+const struct onnx_row *onnx_row_find(const char *domain, const char *name, int64_t opset)
+{
+    size_t low = 0, high = ROWS;
+
+    if (*domain && strcmp(domain, "ai.onnx.preview.training")) return NULL;
+    (void)pthread_once(&once, sort);
+    while (low < high) { /* how many come before, or are it */
+        size_t middle = (low + high) / 2;
+        int order = strcmp(sorted[middle]->name, name);
+        if (order < 0 || (!order && sorted[middle]->since <= opset)) low = middle + 1;
+        else high = middle;
+    }
+    return low && !strcmp(sorted[low - 1]->name, name) ? sorted[low - 1] : NULL;
+}

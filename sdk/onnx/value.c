@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* value.c: what stands behind a name while a model runs. */
+#include "onnx.h"
+#include <stdlib.h>
+
+enum bp_status onnx_value_tensor(struct bp_tensor *tensor, bool symbolic,
+                                 struct onnx_value **out_value)
+{
+    struct onnx_value *v = calloc(1, sizeof *v);
+
+    if (!v) {
+        bp_tensor_destroy(tensor);
+        return onnx_no_memory();
+    }
+    *v = (struct onnx_value){.refs = 1, .kind = BP_MODEL_TENSOR, .tensor = tensor,
+                             .symbolic = symbolic};
+    *out_value = v;
+    return BP_OK;
+}
+
+enum bp_status onnx_value_list(uint32_t kind, size_t n, struct onnx_value **out_value)
+{
+    struct onnx_value *v = calloc(1, sizeof *v);
+
+    if (!v || !(v->item = calloc(n + 1, sizeof *v->item))) {
+        free(v);
+        return onnx_no_memory();
+    }
+    v->refs = 1;
+    v->kind = kind;
+    v->n_item = n;
+    *out_value = v;
+    return BP_OK;
+}
+
+struct onnx_value *onnx_value_retain(struct onnx_value *value)
+{
+    if (value) value->refs++;
+    return value;
+}
+
+void onnx_value_release(struct onnx_value *value)
+{
+    if (!value || --value->refs) return;
+    for (size_t i = 0; i < value->n_item; i++) onnx_value_release(value->item[i]);
+    free(value->item);
+    free(value->number);
+    bp_tensor_destroy(value->tensor);
+    free(value);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* walk.c: the nodes of a body, one after the other: run, or recorded. */
+#include "row.h"
+#include "resolve.h"
+#include <stdlib.h>
+
+static bool is_symbolic(const struct onnx_value *v)
+{
+    if (!v) return false;
+    if (v->symbolic) return true;
+    for (size_t i = 0; i < v->n_item; i++)
+        if (is_symbolic(v->item[i])) return true;
+    return false;
+}
+
+bool onnx_is_random(const struct onnx_row *row)
+{
+    const struct bp_opinfo *op = row->op ? bp_opinfo_find(row->op) : NULL;
+
+    return op && op->flags & BP_OP_RANDOM;
+}
+
+/* What does not depend on the model's inputs is run while the rest is recorded. */
+static bool is_recorded(const struct onnx_run *run, const struct onnx_node *node)
+{
+    if (!run->graph) return false;
+    if (onnx_is_random(node->row)) return true;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != ONNX_NO_SLOT && is_symbolic(run->slot[node->in[i]])) return true;
+    return false;
+}
+
+void onnx_set(struct onnx_run *run, uint32_t slot, struct onnx_value *value)
+{
+    if (slot == ONNX_NO_SLOT) {
+        onnx_value_release(value);
+        return;
+    }
+    onnx_value_release(run->slot[slot]);
+    run->slot[slot] = value;
+}
+
+void onnx_forget(struct onnx_run *run, uint32_t slot)
+{
+    if (slot != ONNX_NO_SLOT && !run->model->constant[slot]) onnx_set(run, slot, NULL);
+}
+
+/* What an output is called in messages and traces. A name that is taken stays with who has it. */
+static void name_outputs(const struct onnx_call *c)
+{
+    for (uint32_t i = 0; i < c->node->n_out; i++)
+        if (c->out[i] && c->out[i]->symbolic)
+            (void)bp_graph_name(c->run->graph, c->out[i]->tensor, c->node->proto->output[i]);
+}
+
+static enum bp_status check_outputs(const struct onnx_call *c)
+{
+    for (uint32_t i = 0; i < c->node->n_out; i++)
+        if (c->node->out[i] != ONNX_NO_SLOT && !c->out[i])
+            return onnx_error(BP_ERR_UNSUPPORTED, "output %u is not made", i);
+    return BP_OK;
+}
+
+void onnx_by_host(const struct onnx_call *c)
+{
+    struct bp_model *model = c->run->model;
+
+    if (!model->n_host++) model->host = c->node;
+}
+
+static enum bp_status run_node(struct onnx_run *run, const struct onnx_node *node)
+{
+    struct onnx_call c = {.run = run, .node = node, .symbolic = is_recorded(run, node)};
+    enum bp_status status;
+
+    c.scope = c.symbolic ? bp_graph_scope(run->graph) : bp_stream_scope(run->stream);
+    c.out = calloc(node->n_out + 1, sizeof *c.out);
+    if (!c.out) return onnx_no_memory();
+    status = (node->row->emit ? node->row->emit : onnx_emit_map)(&c);
+    if (status == BP_OK) status = check_outputs(&c);
+    if (status == BP_OK && run->graph) name_outputs(&c);
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        if (status == BP_OK) onnx_set(run, node->out[i], c.out[i]);
+        else onnx_value_release(c.out[i]);
+    }
+    free(c.out);
+    return status;
+}
+
+enum bp_status onnx_walk_node(struct onnx_run *run, const struct onnx_node *node)
+{
+    const struct onnx_node *outer = run->model->at;
+    enum bp_status status;
+
+    run->model->at = node;
+    status = run_node(run, node);
+    run->model->at = outer;
+    if (!status) return BP_OK;
+    return onnx_error(status, "node %.80s (%.60s): %s", node->name,
+                      onnx_text(node->proto->op_type), bp_error_message());
+}
+
+enum bp_status onnx_walk(struct onnx_run *run, const struct onnx_body *body)
+{
+    for (uint32_t n = 0; n < body->n_node; n++) {
+        const struct onnx_node *node = &body->node[n];
+        if (!node->is_folded) TRY(onnx_walk_node(run, node));
+        for (uint32_t i = 0; i < node->n_dead; i++) onnx_forget(run, node->dead[i]);
+    }
+    return BP_OK;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights.c: what a model knows before it has an input: initialisers, and what follows from
+ * them. */
+#include "resolve.h"
+#include "row.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The axis of a matrix that is summed over, as input number i of a node; rank: it is no such. */
+static uint32_t summed_axis(const struct onnx_node *node, uint32_t i, uint32_t rank)
+{
+    const char *op = onnx_text(node->proto->op_type);
+    const Onnx__AttributeProto *turned = onnx_attr(node, i ? "transB" : "transA");
+
+    if (i > 1 || rank < 2) return rank;
+    if (!strcmp(op, "MatMul")) return i ? rank - 2 : rank - 1;
+    return strcmp(op, "Gemm") ? rank : i == (turned && turned->i);
+}
+
+int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,
+                    const int64_t *shape)
+{
+    int64_t fan_in = 1;
+
+    for (uint32_t n = 0; n < model->body.n_node; n++) {
+        const struct onnx_node *node = &model->body.node[n];
+        for (uint32_t i = 0; i < node->n_in; i++) {
+            uint32_t axis = node->in[i] == slot ? summed_axis(node, i, rank) : rank;
+            if (axis < rank) return shape[axis];
+        }
+    }
+    for (uint32_t i = 1; i < rank; i++) fan_in *= shape[i];
+    return fan_in;
+}
+
+/* The file's bytes are on the device now. */
+static void forget(const Onnx__TensorProto *proto)
+{
+    Onnx__TensorProto *t = (Onnx__TensorProto *)proto; /* the model's own, const to all others */
+
+    free(t->raw_data.data); /* as protobuf-c's default allocator does */
+    t->raw_data = (ProtobufCBinaryData){0, NULL};
+}
+
+static enum bp_status load(struct bp_model *model, uint32_t slot)
+{
+    const struct onnx_weight *w = &model->weight[slot];
+    struct onnx_value **to = &model->constant[slot];
+    struct bp_tensor *t;
+
+    if (!w->tensor && !w->sparse) return BP_OK;
+    if (w->tensor) {
+        TRY(onnx_tensor_value(model, w->tensor, true, to));
+        forget(w->tensor);
+    } else {
+        TRY(onnx_sparse_tensor(model, w->sparse, &t));
+        TRY(onnx_value_tensor(t, false, to));
+    }
+    model->n_weight++;
+    model->weight_bytes += onnx_info((*to)->tensor).bytes;
+    return BP_OK;
+}
+
+static bool is_known(const struct bp_model *model, const struct onnx_node *node)
+{
+    if (node->n_body || onnx_is_random(node->row)) return false;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != ONNX_NO_SLOT && !model->constant[node->in[i]]) return false;
+    return true;
+}
+
+/* Nodes whose inputs are known run now, and never again. Those of a sub-graph that fail are left as
+ * they are: it may be one that is never run. */
+static enum bp_status fold(struct onnx_run *run, const struct onnx_body *body, bool is_inner)
+{
+    for (uint32_t n = 0; n < body->n_node; n++) {
+        struct onnx_node *node = &body->node[n];
+        enum bp_status status;
+        for (uint32_t i = 0; i < node->n_body; i++) TRY(fold(run, &node->body[i], true));
+        if (!is_known(run->model, node)) continue;
+        status = onnx_walk_node(run, node);
+        if (status && !is_inner) return status;
+        node->is_folded = status == BP_OK;
+    }
+    return BP_OK;
+}
+
+enum bp_status onnx_freeze(const struct onnx_value *value)
+{
+    if (!value || value->symbolic) return BP_OK;
+    for (size_t i = 0; i < value->n_item; i++) TRY(onnx_freeze(value->item[i]));
+    if (!value->tensor || onnx_info(value->tensor).frozen) return BP_OK;
+    return bp_tensor_freeze(value->tensor);
+}
+
+enum bp_status onnx_weights(struct bp_model *model)
+{
+    struct onnx_run run = {.model = model, .stream = model->stream};
+
+    model->constant = calloc(model->n_slot + 1, sizeof *model->constant);
+    if (!model->constant) return onnx_no_memory();
+    for (uint32_t slot = 0; slot < model->n_slot; slot++) TRY(load(model, slot));
+    run.slot = model->constant;
+    TRY(fold(&run, &model->body, false));
+    TRY(bp_stream_synchronize(model->stream));
+    for (uint32_t slot = 0; slot < model->n_slot; slot++)
+        TRY(onnx_freeze(model->constant[slot]));
+    return BP_OK;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.c: looks over a serialised model before it is unpacked. protobuf-c recurses for each message
+ * inside another without a limit, so that a small file could end the stack; and it says only that
+ * something is wrong. Here the place is said. Wire format: the Protocol Buffers encoding guide. */
+#include "onnx.h"
+
+enum { NESTING_MAX = 128 };
+
+struct wire {
+    const uint8_t *begin, *at, *end;
+};
+
+/* A base-128 number of at most 10 bytes. */
+static bool take_varint(struct wire *w, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    for (int shift = 0; shift < 70 && w->at < w->end; shift += 7) {
+        uint8_t byte = *w->at++;
+        value |= shift < 64 ? (uint64_t)(byte & 127) << shift : 0;
+        if (byte & 128) continue;
+        *out = value;
+        return true;
+    }
+    return false;
+}
+
+static enum bp_status broken(const struct wire *w, const struct wire *file,
+                             const ProtobufCMessageDescriptor *message, const char *what)
+{
+    return onnx_error(BP_ERR_INVALID, "model: byte %zu, in %s: %s", (size_t)(w->at - file->begin),
+                      message->short_name, what);
+}
+
+static uint32_t wire_type_of(const ProtobufCFieldDescriptor *field)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_SFIXED32: return 5;
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64: return 1;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return 2;
+    default: return 0;
+    }
+}
+
+/* The length of a field's contents, with *w behind what stands before them. */
+static bool take_length(struct wire *w, uint32_t type, uint64_t *out)
+{
+    struct wire number = *w;
+
+    switch (type) {
+    case 0:
+        if (!take_varint(&number, out)) return false;
+        *out = (uint64_t)(number.at - w->at);
+        return true;
+    case 1: *out = 8; break;
+    case 2:
+        if (!take_varint(w, out)) return false;
+        break;
+    case 5: *out = 4; break;
+    default: return false;
+    }
+    return *out <= (uint64_t)(w->end - w->at);
+}
+
+static bool is_repeated_number(const ProtobufCFieldDescriptor *field, uint32_t expected)
+{
+    return field->label == PROTOBUF_C_LABEL_REPEATED && expected != 2;
+}
+
+static enum bp_status check_message(struct wire w, const struct wire *file,
+                                    const ProtobufCMessageDescriptor *message, int depth);
+
+static enum bp_status check_field(struct wire *w, const struct wire *file,
+                                  const ProtobufCMessageDescriptor *message, int depth)
+{
+    const ProtobufCFieldDescriptor *field;
+    uint64_t tag, length;
+    uint32_t type, expected;
+
+    if (!take_varint(w, &tag) || !(tag >> 3) || tag >> 32)
+        return broken(w, file, message, "no field begins here");
+    type = (uint32_t)(tag & 7);
+    if (!take_length(w, type, &length))
+        return broken(w, file, message, "a field is longer than what holds it");
+    field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
+    if (!field) {
+        w->at += length; /* a newer writer's: skipped */
+        return BP_OK;
+    }
+    expected = wire_type_of(field);
+    if (type != expected && !(type == 2 && is_repeated_number(field, expected)))
+        return onnx_error(BP_ERR_INVALID, "model: byte %zu: field %s of %s has wire type %u, "
+                          "expected %u", (size_t)(w->at - file->begin), field->name,
+                          message->short_name, type, expected);
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+        TRY(check_message((struct wire){w->at, w->at, w->at + length}, file, field->descriptor,
+                          depth + 1));
+    w->at += length;
+    return BP_OK;
+}
+
+static enum bp_status check_message(struct wire w, const struct wire *file,
+                                    const ProtobufCMessageDescriptor *message, int depth)
+{
+    if (depth > NESTING_MAX)
+        return broken(&w, file, message, "messages are nested more than 128 deep");
+    while (w.at < w.end) TRY(check_field(&w, file, message, depth));
+    return BP_OK;
+}
+
+enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const void *data,
+                               size_t size)
+{
+    struct wire file = {data, data, (const uint8_t *)data + size};
+
+    if (!size) return onnx_error(BP_ERR_INVALID, "%s: it is empty", message->short_name);
+    return check_message(file, &file, message, 0);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onnx_cases.c: ONNX's test data as cases. */
+#include "onnx_cases.h"
+#include "tools.h"
+
+#include <backplane/model.h>
+#include <errno.h>
+#include <fts.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *own(char *text)
+{
+    if (!text) abort();
+    return text;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void add(struct onnx_cases *cases, const char *id)
+{
+    cases->id = realloc(cases->id, (cases->n + 1) * sizeof *cases->id);
+    if (!cases->id) abort();
+    cases->id[cases->n++] = own(strdup(id));
+}
+
+static const char *id_of(void *ctx, size_t index)
+{
+    const struct onnx_cases *cases = ctx;
+
+    return index < cases->n ? cases->id[index] : NULL;
+}
+
+char *onnx_cases_model(const struct onnx_cases *cases, size_t index)
+{
+    return bp_text_format("%s/%s/model.onnx", cases->folder, cases->id[index]);
+}
+
+char *onnx_data_file(const char *folder, const char *what, uint32_t i)
+{
+    char *path = bp_text_format("%s/%s_%u.pb", folder, what, i);
+
+    if (!access(path, R_OK)) return path;
+    free(path);
+    return NULL;
+}
+
+/* The same of a set of a case. */
+static char *data_file(const struct onnx_cases *cases, size_t index, int set, const char *what,
+                       uint32_t i)
+{
+    char *folder = bp_text_format("%s/%s/test_data_set_%d", cases->folder, cases->id[index], set);
+    char *path = onnx_data_file(folder, what, i);
+
+    free(folder);
+    return path;
+}
+
+/* Fowler, Noll and Vo's hash. Takes path. */
+static uint64_t add_file(uint64_t sum, char *path)
+{
+    FILE *file = fopen(path, "rb");
+
+    for (int c; file && (c = getc(file)) != EOF;) sum = (sum ^ (uint64_t)c) * 0x100000001b3;
+    if (file) fclose(file);
+    free(path);
+    return sum;
+}
+
+uint64_t onnx_cases_sum(const struct onnx_cases *cases, size_t index)
+{
+    static const char *const kind[] = {"input", "output"};
+    uint64_t sum = add_file(0xcbf29ce484222325, onnx_cases_model(cases, index));
+
+    for (int set = 0, files = 1; files; set++) {
+        files = 0;
+        for (int k = 0; k < 2; k++) {
+            char *path;
+            for (uint32_t i = 0; (path = data_file(cases, index, set, kind[k], i)); i++, files++)
+                sum = add_file(sum, path);
+        }
+    }
+    return sum;
+}
+
+struct data_set {
+    struct bp_model_value *in, *out, *expected;
+    uint32_t n_in, n_out;
+};
+
+static bool read_values(struct check *c, const struct onnx_cases *cases, size_t index, int set,
+                        struct bp_model *model, struct data_set *d)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < d->n_in + d->n_out; i++) {
+        bool in = i < d->n_in;
+        uint32_t at = in ? i : i - d->n_in;
+        struct bp_model_port port = {.size = sizeof port};
+        char *path = data_file(cases, index, set, in ? "input" : "output", at);
+        ok = check_ok(c, in ? bp_model_input(model, at, &port) : bp_model_output(model, at, &port),
+                      "port") &&
+             (check_that(c, path || port.kind == BP_MODEL_OPTIONAL, "data set %d has no %s %u", set,
+                         in ? "input" : "output", at));
+        if (ok && path)
+            ok = check_ok(c, bp_model_value_load(model, &port, path,
+                                                 in ? &d->in[at] : &d->expected[at]), path);
+        free(path);
+    }
+    return ok;
+}
+
+static bool compare_values(struct check *c, const struct data_set *d,
+                           const struct onnx_tolerance *tolerance)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < d->n_out; i++) {
+        char what[48];
+        ok = check_that(c, d->out[i].kind == d->expected[i].kind && d->out[i].n == d->expected[i].n,
+                        "output %u has kind %u and %zu tensors, expected %u and %zu", i,
+                        d->out[i].kind, d->out[i].n, d->expected[i].kind, d->expected[i].n);
+        for (size_t k = 0; ok && k < d->out[i].n; k++) {
+            snprintf(what, sizeof what, d->out[i].n > 1 ? "output %u, element %zu" : "output %u",
+                     i, k);
+            ok = onnx_compare(c, c->place->stream, d->out[i].at[k], d->expected[i].at[k],
+                              tolerance, what);
+        }
+    }
+    return ok;
+}
+
+static bool run_set(struct check *c, const struct onnx_cases *cases, size_t index, int set,
+                    struct bp_model *model, const struct onnx_tolerance *tolerance)
+{
+    struct data_set d = {.n_in = bp_model_inputs(model), .n_out = bp_model_outputs(model)};
+    bool ok;
+
+    d.in = calloc(d.n_in + 2 * d.n_out + 1, sizeof *d.in);
+    if (!d.in) abort();
+    d.out = d.in + d.n_in;
+    d.expected = d.out + d.n_out;
+    ok = read_values(c, cases, index, set, model, &d) &&
+         check_ok(c, bp_model_run_values(model, c->place->stream, d.in, d.n_in, d.out, d.n_out),
+                  "bp_model_run_values") &&
+         check_ok(c, bp_stream_synchronize(c->place->stream), "bp_stream_synchronize") &&
+         compare_values(c, &d, tolerance);
+    for (uint32_t i = 0; i < d.n_in + 2 * d.n_out; i++) bp_model_value_finish(&d.in[i]);
+    free(d.in);
+    return ok;
+}
+
+/* Operators whose results are random: dtype and shape are all that can be compared. With a ratio of
+ * zero nothing is dropped. The suite
+ * says so of bernoulli, and each of these is by itself in a model. */
+static bool is_random(const char *id)
+{
+    return strstr(id, "bernoulli") ||
+           (strstr(id, "training_dropout") && !strstr(id, "zero_ratio"));
+}
+
+static void run_case(void *ctx, size_t index, struct check *c)
+{
+    const struct onnx_cases *cases = ctx;
+    struct onnx_tolerance tolerance = {1e-3, 1e-7, is_random(cases->id[index])};
+    /* Some of the suite's data does not have the shapes that its models declare. */
+    const struct bp_model_options options = {.size = sizeof options, .any_shape = 1};
+    char *path = onnx_cases_model(cases, index), missing[256] = "";
+    struct bp_model *model;
+    bool ok;
+    int sets = 0;
+
+    if (check_ok(c, bp_model_missing(path, missing, sizeof missing), "bp_model_missing") &&
+        check_that(c, !*missing, "missing: %s", missing) &&
+        check_ok(c, bp_model_load(c->place->device, path, &options, &model), "bp_model_load")) {
+        for (ok = true; ok; sets++) {
+            char *folder = bp_text_format("%s/%s/test_data_set_%d", cases->folder,
+                                          cases->id[index], sets);
+            bool there = !access(folder, R_OK);
+            free(folder);
+            if (!there) break;
+            ok = run_set(c, cases, index, sets, model, &tolerance);
+        }
+        check_that(c, sets > 0, "there is no data beside the model");
+        bp_model_destroy(model);
+    }
+    c->result->refused = *missing != 0;
+    free(path);
+}
+
+bool onnx_cases_init(struct onnx_cases *cases, const char *folder)
+{
+    char *root[] = {(char *)folder, NULL};
+    FTS *walk = fts_open(root, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    FTSENT *entry;
+
+    *cases = (struct onnx_cases){.folder = own(strdup(folder))};
+    cases->cases = (struct conform_cases){cases, id_of, run_case};
+    while (walk && (entry = fts_read(walk))) {
+        size_t skip = strlen(folder) + 1, n = strlen(entry->fts_path);
+        if (entry->fts_info != FTS_F || strcmp(entry->fts_name, "model.onnx") || n < skip + 12)
+            continue;
+        entry->fts_path[n - strlen("/model.onnx")] = 0;
+        add(cases, entry->fts_path + skip);
+    }
+    if (walk) fts_close(walk);
+    if (cases->n) {
+        qsort(cases->id, cases->n, sizeof *cases->id, by_text);
+        return true;
+    }
+    bp_complain("onnx-test", "%s: there is no KIND/NAME/model.onnx below it", folder);
+    return false;
+}
+
+void onnx_cases_finish(struct onnx_cases *cases)
+{
+    for (size_t i = 0; i < cases->n; i++) free(cases->id[i]);
+    free(cases->id);
+    free(cases->folder);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onnx_test.c: `bp onnx-test`: runs a folder of ONNX's test models. */
+#include "onnx_cases.h"
+#include "tools.h"
+
+#include <backplane/model.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void show(const char *text)
+{
+    bp_progress("%s", text);
+}
+
+/* One line of the expectations: what is after the outcome is the reason. */
+struct entry {
+    const char *path, *pattern, *reason;
+    int line;
+};
+
+static bool refuse(const struct entry *e, const char *id, const char *what, const char *detail)
+{
+    bp_complain("onnx-test", "%s:%d: %s: %s%s", e->path, e->line, id, what, detail);
+    return false;
+}
+
+/* A model with wrong data is named by itself, with the sum of its files: another one that fails is
+ * not excused by it. */
+static bool check_data(const struct onnx_cases *cases, size_t i, const struct entry *e,
+                       const char *id)
+{
+    char sum[24];
+
+    snprintf(sum, sizeof sum, "%016llx", (unsigned long long)onnx_cases_sum(cases, i));
+    if (strcmp(e->pattern, id))
+        return refuse(e, id, "an entry with \"data:\" names one model, without wildcards", "");
+    if (!strncmp(e->reason + strlen("data:"), sum, strlen(sum))) return true;
+    return refuse(e, id, "the entry was written for other files; the sum of these is ", sum);
+}
+
+/* An entry stands for an operator or a type that is not there, and says which, in a part of the
+ * words of bp_model_missing; one for a model that needs nothing more hides a defect, unless it says
+ * of the model's data what is wrong with it: "data:SUM ...". */
+static bool check_entry(const struct onnx_cases *cases, const struct entry *e)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < cases->n; i++) {
+        char *id = bp_text_format("onnx/%s", cases->id[i]), *model, missing[256] = "";
+        if (!fnmatch(e->pattern, id, FNM_NOESCAPE)) {
+            model = onnx_cases_model(cases, i);
+            if (bp_model_missing(model, missing, sizeof missing))
+                ok = refuse(e, id, bp_error_message(), "") && ok;
+            else if (*missing)
+                ok = (strstr(missing, e->reason) ||
+                      refuse(e, id, "the reason is no part of what is missing: ", missing)) && ok;
+            else if (!strncmp(e->reason, "data:", 5)) ok = check_data(cases, i, e, id) && ok;
+            else ok = refuse(e, id, "all its operators and types are there", "") && ok;
+            free(model);
+        }
+        free(id);
+    }
+    return ok;
+}
+
+static bool check_expectations(const struct onnx_cases *cases, const char *path)
+{
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char *line = NULL, pattern[256];
+    size_t size = 0;
+    bool ok = true;
+
+    for (int n = 1; file && getline(&line, &size, file) >= 0; n++) {
+        struct entry e = {.path = path, .pattern = pattern, .line = n};
+        int reason = 0;
+        line[strcspn(line, "\r\n")] = 0;
+        if (sscanf(line, " %255s %*s %n", pattern, &reason) < 1 || *pattern == '#') continue;
+        e.reason = line + reason; /* without one the line is complained of where it is used */
+        ok = (!reason || check_entry(cases, &e)) && ok;
+    }
+    free(line);
+    if (file) fclose(file); /* one that can't be read is complained of where it is used */
+    return ok;
+}
+
+static int child(int argc, char **argv)
+{
+    struct onnx_cases cases;
+    int status;
+
+    if (argc < 1 || !onnx_cases_init(&cases, argv[0])) return BP_EXIT_BROKEN;
+    conform_bring(&cases.cases);
+    status = conform_child(argc - 1, argv + 1);
+    onnx_cases_finish(&cases);
+    return status;
+}
+
+static int test(struct conform_options *o)
+{
+    struct onnx_cases cases;
+    char self[PATH_MAX] = "";
+    int status = BP_EXIT_USAGE;
+
+    if (!onnx_cases_init(&cases, o->data)) return BP_EXIT_USAGE;
+    conform_bring(&cases.cases);
+    o->self = self;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+        bp_complain("onnx-test", "/proc is not mounted: the suite cannot start itself");
+        status = BP_EXIT_BROKEN;
+    } else if (check_expectations(&cases, o->expect)) status = conform_run(o);
+    onnx_cases_finish(&cases);
+    return status;
+}
+
+int bp_cmd_onnx_test(int argc, char **argv)
+{
+    struct conform_options o = {.command = "onnx-test", .device = "cpu:0", .progress = show};
+    struct bp_texts filters = {0};
+    double jobs = NAN;
+    const struct bp_option options[] = {
+        {"device", 0, BP_OPTION_TEXT, "DEV", "where (default cpu:0)", &o.device},
+        {"filter", 0, BP_OPTION_TEXTS, "GLOB",
+         "only models whose id fits, as onnx/node/test_abs; may be given again", &filters},
+        {"list", 0, BP_OPTION_FLAG, NULL, "print the ids and run none", &o.list},
+        {"expect", 0, BP_OPTION_TEXT, "FILE", "which need what is not there, with reasons",
+         &o.expect},
+        {"junit", 0, BP_OPTION_TEXT, "FILE", "write a JUnit report", &o.junit},
+        {"json", 0, BP_OPTION_TEXT, "FILE",
+         "write a JSON report; - is standard output, and all it gets", &o.json},
+        {"jobs", 'j', BP_OPTION_NUMBER, "N",
+         "processes at once (default: one for each processor, at most 4)", &jobs},
+        {0},
+    };
+    const struct bp_usage usage = {
+        .command = "onnx-test",
+        .words = "DIR",
+        .min_words = 1,
+        .max_words = 1,
+        .about = "Runs the ONNX models below DIR, each with its inputs, and compares their "
+                 "outputs: KIND/NAME/model.onnx, test_data_set_N/input_I.pb and output_I.pb. "
+                 "Nothing falls back to another device or dtype.",
+        .options = options,
+    };
+
+    if (argc > 1 && !strcmp(argv[1], CONFORM_CHILD)) return child(argc - 2, argv + 2);
+    int status = bp_options_parse(&usage, argc, argv, &o.data);
+    if (status != BP_OPTIONS_GOOD) return status;
+    if (!isnan(jobs) && !(jobs >= 1 && jobs <= 64)) {
+        bp_complain("onnx-test", "--jobs %g: expected a number from 1 to 64", jobs);
+        return BP_EXIT_USAGE;
+    }
+    o.jobs = isnan(jobs) ? 0 : (uint32_t)jobs;
+    o.filters = filters.at;
+    o.n_filters = filters.n;
+    return test(&o);
+}

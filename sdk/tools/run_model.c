@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_model.c: `bp run`: runs an ONNX model on a device. */
+#include "onnx_cases.h"
+#include "run_model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RANK_MAX = 16 };
+
+bool run_failed(const char *what)
+{
+    bp_complain("run", "%s: %s", what, bp_error_message());
+    return false;
+}
+
+/* What the command line says. */
+struct words {
+    struct bp_texts shapes;
+    const char *data, *profile, *weights;
+    double repeat;
+    uint64_t seed; /* that weights says */
+    bool verify, json;
+};
+
+/* A file of --data, or NULL: there is none. */
+static char *data_file(const struct words *w, const char *what, uint32_t i)
+{
+    return w->data ? onnx_data_file(w->data, what, i) : NULL;
+}
+
+/* Whether a --shape, "NAME=1x3x224x224", is of this input. */
+static bool is_of(const char *given, const struct bp_model_port *port)
+{
+    size_t n = strlen(port->name);
+
+    return !strncmp(given, port->name, n) && given[n] == '=';
+}
+
+static bool read_shape(const char *given, const struct bp_model_port *port, int64_t *shape)
+{
+    char *at = (char *)given + strlen(port->name);
+
+    for (uint32_t k = 0; k < port->rank; k++) {
+        bool digit = at[1] >= '0' && at[1] <= '9';
+        shape[k] = digit ? strtoll(at + 1, &at, 10) : 0;
+        if (!digit || *at != (k + 1 < port->rank ? 'x' : 0)) return false;
+    }
+    return port->rank > 0;
+}
+
+/* Each --shape is the extents of an input whose values are made up. */
+static bool check_shape(const struct run_model *r, const struct words *w, const char *given)
+{
+    for (uint32_t i = 0; i < r->n_in; i++) {
+        struct bp_model_port port = {.size = sizeof port};
+        int64_t shape[RANK_MAX];
+        char *path;
+        if (bp_model_input(r->model, i, &port)) return run_failed("inputs");
+        if (!is_of(given, &port)) continue;
+        if (port.rank > RANK_MAX || !read_shape(given, &port, shape)) {
+            bp_complain("run", "--shape %s: expected %d extents, with x between (-1: the model "
+                        "does not say how many)", given, (int)port.rank);
+            return false;
+        }
+        path = data_file(w, "input", i);
+        if (path) bp_complain("run", "--shape %s: %s has the values of this input", given, path);
+        free(path);
+        return !path;
+    }
+    bp_complain("run", "--shape %s: expected NAME=1x3x8 of an input; the model has no such one",
+                given);
+    return false;
+}
+
+static bool check_shapes(struct run_model *r, const struct words *w)
+{
+    r->n_in = bp_model_inputs(r->model);
+    for (size_t i = 0; i < w->shapes.n; i++)
+        if (!check_shape(r, w, w->shapes.at[i])) return false;
+    return true;
+}
+
+/* What is given, else what the model says, and 1 where it leaves an extent open. */
+static void choose_shape(const struct words *w, const struct bp_model_port *port, int64_t *shape)
+{
+    for (uint32_t k = 0; k < port->rank; k++) shape[k] = port->shape[k] < 0 ? 1 : port->shape[k];
+    for (size_t i = 0; i < w->shapes.n; i++)
+        if (is_of(w->shapes.at[i], port)) (void)read_shape(w->shapes.at[i], port, shape);
+}
+
+/* Floats are i / n for element i of n, as ONNX's light networks have them; other types are 0. */
+static bool make_input(struct run_model *r, const struct words *w,
+                       const struct bp_model_port *port, struct bp_model_value *out)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+    int64_t shape[RANK_MAX];
+    char *data;
+    bool ok;
+
+    if (port->kind != BP_MODEL_TENSOR || port->rank > RANK_MAX || port->dtype == UINT32_MAX) {
+        bp_complain("run", "input %s has no type that could be made up: give --data", port->name);
+        return false;
+    }
+    out->at = calloc(1, sizeof *out->at);
+    if (!out->at) abort();
+    choose_shape(w, port, shape);
+    if (bp_tensor_create(r->device, port->dtype, port->rank, shape, out->at))
+        return run_failed(port->name);
+    out->n = 1;
+    out->kind = BP_MODEL_TENSOR;
+    if (bp_tensor_info(out->at[0], &info)) return run_failed(port->name);
+    data = calloc(info.bytes + 1, 1);
+    if (!data) abort();
+    for (int64_t i = 0; i < info.count && info.dtype == BP_F32; i++)
+        ((float *)data)[i] = (float)i / (float)info.count;
+    ok = !bp_tensor_write(r->stream, out->at[0], data, info.bytes) || run_failed(port->name);
+    free(data);
+    return ok;
+}
+
+static bool take_inputs(struct run_model *r, const struct words *w)
+{
+    bool ok = true;
+
+    r->n_in = bp_model_inputs(r->model);
+    r->n_out = bp_model_outputs(r->model);
+    r->in = calloc(r->n_in + r->n_out + 1, sizeof *r->in);
+    if (!r->in) abort();
+    r->out = r->in + r->n_in;
+    for (uint32_t i = 0; ok && i < r->n_in; i++) {
+        struct bp_model_port port = {.size = sizeof port};
+        char *path = data_file(w, "input", i);
+        ok = !bp_model_input(r->model, i, &port) || run_failed("inputs");
+        if (ok && path)
+            ok = !bp_model_value_load(r->model, &port, path, &r->in[i]) || run_failed(path);
+        else if (ok) ok = make_input(r, w, &port, &r->in[i]);
+        free(path);
+    }
+    return ok;
+}
+
+static void drop_outputs(struct run_model *r)
+{
+    for (uint32_t i = 0; i < r->n_out; i++) bp_model_value_finish(&r->out[i]);
+}
+
+/* Once; seconds: until the outputs are there. */
+static bool run_once(struct run_model *r, double *seconds)
+{
+    double begin = bench_now();
+
+    drop_outputs(r);
+    if (bp_model_run_values(r->model, r->stream, r->in, r->n_in, r->out, r->n_out) ||
+        bp_stream_synchronize(r->stream))
+        return run_failed(r->path);
+    *seconds = bench_now() - begin;
+    return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The largest element of a float output, for people. */
+static void describe(struct run_model *r, struct bp_tensor *t, char *text, size_t size)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+    int64_t best = 0;
+    size_t used;
+    float *data;
+
+    if (bp_tensor_info(t, &info)) return;
+    used = (size_t)snprintf(text, size, "%s[", bp_dtype_name(info.dtype));
+    for (uint32_t i = 0; i < info.rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "",
+                                 (long long)info.shape[i]);
+    if (used < size) used += (size_t)snprintf(text + used, size - used, "]");
+    if (info.dtype != BP_F32 || !info.count || used >= size) return;
+    data = malloc(info.bytes);
+    if (!data) abort();
+    if (!bp_tensor_read(r->stream, t, data, info.bytes)) {
+        for (int64_t i = 1; i < info.count; i++)
+            if (data[i] > data[best]) best = i;
+        snprintf(text + used, size - used, ", largest %.6g at %lld", (double)data[best],
+                 (long long)best);
+    }
+    free(data);
+}
+
+static void report(struct run_model *r, const struct words *w, double first, double *t, size_t n)
+{
+    struct bp_model_info info = {.size = sizeof info};
+    cJSON *json = cJSON_CreateObject(), *outputs = cJSON_CreateArray();
+
+    if (n) qsort(t, n, sizeof *t, by_size);
+    (void)bp_model_info(r->model, &info);
+    if (!w->json)
+        printf("%s on %s: %u nodes, opset %lld, %.1f MB of weights\nload %.1f ms, first run %.2f "
+               "ms\n", r->path, r->device_name, info.nodes, (long long)info.opset,
+               1e-6 * (double)info.weight_bytes, 1e3 * r->load_s, 1e3 * first);
+    if (!w->json && n)
+        printf("%zu runs: median %.3f ms, least %.3f, most %.3f; %llu replays%s%s\n", n,
+               1e3 * t[n / 2], 1e3 * t[0], 1e3 * t[n - 1], (unsigned long long)info.replays,
+               *info.reason ? ", since " : "", info.reason);
+    for (uint32_t i = 0; i < r->n_out; i++) {
+        struct bp_model_port port = {.size = sizeof port};
+        char text[200] = "no tensor";
+        (void)bp_model_output(r->model, i, &port);
+        if (r->out[i].n) describe(r, r->out[i].at[0], text, sizeof text);
+        if (!w->json) printf("%s: %s\n", port.name, text);
+        cJSON_AddItemToArray(outputs, cJSON_CreateString(text));
+    }
+    bp_json_text(json, "model", r->path);
+    bp_json_text(json, "device", r->device_name);
+    cJSON_AddNumberToObject(json, "nodes", info.nodes);
+    cJSON_AddNumberToObject(json, "load_ms", 1e3 * r->load_s);
+    cJSON_AddNumberToObject(json, "first_ms", 1e3 * first);
+    if (n) cJSON_AddNumberToObject(json, "median_ms", 1e3 * t[n / 2]);
+    if (n) cJSON_AddNumberToObject(json, "least_ms", 1e3 * t[0]);
+    cJSON_AddNumberToObject(json, "runs", (double)n);
+    cJSON_AddNumberToObject(json, "replays", (double)info.replays);
+    bp_json_text(json, "no_replay", info.reason);
+    cJSON_AddItemToObject(json, "outputs", outputs);
+    if (w->json) (void)bp_json_print(json);
+    else cJSON_Delete(json);
+}
+
+/* With --data: outputs beside the inputs are what they should be. The exit status. */
+static int check_outputs(struct run_model *r, const struct words *w)
+{
+    uint32_t compared = 0;
+
+    for (uint32_t i = 0; i < r->n_out; i++) {
+        char *path = data_file(w, "output", i);
+        struct bp_model_port port = {.size = sizeof port};
+        struct bp_model_value expected = {0};
+        bool ok = true;
+        if (path) {
+            ok = !bp_model_output(r->model, i, &port) &&
+                 !bp_model_value_load(r->model, &port, path, &expected);
+            ok = ok ? run_same(r, port.name, &r->out[i], &expected) : run_failed(path);
+            compared++;
+        }
+        bp_model_value_finish(&expected);
+        free(path);
+        if (!ok) return BP_EXIT_FAILED;
+    }
+    if (compared) return BP_EXIT_GOOD;
+    bp_complain("run", "--data %s: there is no output_0.pb or the like: nothing was compared",
+                w->data);
+    return BP_EXIT_USAGE;
+}
+
+static int work(struct run_model *r, const struct words *w)
+{
+    size_t n = isnan(w->repeat) ? 0 : (size_t)w->repeat;
+    double *t, first;
+    int status;
+    bool ok;
+
+    if (!check_shapes(r, w)) return BP_EXIT_USAGE;
+    ok = take_inputs(r, w) && run_once(r, &first);
+    t = calloc(n + 1, sizeof *t);
+    if (!t) abort();
+    for (size_t i = 0; ok && i < n; i++) ok = run_once(r, &t[i]);
+    if (ok) report(r, w, first, t, n);
+    free(t);
+    if (!ok) return BP_EXIT_BROKEN;
+    status = w->data ? check_outputs(r, w) : BP_EXIT_GOOD;
+    if (!status && w->profile && !run_profile(r, w->profile)) status = BP_EXIT_BROKEN;
+    return status || !w->verify ? status : run_verify(r);
+}
+
+static int load(struct run_model *r, const struct words *w)
+{
+    uint64_t seed = w->seed;
+    struct bp_model_options options = {.size = sizeof options, .weights_ctx = &seed,
+                                       .weights = w->weights ? run_weights : NULL};
+    double begin;
+
+    r->core = bp_tool_core("run", NULL);
+    if (!r->core) return BP_EXIT_BROKEN;
+    if (bp_device_create(r->core, r->device_name, &r->device) ||
+        bp_stream_create(r->device, &r->stream)) {
+        run_failed(r->device_name);
+        return BP_EXIT_NO_DEVICE;
+    }
+    begin = bench_now();
+    if (bp_model_load(r->device, r->path, &options, &r->model)) {
+        run_failed(r->path);
+        return BP_EXIT_BROKEN;
+    }
+    r->load_s = bench_now() - begin;
+    return work(r, w);
+}
+
+static void finish(struct run_model *r)
+{
+    for (uint32_t i = 0; r->in && i < r->n_in + r->n_out; i++) bp_model_value_finish(&r->in[i]);
+    free(r->in);
+    bp_model_destroy(r->model);
+    bp_stream_destroy(r->stream);
+    bp_device_destroy(r->device);
+    bp_core_destroy(r->core);
+}
+
+/* What can be seen before there is a model. */
+static bool check_words(struct words *w, const struct run_model *r)
+{
+    struct stat data;
+    char *end = NULL;
+
+    if (!isnan(w->repeat) && !(w->repeat >= 1 && w->repeat <= 1e6)) {
+        bp_complain("run", "--repeat %g: expected 1 to 1000000", w->repeat);
+        return false;
+    }
+    if (!(r->rtol >= 0 && r->rtol <= 1)) {
+        bp_complain("run", "--rtol %g: expected 0 to 1", r->rtol);
+        return false;
+    }
+    errno = 0;
+    if (w->weights) w->seed = strtoull(w->weights, &end, 10);
+    if (w->weights && (*w->weights < '0' || *w->weights > '9' || *end || errno)) {
+        bp_complain("run", "--weights %s: expected a seed, a number from 0 to 2^64 - 1",
+                    w->weights);
+        return false;
+    }
+    if (w->data && (stat(w->data, &data) || !S_ISDIR(data.st_mode))) {
+        bp_complain("run", "--data %s: there is no such folder", w->data);
+        return false;
+    }
+    if (!access(r->path, R_OK)) return true;
+    bp_complain("run", "%s can't be read", r->path);
+    return false;
+}
+
+int bp_cmd_run(int argc, char **argv)
+{
+    struct run_model r = {.device_name = "cpu:0", .rtol = 1e-3, .told = stdout};
+    struct words w = {.repeat = NAN};
+    const struct bp_option options[] = {
+        {"device", 0, BP_OPTION_TEXT, "DEV", "where (default cpu:0)", &r.device_name},
+        {"data", 0, BP_OPTION_TEXT, "DIR",
+         "inputs from DIR/input_N.pb; outputs are compared with DIR/output_N.pb", &w.data},
+        {"rtol", 0, BP_OPTION_NUMBER, "R", "relative tolerance of that (default 0.001)", &r.rtol},
+        {"shape", 0, BP_OPTION_TEXTS, "NAME=1x3x8",
+         "extents of an input; what a model leaves open is 1 otherwise", &w.shapes},
+        {"repeat", 0, BP_OPTION_NUMBER, "N", "run it N times more, and say how long that takes",
+         &w.repeat},
+        {"verify", 0, BP_OPTION_FLAG, NULL,
+         "run each node by the reference too, from the same inputs", &w.verify},
+        {"weights", 0, BP_OPTION_TEXT, "SEED",
+         "in place of the model's: random, of a size that keeps values of a size (He)",
+         &w.weights},
+        {"profile", 0, BP_OPTION_TEXT, "FILE",
+         "a table by operator, and a trace of each node for Chrome's viewer", &w.profile},
+        {"json", 0, BP_OPTION_FLAG, NULL, "print JSON; what else is said goes to standard error",
+         &w.json},
+        {0},
+    };
+    const struct bp_usage usage = {
+        .command = "run",
+        .words = "MODEL.onnx",
+        .min_words = 1,
+        .max_words = 1,
+        .about = "Runs an ONNX model on a device. Without --data element i of n of a float input "
+                 "is i / n, and integers are 0.",
+        .options = options,
+    };
+    int status = bp_options_parse(&usage, argc, argv, &r.path);
+
+    if (status != BP_OPTIONS_GOOD) return status;
+    if (!check_words(&w, &r)) return BP_EXIT_USAGE;
+    if (w.json) r.told = stderr; /* standard output has the JSON, and that is all */
+    status = load(&r, &w);
+    finish(&r);
+    return status;
+}

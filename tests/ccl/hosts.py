@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks on several hosts: network namespaces, joined by virtual cables, in which the programs of ranks
+on one host run once more.
+
+    hosts.py PROGRAM [ARGUMENTS] -- HOSTS...
+
+HOSTS says which hosts the ranks take by turns: ab, aab, abc. Namespaces last as long as the processes
+that hold them, which end with this one. Prints TAP; skips where namespaces are not permitted.
+
+    hosts.py exec COMMAND [ARGUMENTS]     runs a command in namespace a of two
+
+There `hosts.py agent` does as ssh does, for `mpirun --mca plm_rsh_agent`.
+"""
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+NETWORK = "10.213.7"
+# Libraries look for network devices in /sys, which shows those of whoever mounted it.
+OWN_SYS = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
+# Shared memory that is its own: what is left there is seen.
+OWN_SHM = ["unshare", "--mount", "sh", "-c",
+           'mount -t tmpfs tmpfs /dev/shm && "$@"; code=$?; left=$(ls -A /dev/shm); [ -z "$left" ] && exit $code; '
+           'echo "left in /dev/shm: $left"; exit 1', "sh"]
+SUBREAPER = 36  # of prctl: who is left without a parent becomes a child of this process
+
+
+class Hosts:
+    def __init__(self, names):
+        self.holders = {}
+        for name in names:
+            self.holders[name] = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo here; exec cat"],
+                                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.holders[name].stdout.readline()
+        self.cable()
+
+    def path(self, name):
+        return f"/proc/{self.holders[name].pid}/ns/net"
+
+    def inside(self, name, *words):
+        return ["nsenter", "--net=" + self.path(name), *words]
+
+    def ip(self, name, *words):
+        subprocess.run(self.inside(name, "ip", *words), check=True)
+
+    def cable(self):
+        """Host a is the switch, with one cable to each of the others, or the other end of the one cable."""
+        others = [name for name in self.holders if name != "a"]
+        switch = len(others) > 1
+        for name in self.holders:
+            self.ip(name, "link", "set", "lo", "up")
+        if switch:
+            self.ip("a", "link", "add", "up0", "type", "bridge")
+        for name in others:
+            end = f"to_{name}" if switch else "up0"
+            self.ip("a", "link", "add", end, "type", "veth", "peer", "name", "up0", "netns",
+                    str(self.holders[name].pid))
+            if switch:
+                self.ip("a", "link", "set", end, "master", "up0", "up")
+        for number, name in enumerate(self.holders, 1):
+            self.ip(name, "addr", "add", f"{NETWORK}.{number}/24", "dev", "up0")
+            self.ip(name, "link", "set", "up0", "up")
+        deadline = time.monotonic() + 10
+        while any(" UP " not in self.ask(name) for name in self.holders):  # the kernel takes a moment
+            if time.monotonic() > deadline:
+                raise TimeoutError("the cables do not come up")
+            time.sleep(0.02)
+
+    def ask(self, name):
+        return subprocess.run(self.inside(name, "ip", "-brief", "link", "show", "up0"), capture_output=True,
+                              text=True, check=True).stdout
+
+    def env(self, order):
+        return dict(os.environ, KIT_HOSTS=",".join(self.path(name) for name in order),
+                    BP_STORE_HOST=f"{NETWORK}.1", UCX_TLS=os.environ.get("UCX_TLS", "tcp"),
+                    UCX_NET_DEVICES="up0", UCX_LOG_LEVEL=os.environ.get("UCX_LOG_LEVEL", "fatal"))
+
+    def left(self):
+        """Processes that the program has left, and that live."""
+        children = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
+        holders = [holder.pid for holder in self.holders.values()]
+        return [pid for pid in children if pid not in holders and not os.waitpid(pid, os.WNOHANG)[0]]
+
+    def close(self):
+        for holder in self.holders.values():
+            holder.stdin.close()
+            holder.wait()
+
+
+def allowed():
+    for tool in ("unshare", "nsenter", "ip"):
+        if not shutil.which(tool):
+            return f"there is no {tool}"
+    done = subprocess.run(["unshare", "--net", "ip", "link", "add", "up0", "type", "veth", "peer", "name", "up1"],
+                          capture_output=True, text=True)
+    return done.returncode and f"network namespaces are not permitted: {done.stderr.strip()}"
+
+
+def in_own_user_namespace():
+    """Who is not root may be, in a user namespace of its own."""
+    if os.geteuid() and "KIT_UNSHARED" not in os.environ and shutil.which("unshare"):
+        if not subprocess.run(["unshare", "--user", "--map-root-user", "true"], capture_output=True).returncode:
+            os.environ["KIT_UNSHARED"] = "1"
+            os.execvp("unshare", ["unshare", "--user", "--map-root-user", sys.executable, *sys.argv])
+
+
+def agent(address, *command):
+    path = os.environ["KIT_HOSTS"].split(",")[int(address.rpartition(".")[2]) - 1]
+    os.execvp("nsenter", ["nsenter", "--net=" + path, *OWN_SYS, "sh", "-c", " ".join(command)])
+
+
+def main():
+    if sys.argv[1] == "agent":
+        agent(*sys.argv[2:])
+    in_own_user_namespace()
+    why = allowed()
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+    if sys.argv[1] == "exec":
+        hosts = Hosts("ab")
+        try:
+            return subprocess.run(hosts.inside("a", *OWN_SYS, *sys.argv[2:]),
+                                  env=hosts.env("ab")).returncode
+        finally:
+            hosts.close()
+    cut = sys.argv.index("--")
+    program, orders = sys.argv[1:cut], sys.argv[cut + 1:]
+    failed = 0
+    ctypes.CDLL(None).prctl(SUBREAPER, 1)
+    for number, order in enumerate(orders, 1):
+        hosts = Hosts(sorted(set(order)))
+        try:
+            done = subprocess.run(hosts.inside("a", *OWN_SHM, *program), env=hosts.env(order), capture_output=True,
+                                  text=True, timeout=200)
+            left = hosts.left()
+            if left and not done.returncode:
+                done = subprocess.CompletedProcess(program, -1, done.stdout, f"processes are left: {left}")
+        except subprocess.TimeoutExpired as late:
+            done = subprocess.CompletedProcess(program, -1, str(late.stdout), str(late))
+        finally:
+            hosts.close()
+        failed += done.returncode != 0
+        skip = done.returncode == 0 and re.search("# SKIP .*", done.stdout or "")
+        print(f"{'ok' if done.returncode == 0 else 'not ok'} {number} - ranks by turns on hosts {order}"
+              f"{' ' + skip.group() if skip else ''}")
+        for line in (done.stdout + done.stderr).splitlines():
+            if done.returncode or line.startswith("# "):
+                print("# " + line)
+    print(f"1..{len(orders)}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

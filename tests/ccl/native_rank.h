@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* native_rank.h: ranks on the simulator, whose devices talk to each other by themselves. */
+#ifndef BP_TEST_CCL_NATIVE_RANK_H
+#define BP_TEST_CCL_NATIVE_RANK_H
+
+#include "rank.h"
+
+#include <time.h>
+
+enum { N = 1000, NOBODY = UINT32_MAX };
+
+static bool forks; /* ranks are processes, not threads */
+
+static inline const char *way(struct rank *r)
+{
+    return bp_comm_algorithm(r->comm, BP_COMM_ALL_REDUCE, 4 * N);
+}
+
+static inline struct rank join_native(uint32_t rank, uint32_t size, const struct bp_comm_id *id)
+{
+    struct rank r = rank_join("sim:0", rank, size, id);
+
+    CHECK(!strcmp(way(&r), "native"), "%s", way(&r));
+    return r;
+}
+
+static inline double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Of one value. */
+static inline struct bp_tensor *filled(struct rank *r, int64_t n, float value)
+{
+    float *data = malloc((size_t)n * sizeof *data);
+
+    for (int64_t i = 0; i < n; i++) data[i] = value;
+    return rank_give(r, n, data);
+}
+
+static inline void expect(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
+                          float value)
+{
+    float *data = rank_take(r, t, n);
+
+    for (int64_t i = 0; i < n; i++)
+        CHECK(data[i] == value, "%s: element %lld is %g, expected %g", what, (long long)i,
+              (double)data[i], (double)value);
+    free(data);
+}
+
+/* 4, where they are on two hosts with two each. */
+static inline uint32_t ranks(uint32_t n)
+{
+    const char *hosts = getenv("KIT_HOSTS");
+    uint32_t commas = 0;
+
+    for (; hosts && *hosts; hosts++) commas += *hosts == ',';
+    return commas == 3 ? 4 : n;
+}
+
+static inline void run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *), uint32_t spared)
+{
+    struct bp_comm_id id[2];
+
+    OK(bp_comm_id_create(&id[0]));
+    OK(bp_comm_id_create(&id[1]));
+    if (forks) kit_processes(size, fn, id, spared, NULL);
+    else kit_threads(size, fn, id);
+}
+
+/* Between hosts it is heard of a moment later. */
+static inline void await_failure(struct rank *r)
+{
+    double begin = seconds();
+
+    while (bp_comm_error(r->comm) == BP_OK && seconds() - begin < 5) usleep(1000);
+    CHECK(seconds() - begin < 3, "told after %g s", seconds() - begin);
+}
+
+/* The stream's wait, and what the communicator answers, are the failure. */
+static inline void expect_failure(struct rank *r, enum bp_status status, const char *word,
+                                  double most)
+{
+    double begin = seconds();
+
+    FAILS(status, word, bp_stream_synchronize(r->stream));
+    CHECK(seconds() - begin < most, "told after %g s", seconds() - begin);
+    FAILS(status, word, bp_comm_error(r->comm));
+}
+
+#endif

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_comm.c: communicators of threads, or of processes: every call, dtype, reduction, many sizes
+ * and numbers of ranks, against sums that are made here; groups, splits, several at once. */
+#include "kit.h"
+
+#include <math.h>
+
+static struct bp_core *core;
+static struct bp_device *device;
+static bool processes;
+
+/* One rank: a communicator, and streams. */
+struct rank {
+    struct bp_comm *comm;
+    struct bp_stream *stream;
+    uint32_t rank, size;
+};
+
+static struct rank join(const struct bp_comm_id *id, uint32_t rank, uint32_t size)
+{
+    struct rank r = {.rank = rank, .size = size};
+
+    OK(bp_comm_create(device, id, rank, size, &r.comm));
+    OK(bp_stream_create(device, &r.stream));
+    return r;
+}
+
+static void part(struct rank *r)
+{
+    bp_stream_destroy(r->stream);
+    bp_comm_destroy(r->comm);
+}
+
+static struct bp_tensor *make(uint32_t dtype, int64_t n)
+{
+    struct bp_tensor *t;
+
+    OK(bp_tensor_create(device, dtype, 1, &n, &t));
+    return t;
+}
+
+static void *map(struct bp_tensor *t)
+{
+    void *data;
+
+    OK(bp_tensor_map(t, &data));
+    return data;
+}
+
+/* Element i of rank r's buffer: small whole numbers, exact in every dtype that is used. */
+static uint32_t value(uint32_t rank, int64_t i)
+{
+    return (uint32_t)((rank * 7 + (uint64_t)i * 3) % 5 + 1);
+}
+
+static void set(uint32_t dtype, void *data, int64_t i, uint32_t v)
+{
+    switch (dtype) {
+    case BP_F32: ((float *)data)[i] = (float)v; break;
+    case BP_F64: ((double *)data)[i] = (double)v; break;
+    case BP_I64: ((int64_t *)data)[i] = v; break;
+    case BP_I32: ((int32_t *)data)[i] = (int32_t)v; break;
+    case BP_U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
+    default: CHECK(0, "dtype");
+    }
+}
+
+static double get(uint32_t dtype, const void *data, int64_t i)
+{
+    switch (dtype) {
+    case BP_F32: return ((const float *)data)[i];
+    case BP_F64: return ((const double *)data)[i];
+    case BP_I64: return (double)((const int64_t *)data)[i];
+    case BP_I32: return ((const int32_t *)data)[i];
+    case BP_U8: return ((const uint8_t *)data)[i];
+    default: return NAN;
+    }
+}
+
+static void fill(struct bp_tensor *t, uint32_t dtype, int64_t n, uint32_t rank, int64_t from)
+{
+    void *data = n ? map(t) : NULL;
+
+    for (int64_t i = 0; i < n; i++) set(dtype, data, i, value(rank, from + i));
+}
+
+static void expect(struct rank *r, const char *what, struct bp_tensor *t, uint32_t dtype, int64_t n,
+                   int64_t from, double (*fn)(uint32_t size, int64_t i, uint32_t rank),
+                   uint32_t rank)
+{
+    const void *data = n ? map(t) : NULL;
+
+    for (int64_t i = 0; i < n; i++) {
+        double want = fn(r->size, from + i, rank), got = get(dtype, data, i);
+        CHECK(got == want, "%s: rank %u of %u, element %lld of %lld: %g, expected %g", what,
+              r->rank, r->size, (long long)i, (long long)n, got, want);
+    }
+}
+
+static double sum_of(uint32_t size, int64_t i, uint32_t rank)
+{
+    double sum = 0;
+
+    (void)rank;
+    for (uint32_t j = 0; j < size; j++) sum += value(j, i);
+    return sum;
+}
+
+static double max_of(uint32_t size, int64_t i, uint32_t rank)
+{
+    double max = 0;
+
+    (void)rank;
+    for (uint32_t j = 0; j < size; j++) max = fmax(max, value(j, i));
+    return max;
+}
+
+static double of_rank(uint32_t size, int64_t i, uint32_t rank)
+{
+    (void)size;
+    return value(rank, i);
+}
+
+static void reduces(struct rank *r, uint32_t dtype, int64_t n)
+{
+    uint32_t root = (uint32_t)n % r->size;
+    struct bp_tensor *x = make(dtype, n), *y = make(dtype, n);
+
+    fill(x, dtype, n, r->rank, 0);
+    OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM));
+    expect(r, "all_reduce", y, dtype, n, 0, sum_of, 0);
+    expect(r, "all_reduce's src", x, dtype, n, 0, of_rank, r->rank);
+    OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_MAX));
+    expect(r, "all_reduce max", y, dtype, n, 0, max_of, 0);
+    OK(bp_comm_reduce(r->comm, r->stream, x, r->rank == root ? y : NULL, BP_REDUCE_SUM, root));
+    if (r->rank == root) expect(r, "reduce", y, dtype, n, 0, sum_of, 0);
+    OK(bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_SUM));
+    expect(r, "all_reduce in place", x, dtype, n, 0, sum_of, 0);
+    fill(x, dtype, n, r->rank, 0);
+    OK(bp_comm_reduce(r->comm, r->stream, x, r->rank == root ? x : NULL, BP_REDUCE_SUM, root));
+    if (r->rank == root) expect(r, "reduce in place", x, dtype, n, 0, sum_of, 0);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+static void broadcasts(struct rank *r, uint32_t dtype, int64_t n)
+{
+    uint32_t root = (uint32_t)(n + 1) % r->size;
+    struct bp_tensor *x = make(dtype, n), *y = make(dtype, n);
+
+    fill(x, dtype, n, r->rank, 0);
+    OK(bp_comm_broadcast(r->comm, r->stream, r->rank == root ? x : NULL, y, root));
+    expect(r, "broadcast", y, dtype, n, 0, of_rank, root);
+    OK(bp_comm_broadcast(r->comm, r->stream, x, x, root));
+    expect(r, "broadcast in place", x, dtype, n, 0, of_rank, root);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+static void expect_parts(struct rank *r, const char *what, struct bp_tensor *t, uint32_t dtype,
+                         int64_t n)
+{
+    for (uint32_t j = 0; j < r->size; j++) {
+        int64_t one = 1;
+        struct bp_tensor *view;
+        OK(bp_tensor_view(t, j * n, 1, &n, &one, &view));
+        expect(r, what, view, dtype, n, 0, of_rank, j);
+        bp_tensor_destroy(view);
+    }
+}
+
+static struct bp_tensor *view_of(struct bp_tensor *t, int64_t at, int64_t n)
+{
+    int64_t one = 1;
+    struct bp_tensor *view;
+
+    OK(bp_tensor_view(t, at, 1, &n, &one, &view));
+    return view;
+}
+
+static void gathers(struct rank *r, uint32_t dtype, int64_t n)
+{
+    uint32_t root = (uint32_t)(n + 2) % r->size;
+    struct bp_tensor *x = make(dtype, n), *y = make(dtype, n * r->size), *own;
+
+    fill(x, dtype, n, r->rank, 0);
+    OK(bp_comm_all_gather(r->comm, r->stream, x, y));
+    expect_parts(r, "all_gather", y, dtype, n);
+    fill(y, dtype, n * r->size, 9, 1);
+    OK(bp_comm_gather(r->comm, r->stream, x, r->rank == root ? y : NULL, root));
+    if (r->rank == root) expect_parts(r, "gather", y, dtype, n);
+    own = view_of(y, r->rank * n, n);
+    fill(own, dtype, n, r->rank, 0);
+    OK(bp_comm_all_gather(r->comm, r->stream, own, y));
+    expect_parts(r, "all_gather in place", y, dtype, n);
+    OK(bp_comm_scatter(r->comm, r->stream, y, x, root));
+    expect(r, "scatter", x, dtype, n, 0, of_rank, r->rank);
+    bp_tensor_destroy(own);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+static void scatters(struct rank *r, uint32_t dtype, int64_t n)
+{
+    struct bp_tensor *x = make(dtype, n * r->size), *y = make(dtype, n), *own;
+
+    fill(x, dtype, n * r->size, r->rank, 0);
+    OK(bp_comm_reduce_scatter(r->comm, r->stream, x, y, BP_REDUCE_SUM));
+    expect(r, "reduce_scatter", y, dtype, n, r->rank * n, sum_of, 0);
+    own = view_of(x, r->rank * n, n);
+    OK(bp_comm_reduce_scatter(r->comm, r->stream, x, own, BP_REDUCE_SUM));
+    expect(r, "reduce_scatter in place", own, dtype, n, r->rank * n, sum_of, 0);
+    bp_tensor_destroy(own);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+/* Part j of rank r is what rank j has at r: of all to all, the transpose. */
+static void exchanges(struct rank *r, uint32_t dtype, int64_t n)
+{
+    struct bp_tensor *x = make(dtype, n * r->size), *y = make(dtype, n * r->size), *view;
+
+    fill(x, dtype, n * r->size, r->rank, 0);
+    OK(bp_comm_all_to_all(r->comm, r->stream, x, y));
+    for (uint32_t j = 0; j < r->size; j++) {
+        view = view_of(y, j * n, n);
+        expect(r, "all_to_all", view, dtype, n, r->rank * n, of_rank, j);
+        bp_tensor_destroy(view);
+    }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+/* Rank i sends to rank j as many as (i + 2 j) % 4 times n, and some none. */
+static int64_t ragged(uint32_t i, uint32_t j, int64_t n)
+{
+    return (int64_t)((i + 2 * j) % 4) * n;
+}
+
+static void exchanges_ragged(struct rank *r, uint32_t dtype, int64_t n)
+{
+    int64_t out[64], in[64], out_sum = 0, in_sum = 0;
+    struct bp_tensor *x, *y, *view;
+
+    for (uint32_t j = 0; j < r->size; j++) {
+        out_sum += out[j] = ragged(r->rank, j, n);
+        in_sum += in[j] = ragged(j, r->rank, n);
+    }
+    x = make(dtype, out_sum);
+    y = make(dtype, in_sum);
+    fill(x, dtype, out_sum, r->rank, 0);
+    OK(bp_comm_all_to_all_ragged(r->comm, r->stream, x, out, y, in));
+    in_sum = 0;
+    for (uint32_t j = 0; j < r->size; j++) {
+        int64_t from = 0;
+        for (uint32_t k = 0; k < r->rank; k++) from += ragged(j, k, n);
+        view = view_of(y, in_sum, in[j]);
+        expect(r, "all_to_all_ragged", view, dtype, in[j], from, of_rank, j);
+        bp_tensor_destroy(view);
+        in_sum += in[j];
+    }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+static void pairs(struct rank *r, uint32_t dtype, int64_t n)
+{
+    uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+    struct bp_tensor *x = make(dtype, n), *y = make(dtype, n), *z = make(dtype, n);
+
+    fill(x, dtype, n, r->rank, 0);
+    OK(bp_comm_group_begin(r->comm, r->stream)); /* two each way: in order */
+    OK(bp_comm_send(r->comm, r->stream, x, next));
+    OK(bp_comm_send(r->comm, r->stream, x, before));
+    OK(bp_comm_recv(r->comm, r->stream, y, before));
+    OK(bp_comm_recv(r->comm, r->stream, z, next));
+    OK(bp_comm_group_end(r->comm));
+    expect(r, "recv", y, dtype, n, 0, of_rank, before);
+    expect(r, "recv", z, dtype, n, 0, of_rank, next);
+    if (r->size > 1 && r->rank < 2) {
+        if (r->rank) OK(bp_comm_recv(r->comm, r->stream, y, 0));
+        else OK(bp_comm_send(r->comm, r->stream, x, 1));
+        expect(r, "recv alone", r->rank ? y : x, dtype, n, 0, of_rank, 0);
+    }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+}
+
+static void all_calls(struct rank *r, uint32_t dtype, int64_t n)
+{
+    reduces(r, dtype, n);
+    broadcasts(r, dtype, n);
+    gathers(r, dtype, n);
+    scatters(r, dtype, n);
+    exchanges(r, dtype, n);
+    exchanges_ragged(r, dtype, n);
+    pairs(r, dtype, n);
+    OK(bp_comm_barrier(r->comm, r->stream));
+}
+
+static void every_size(uint32_t rank, uint32_t size, void *id)
+{
+    static const int64_t counts[] = {0, 1, 3, 10, 11, 64, 1000, 4097, 33333};
+    struct rank r = join(id, rank, size);
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) all_calls(&r, BP_F32, counts[i]);
+    all_calls(&r, BP_F64, 300001);
+    all_calls(&r, BP_I64, 70000);
+    all_calls(&r, BP_I32, 5);
+    all_calls(&r, BP_U8, 100003);
+    part(&r);
+}
+
+static void open_device(void)
+{
+    OK(bp_core_create(NULL, &core));
+    OK(bp_device_create(core, "cpu:0", &device));
+}
+
+static void close_device(void)
+{
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+}
+
+struct work {
+    void (*fn)(uint32_t rank, uint32_t size, void *id);
+    struct bp_comm_id id;
+};
+
+static void be_process(uint32_t rank, uint32_t size, void *ctx)
+{
+    struct work *w = ctx;
+
+    open_device();
+    w->fn(rank, size, &w->id);
+    close_device();
+}
+
+/* As threads of this process, or as processes of their own. */
+static void ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
+{
+    struct work w = {.fn = fn};
+
+    OK(bp_comm_id_create(&w.id));
+    if (processes) {
+        kit_processes(size, be_process, &w, UINT32_MAX, NULL);
+        return;
+    }
+    open_device();
+    kit_threads(size, fn, &w.id);
+    close_device();
+}
+
+static void calls_of_many_sizes(void)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) ranks(sizes[i], every_size);
+}
+
+/* Reductions of every dtype against double, on values that each holds exactly. */
+static double want_reduced(uint32_t reduction, double a, double b)
+{
+    switch (reduction) {
+    case BP_REDUCE_PRODUCT: return a * b;
+    case BP_REDUCE_MIN: return fmin(a, b);
+    case BP_REDUCE_MAX: return fmax(a, b);
+    case BP_REDUCE_AVERAGE: return (a + b) / 2;
+    default: return a + b;
+    }
+}
+
+struct kind {
+    uint32_t dtype, width;
+    double one[2];           /* of rank 0 and rank 1 */
+    unsigned char bytes[2][8];
+};
+
+static void some_bytes(const struct kind *k, uint32_t rank, int64_t n, unsigned char *data)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(data + i * k->width, k->bytes[rank], k->width);
+}
+
+static double decode(const struct kind *k, const unsigned char *b)
+{
+    uint16_t h = 0;
+    int e;
+
+    memcpy(&h, b, k->width);
+    switch (k->dtype) {
+    case BP_BOOL:
+    case BP_U8: return *b;
+    case BP_I8: return (int8_t)*b;
+    case BP_I16: return (int16_t)h;
+    case BP_U16: return h;
+    case BP_F16: e = h >> 10 & 31; return ldexp((h & 1023) + (e ? 1024 : 0), (e ? e : 1) - 25);
+    case BP_BF16: e = h >> 7 & 255; return ldexp((h & 127) + (e ? 128 : 0), (e ? e : 1) - 134);
+    case BP_F8E4M3: e = *b >> 3 & 15; return ldexp((*b & 7) + (e ? 8 : 0), (e ? e : 1) - 10);
+    case BP_F8E5M2: e = *b >> 2 & 31; return ldexp((*b & 3) + (e ? 4 : 0), (e ? e : 1) - 17);
+    default: return NAN;
+    }
+}
+
+static void every_dtype(uint32_t rank, uint32_t size, void *id)
+{
+    static const struct kind kinds[] = {
+        {BP_BOOL, 1, {1, 0}, {{1}, {0}}},           {BP_I8, 1, {-3, 5}, {{0xfd}, {5}}},
+        {BP_U8, 1, {3, 6}, {{3}, {6}}},             {BP_I16, 2, {-4, 6}, {{0xfc, 0xff}, {6}}},
+        {BP_U16, 2, {4, 6}, {{4}, {6}}},            {BP_F16, 2, {1.5, 2}, {{0, 0x3e}, {0, 0x40}}},
+        {BP_BF16, 2, {1.5, 2}, {{0xc0, 0x3f}, {0, 0x40}}},
+        {BP_F8E4M3, 1, {1.5, 2}, {{0x3c}, {0x40}}}, {BP_F8E5M2, 1, {1.5, 2}, {{0x3e}, {0x40}}},
+    };
+    struct rank r = join(id, rank, size);
+    int64_t n = 700;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++) {
+            const struct kind *k = &kinds[i];
+            struct bp_tensor *x = make(k->dtype, n);
+            double want = want_reduced(op, k->one[0], k->one[1]), got;
+            if (k->dtype == BP_BOOL) want = op == BP_REDUCE_SUM || op == BP_REDUCE_MAX;
+            if (k->dtype == BP_F8E5M2 && op == BP_REDUCE_AVERAGE) want = 1.75;
+            if (k->dtype <= BP_U64) want = trunc(want);
+            some_bytes(k, rank, n, map(x));
+            if (k->dtype == BP_BOOL && op == BP_REDUCE_AVERAGE) {
+                FAILS(BP_ERR_UNSUPPORTED, "no such reduction",
+                      bp_comm_all_reduce(r.comm, r.stream, x, x, op));
+            } else {
+                OK(bp_comm_all_reduce(r.comm, r.stream, x, x, op));
+                got = decode(k, map(x));
+                if (k->dtype == BP_I8 && op == BP_REDUCE_PRODUCT) got = (int8_t)got;
+                if (k->dtype == BP_I16) got = (int16_t)got;
+                CHECK(got == want, "%s, reduction %u: %g, expected %g", bp_dtype_name(k->dtype), op,
+                      got, want);
+                got = decode(k, (unsigned char *)map(x) + (n - 1) * k->width);
+                CHECK(got == want, "%s, reduction %u, last: %g", bp_dtype_name(k->dtype), op, got);
+            }
+            bp_tensor_destroy(x);
+        }
+    part(&r);
+}
+
+static void dtypes_and_reductions(void)
+{
+    ranks(2, every_dtype);
+}
+
+/* Small floats are added in f32: 2048 + 1 + 1 in f16 is 2050, not 2048. */
+static void adds_in_f32(uint32_t rank, uint32_t size, void *id)
+{
+    struct rank r = join(id, rank, size);
+    struct bp_tensor *x = make(BP_F16, 3);
+    uint16_t *h = map(x);
+
+    for (int i = 0; i < 3; i++) h[i] = rank ? 0x3c00 : 0x6800;
+    OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
+    h = map(x);
+    CHECK(h[0] == 0x6801 && h[2] == 0x6801, "%04x", h[0]);
+    bp_tensor_destroy(x);
+    part(&r);
+}
+
+static void f16_is_summed_in_f32(void)
+{
+    ranks(3, adds_in_f32);
+}
+
+static void splits(uint32_t rank, uint32_t size, void *id)
+{
+    struct rank r = join(id, rank, size), half = r;
+    struct bp_comm *none = (void *)&half;
+
+    OK(bp_comm_split(r.comm, rank % 2, -(int64_t)rank, &half.comm));
+    half.rank = bp_comm_rank(half.comm);
+    half.size = bp_comm_size(half.comm);
+    CHECK(half.size == (size + 1 - rank % 2) / 2, "%u", half.size);
+    CHECK(half.rank == half.size - 1 - rank / 2, "%u of %u: %u", rank, half.size, half.rank);
+    for (int i = 0; i < 3; i++) { /* both at once */
+        all_calls(&half, BP_F32, 100);
+        all_calls(&r, BP_I32, 100);
+    }
+    OK(bp_comm_split(half.comm, half.rank == 0 ? 0 : -1, 0, &none));
+    CHECK(half.rank == 0 ? bp_comm_size(none) == 1 : !none, "a communicator of one");
+    bp_comm_destroy(none);
+    bp_comm_destroy(half.comm);
+    part(&r);
+}
+
+static void communicators_are_split(void)
+{
+    ranks(5, splits);
+}
+
+/* Calls on asynchronous streams, and on two of them in turn: still in one order. */
+static void later(uint32_t rank, uint32_t size, void *id)
+{
+    struct rank r = join(id, rank, size);
+    struct bp_stream *streams[2];
+    struct bp_tensor *x[40];
+
+    for (int i = 0; i < 2; i++)
+        OK(bp_stream_create_with(device, BP_STREAM_ASYNC, &streams[i]));
+    for (int i = 0; i < 40; i++) {
+        x[i] = make(BP_F32, 1000 + 1000 * i);
+        fill(x[i], BP_F32, 1000 + 1000 * i, rank, i);
+    }
+    OK(bp_comm_barrier(r.comm, r.stream)); /* mapping waits for all work of the device */
+    for (int i = 0; i < 40; i++)
+        OK(bp_comm_all_reduce(r.comm, streams[i % 2], x[i], x[i], BP_REDUCE_SUM));
+    bp_comm_destroy(r.comm);
+    for (int i = 0; i < 2; i++) OK(bp_stream_synchronize(streams[i]));
+    for (int i = 0; i < 40; i++) {
+        expect(&r, "later", x[i], BP_F32, 1000 + 1000 * i, i, sum_of, 0);
+        bp_tensor_destroy(x[i]);
+    }
+    for (int i = 0; i < 2; i++) bp_stream_destroy(streams[i]);
+    bp_stream_destroy(r.stream);
+}
+
+static void streams_with_queues(void)
+{
+    ranks(4, later);
+}
+
+/* What the app does on signals stays as it was, whatever libraries are opened. */
+static void keeps_signals(uint32_t rank, uint32_t size, void *id)
+{
+    struct sigaction before[NSIG], now;
+    struct rank r;
+
+    memset(before, 0, sizeof before);
+    for (int i = 1; i < NSIG; i++) sigaction(i, NULL, &before[i]);
+    r = join(id, rank, size);
+    all_calls(&r, BP_F32, 10);
+    for (int i = 1; i < NSIG; i++) {
+        if (sigaction(i, NULL, &now)) continue;
+        CHECK(now.sa_handler == before[i].sa_handler, "signal %d: the handler", i);
+        CHECK(!((now.sa_flags ^ before[i].sa_flags) & (SA_SIGINFO | SA_ONSTACK | SA_RESTART)),
+              "signal %d: the flags", i);
+    }
+    part(&r);
+}
+
+static void signals_are_left_alone(void)
+{
+    if (processes) ranks(2, keeps_signals);
+}
+
+/* Files of device memory that are mapped here: this process's own, and those of others. */
+static int count_files(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    int n = 0;
+
+    while (maps && fgets(line, sizeof line, maps)) n += strstr(line, "memfd:backplane ") != NULL;
+    if (maps) fclose(maps);
+    return n;
+}
+
+/* Memory that a rank gave back is not kept by the others. */
+static void gives_back(uint32_t rank, uint32_t size, void *id)
+{
+    struct rank r = join(id, rank, size);
+    int files;
+
+    for (int i = 0; i < 12; i++) {
+        struct bp_tensor *x = make(BP_F32, 1000000);
+        OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
+        bp_tensor_destroy(x);
+        OK(bp_device_trim(device));
+        OK(bp_comm_barrier(r.comm, r.stream));
+    }
+    files = count_files();
+    CHECK(files < 2 * (int)size + 2, "%d files are mapped", files);
+    part(&r);
+}
+
+static void memory_is_given_back(void)
+{
+    ranks(3, gives_back);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kit_case cases[] = {
+        {"calls_of_many_sizes", calls_of_many_sizes},
+        {"dtypes_and_reductions", dtypes_and_reductions},
+        {"f16_is_summed_in_f32", f16_is_summed_in_f32},
+        {"communicators_are_split", communicators_are_split},
+        {"streams_with_queues", streams_with_queues},
+        {"memory_is_given_back", memory_is_given_back},
+        {"signals_are_left_alone", signals_are_left_alone},
+    };
+
+    processes = argc > 1 && !strcmp(argv[1], "processes");
+    return KIT_CASES(cases, argc - processes, argv + processes);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_devices.c: communicators of devices whose memory the host does not reach, and of several
+ * kinds: data goes by way of host memory.
+ *
+ *     test_devices DEVICE... : a name ("cpu:0"), or the path of a plugin
+ *
+ * Rank i has device i modulo their number; ranks are threads, or, if they are on several hosts,
+ * processes. */
+#include "rank.h"
+
+#ifdef __SANITIZE_ADDRESS__
+/* PoCL's threads have alternate signal stacks of their own, which AddressSanitizer takes for those
+ * that it gave them, and dies when it cannot give them back. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "use_sigaltstack=0";
+}
+#endif
+
+static char **names;
+static uint32_t n_name;
+
+static float value(uint32_t rank, int64_t i)
+{
+    return (float)((rank * 5 + (uint64_t)i) % 7);
+}
+
+static struct bp_tensor *make(struct rank *r, int64_t n, uint32_t rank)
+{
+    float *data = malloc((size_t)n * sizeof *data);
+
+    for (int64_t i = 0; i < n; i++) data[i] = value(rank, i);
+    return rank_give(r, n, data);
+}
+
+/* Elements of t: of one rank, or (UINT32_MAX) the sum of all, from element `at` on. */
+static void expect_from(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
+                        uint32_t of, int64_t at)
+{
+    float *data = rank_take(r, t, n);
+
+    for (int64_t i = 0; i < n; i++) {
+        float want = 0;
+        if (of != UINT32_MAX) want = value(of, at + i);
+        else
+            for (uint32_t j = 0; j < r->size; j++) want += value(j, at + i);
+        CHECK(data[i] == want, "%s on %s, element %lld: %g, expected %g", what,
+              bp_device_name(r->device), (long long)i, (double)data[i], (double)want);
+    }
+    free(data);
+}
+
+static void expect(struct rank *r, const char *what, struct bp_tensor *t, int64_t n, uint32_t of)
+{
+    expect_from(r, what, t, n, of, 0);
+}
+
+/* Part j is of rank j, from its element `at` on. */
+static void expect_parts(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
+                         int64_t at)
+{
+    for (uint32_t j = 0; j < r->size; j++) {
+        struct bp_tensor *part = rank_view(t, j * n, n);
+        expect_from(r, what, part, n, j, at);
+        bp_tensor_destroy(part);
+    }
+}
+
+static void some_calls(struct rank *r, int64_t n)
+{
+    uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
+    struct bp_tensor *x = make(r, n, r->rank), *y = make(r, n, 6), *all = make(r, n * r->size, 6);
+
+    OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM));
+    expect(r, "all_reduce", y, n, UINT32_MAX);
+    OK(bp_comm_broadcast(r->comm, r->stream, r->rank == 1 ? x : NULL, y, 1));
+    expect(r, "broadcast", y, n, 1);
+    OK(bp_comm_all_gather(r->comm, r->stream, x, all));
+    expect_parts(r, "all_gather", all, n, 0);
+    OK(bp_comm_group_begin(r->comm, r->stream));
+    OK(bp_comm_send(r->comm, r->stream, x, next));
+    OK(bp_comm_recv(r->comm, r->stream, y, before));
+    OK(bp_comm_group_end(r->comm));
+    expect(r, "recv", y, n, before);
+    OK(bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_SUM));
+    expect(r, "all_reduce in place", x, n, UINT32_MAX);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(all);
+}
+
+/* Calls whose tensors have a part for each rank, in place where that is possible. */
+static void parted_calls(struct rank *r, int64_t n)
+{
+    int64_t of_all = n * r->size, mine = r->rank * n, last = r->size - 1;
+    struct bp_tensor *x = make(r, of_all, r->rank), *all = make(r, of_all, 6), *y = make(r, n, 6);
+    struct bp_tensor *part;
+
+    OK(bp_comm_reduce_scatter(r->comm, r->stream, x, y, BP_REDUCE_SUM));
+    expect_from(r, "reduce_scatter", y, n, UINT32_MAX, mine);
+    OK(bp_comm_all_to_all(r->comm, r->stream, x, all));
+    expect_parts(r, "all_to_all", all, n, mine);
+    OK(bp_comm_scatter(r->comm, r->stream, r->rank == last ? x : NULL, y, (uint32_t)last));
+    expect_from(r, "scatter", y, n, (uint32_t)last, mine);
+    part = rank_view(x, mine, n);
+    OK(bp_comm_gather(r->comm, r->stream, part, r->rank ? NULL : all, 0));
+    for (uint32_t j = 0; !r->rank && j < r->size; j++) {
+        struct bp_tensor *of = rank_view(all, j * n, n);
+        expect_from(r, "gather", of, n, j, j * n);
+        bp_tensor_destroy(of);
+    }
+    OK(bp_comm_reduce_scatter(r->comm, r->stream, x, part, BP_REDUCE_SUM));
+    OK(bp_comm_all_gather(r->comm, r->stream, part, x));
+    expect(r, "reduce_scatter and all_gather in place", x, of_all, UINT32_MAX);
+    bp_tensor_destroy(part);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(all);
+    bp_tensor_destroy(y);
+}
+
+/* Rank i sends (i + 2 j) n elements to rank j. */
+static void ragged_call(struct rank *r, int64_t n)
+{
+    int64_t to[64], from[64], sent = 0, taken = 0;
+    struct bp_tensor *x, *y;
+
+    for (uint32_t j = 0; j < r->size; j++) {
+        sent += to[j] = (r->rank + 2 * j) * n;
+        taken += from[j] = (j + 2 * r->rank) * n;
+    }
+    x = make(r, sent, r->rank);
+    y = make(r, taken, 6);
+    OK(bp_comm_all_to_all_ragged(r->comm, r->stream, x, to, y, from));
+    taken = 0;
+    for (uint32_t j = 0; j < r->size; j++) {
+        struct bp_tensor *part = rank_view(y, taken, from[j]);
+        int64_t at = 0;
+        for (uint32_t i = 0; i < r->rank; i++) at += (j + 2 * i) * n;
+        expect_from(r, "all_to_all_ragged", part, from[j], j, at);
+        taken += from[j];
+        bp_tensor_destroy(part);
+    }
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+}
+
+/* However large calls are, what one takes of pinned memory is bounded. */
+static void expect_bounded(struct rank *r)
+{
+    struct bp_pool_stats stats = {.size = sizeof stats};
+
+    for (uint32_t i = 0; i < bp_device_pools(r->device); i++) {
+        OK(bp_device_pool(r->device, i, &stats));
+        CHECK(stats.space != BP_SPACE_PINNED || stats.peak <= 4 << 20,
+              "%llu bytes of pinned memory", (unsigned long long)stats.peak);
+    }
+}
+
+/* BP_CCL_NATIVE is 0 where it is there. */
+static bool is_native(void)
+{
+    return n_name == 1 && !strcmp(*names, "sim:0") && !getenv("BP_CCL_NATIVE");
+}
+
+static void call_all(uint32_t rank, uint32_t size, void *id)
+{
+    static const int64_t counts[] = {0, 1, 1000, 70001, 1000003};
+    struct rank r = rank_join(names[rank % n_name], rank, size, id);
+    const char *way = bp_comm_algorithm(r.comm, BP_COMM_ALL_REDUCE, 4);
+
+    CHECK(!strcmp(way, "native") == is_native(), "%s", way);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        some_calls(&r, counts[i]);
+        parted_calls(&r, counts[i]);
+        ragged_call(&r, counts[i]);
+    }
+    expect_bounded(&r);
+    OK(bp_comm_barrier(r.comm, r.stream));
+    rank_part(&r);
+}
+
+static void run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
+{
+    struct bp_comm_id id;
+
+    OK(bp_comm_id_create(&id));
+    if (getenv("KIT_HOSTS")) kit_processes(size, fn, &id, UINT32_MAX, NULL);
+    else kit_threads(size, fn, &id);
+}
+
+static void calls_by_the_host(void)
+{
+    run(2, call_all);
+    run(3, call_all);
+    if (getenv("KIT_HOSTS")) run(4, call_all);
+}
+
+/* Rank 1's device fails when the host brings its tensor: all are told, and nobody's is written. */
+static void fail_to_read(uint32_t rank, uint32_t size, void *id)
+{
+    struct bp_tensor *x, *y;
+    struct rank r;
+
+    if (rank == 1) setenv("BP_SIM_FAIL", "copy_out:2:1", 1);
+    r = rank_join(names[0], rank, size, id);
+    OK(bp_comm_set_timeout(r.comm, 20ull * SECOND));
+    x = make(&r, 1000, rank);
+    y = make(&r, 1000, 6);
+    OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
+    if (rank == 1) {
+        FAILS(BP_ERR_DEVICE, "copy_out answers 1",
+              bp_comm_all_reduce(r.comm, r.stream, x, y, BP_REDUCE_SUM));
+    } else {
+        FAILS(BP_ERR_PEER, "rank 1 has no data of sim:0 for all_reduce",
+              bp_comm_all_reduce(r.comm, r.stream, x, y, BP_REDUCE_SUM));
+        expect(&r, "what was there", y, 1000, 6);
+    }
+    FAILS(BP_ERR_PEER, "rank 1 has no data of sim:0 for all_reduce", bp_comm_error(r.comm));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    rank_part(&r);
+}
+
+static void a_failing_copy_is_told(void)
+{
+    run(3, fail_to_read);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kit_case cases[] = {
+        {"calls_by_the_host", calls_by_the_host},
+        /* of the simulator in processes */
+        {"a_failing_copy_is_told", a_failing_copy_is_told},
+    };
+
+    CHECK(argc > 1, "which devices?");
+    names = argv + 1;
+    n_name = (uint32_t)(argc - 1);
+    return kit_run(cases, getenv("KIT_HOSTS") && !strcmp(*names, "sim:0") && !is_native() ? 2 : 1,
+                   NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_net.c: the network module by itself: messages of which a part only has come, from a process
+ * that has died, are given up.
+ *
+ *   test_net MODULE [CASE] */
+#include "kit.h"
+#include <backplane/net.h>
+#include <dlfcn.h>
+#include <time.h>
+
+enum { MESSAGES = 200, BYTES = 200 << 10, HELLO = 1000 };
+
+static const struct bp_net *net;
+
+/* A rank's worker, and its way to the other's; addresses go by pipes, which hosts do not matter to.
+ */
+struct side {
+    void *worker, *peer;
+};
+
+struct pipes {
+    int to[2][2]; /* of a rank: where it reads, where others write */
+};
+
+static struct side meet(const struct pipes *p, uint32_t rank)
+{
+    char address[BP_NET_ADDRESS_MAX], why[BP_NET_WHY];
+    struct side s;
+    uint64_t size;
+
+    CHECK(!net->create(&s.worker, why), "%s", why);
+    CHECK(!net->address(s.worker, address, &size), "no address");
+    CHECK(write(p->to[!rank][1], &size, sizeof size) == sizeof size &&
+              write(p->to[!rank][1], address, size) == (ssize_t)size &&
+              read(p->to[rank][0], &size, sizeof size) == sizeof size &&
+              read(p->to[rank][0], address, size) == (ssize_t)size,
+          "a pipe");
+    CHECK(!net->connect(s.worker, address, size, &s.peer, why), "%s", why);
+    return s;
+}
+
+/* Both are there. */
+static void greet(const struct side *s)
+{
+    struct bp_net_op out, in;
+    char word = 1, other = 0;
+
+    net->send(s->peer, HELLO, &word, 1, &out);
+    net->recv(s->worker, HELLO, &other, 1, &in);
+    while (!out.done || !in.done) net->progress(s->worker);
+    CHECK(!out.status && !in.status && other == 1, "%u, %u", out.status, in.status);
+}
+
+/* More than the systems' buffers take, while the other does not read; then it dies. */
+static void send_and_die(const struct side *s, const struct pipes *p)
+{
+    static struct bp_net_op op[MESSAGES];
+    static char bytes[BYTES];
+
+    for (uint64_t i = 0; i < MESSAGES; i++) net->send(s->peer, i, bytes, BYTES, &op[i]);
+    for (int i = 0; i < 1000; i++) net->progress(s->worker);
+    CHECK(write(p->to[0][1], bytes, 1) == 1, "a pipe");
+    kill(getpid(), SIGKILL);
+}
+
+static void give_up(const struct side *s, const struct pipes *p)
+{
+    static struct bp_net_op op[MESSAGES], *ops[MESSAGES];
+    char *bytes = calloc(MESSAGES, BYTES), word;
+    uint32_t whole = 0;
+
+    CHECK(bytes, "no memory");
+    CHECK(read(p->to[0][0], &word, 1) == 1, "a pipe");
+    usleep(100000);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        ops[i] = &op[i];
+        net->recv(s->worker, i, bytes + i * BYTES, BYTES, ops[i]);
+    }
+    for (int i = 0; i < 100000; i++) net->progress(s->worker);
+    for (int i = 0; i < MESSAGES; i++) whole += op[i].done && !op[i].status;
+    CHECK(whole < MESSAGES, "all has come");
+    CHECK(net->peer_lost(s->peer), "nobody says that the other is gone");
+    net->abandon(s->worker, ops, MESSAGES);
+    for (int i = 0; i < MESSAGES; i++) CHECK(op[i].done, "message %d is under way", i);
+    net->destroy(s->worker);
+    free(bytes);
+}
+
+static void one_side(uint32_t rank, uint32_t size, void *ctx)
+{
+    struct side s = meet(ctx, rank);
+
+    (void)size;
+    greet(&s);
+    if (rank) send_and_die(&s, ctx);
+    else give_up(&s, ctx);
+}
+
+static void parts_of_the_dead_are_given_up(void)
+{
+    struct pipes p;
+
+    CHECK(!pipe(p.to[0]) && !pipe(p.to[1]), "no pipe");
+    kit_processes_for(20, 2, one_side, &p, 1, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kit_case cases[] = {
+        {"parts_of_the_dead_are_given_up", parts_of_the_dead_are_given_up},
+    };
+    const struct bp_net *(*get)(uint32_t);
+    void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL, *symbol;
+
+    CHECK(library, "%s", argc > 1 ? dlerror() : "which module?");
+    symbol = dlsym(library, "bp_net_get");
+    memcpy(&get, &symbol, sizeof get);
+    net = get ? get(BP_NET_VERSION) : NULL;
+    CHECK(net, "the module has no version %d", BP_NET_VERSION);
+    return KIT_CASES(cases, argc - 1, argv + 1);
+}

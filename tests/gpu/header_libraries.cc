@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* header_libraries.cc: plugins/gpu/cublaslt.def and cudnn.def, and the numbers that go with them,
+ * against the libraries' own headers, where they are. Compiled only: -DLIBRARY_CUBLASLT,
+ * cuDNN's or NCCL's. rocBLAS has no package here: its prototypes are those of its published sources. */
+#include "alike.h"
+
+#ifdef LIBRARY_CUBLASLT
+#include "gpu/cublaslt.h"
+#include <cublasLt.h>
+
+#define CALL(result, name, parameters) \
+    static_assert(decltype(of((cublaslt_##name *)nullptr))::like(&name), #name);
+#include "gpu/cublaslt.def"
+
+static_assert(sizeof(cublaslt_algorithm) == sizeof(cublasLtMatmulAlgo_t) &&
+                  sizeof(cublaslt_found) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+                  offsetof(cublaslt_found, workspace) ==
+                      offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
+                  offsetof(cublaslt_found, state) ==
+                      offsetof(cublasLtMatmulHeuristicResult_t, state),
+              "structures");
+static_assert(CUBLASLT_F32 == (int)CUDA_R_32F && CUBLASLT_F64 == (int)CUDA_R_64F &&
+                  CUBLASLT_F16 == (int)CUDA_R_16F && CUBLASLT_BF16 == (int)CUDA_R_16BF &&
+                  CUBLASLT_SUM_F32 == (int)CUBLAS_COMPUTE_32F &&
+                  CUBLASLT_SUM_F64 == (int)CUBLAS_COMPUTE_64F &&
+                  CUBLASLT_SUM_TF32 == (int)CUBLAS_COMPUTE_32F_FAST_TF32,
+              "types");
+static_assert(CUBLASLT_OPERATION_TURN_A == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
+                  CUBLASLT_OPERATION_TURN_B == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
+                  CUBLASLT_OPERATION_EPILOGUE == (int)CUBLASLT_MATMUL_DESC_EPILOGUE &&
+                  CUBLASLT_OPERATION_BIAS == (int)CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
+                  CUBLASLT_LAYOUT_BATCH == (int)CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+                  CUBLASLT_LAYOUT_STEP == (int)CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+              "attributes");
+static_assert(CUBLASLT_PREFER_WORKSPACE == (int)CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+                  CUBLASLT_PREFER_REDUCTION == (int)CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
+                  CUBLASLT_PREFER_ALIGNMENT_A == (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+                  CUBLASLT_PREFER_ALIGNMENT_A + 3 ==
+                      (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+              "preferences");
+static_assert(CUBLASLT_TURNED == (int)CUBLAS_OP_T && CUBLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
+                  CUBLASLT_REDUCE_IN_SUMS == (int)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
+                  CUBLASLT_NOT_SUPPORTED == (int)CUBLAS_STATUS_NOT_SUPPORTED,
+              "values");
+#elif defined(LIBRARY_NCCL)
+#include "gpu/nccl.h"
+#include <nccl.h>
+
+#define CALL(result, name, parameters) \
+    static_assert(decltype(of((nccl_##name *)nullptr))::like(&name), #name);
+#include "gpu/nccl.def"
+
+static_assert(NCCL_I8 == (int)ncclInt8 && NCCL_U8 == (int)ncclUint8 && NCCL_I32 == (int)ncclInt32 &&
+                  NCCL_U32 == (int)ncclUint32 && NCCL_I64 == (int)ncclInt64 &&
+                  NCCL_U64 == (int)ncclUint64 && NCCL_F16 == (int)ncclFloat16 &&
+                  NCCL_F32 == (int)ncclFloat32 && NCCL_F64 == (int)ncclFloat64 &&
+                  NCCL_BF16 == (int)ncclBfloat16,
+              "types");
+static_assert(NCCL_SUM == (int)ncclSum && NCCL_PRODUCT == (int)ncclProd && NCCL_MAX == (int)ncclMax &&
+                  NCCL_MIN == (int)ncclMin && NCCL_AVERAGE == (int)ncclAvg &&
+                  NCCL_SUCCESS == (int)ncclSuccess && NCCL_IN_PROGRESS == (int)ncclInProgress,
+              "reductions, codes");
+#else
+#include "gpu/cudnn.h"
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include <cudnn.h>
+
+#define CALL(result, name, parameters) \
+    static_assert(decltype(of((cudnn_##name *)nullptr))::like(&name), #name);
+#include "gpu/cudnn.def"
+
+template <class T> constexpr bool found_is()
+{
+    return sizeof(cudnn_found) == sizeof(T) &&
+           offsetof(cudnn_found, algorithm) == offsetof(T, algo) &&
+           offsetof(cudnn_found, state) == offsetof(T, status) &&
+           offsetof(cudnn_found, workspace) == offsetof(T, memory) &&
+           offsetof(cudnn_found, deterministic) == offsetof(T, determinism) &&
+           offsetof(cudnn_found, math) == offsetof(T, mathType);
+}
+static_assert(found_is<cudnnConvolutionFwdAlgoPerf_t>() &&
+                  found_is<cudnnConvolutionBwdDataAlgoPerf_t>() &&
+                  found_is<cudnnConvolutionBwdFilterAlgoPerf_t>() && CUDNN_DETERMINISTIC == 1,
+              "structures");
+static_assert(CUDNN_F32 == (int)CUDNN_DATA_FLOAT && CUDNN_F64 == (int)CUDNN_DATA_DOUBLE &&
+                  CUDNN_F16 == (int)CUDNN_DATA_HALF && CUDNN_BF16 == (int)CUDNN_DATA_BFLOAT16 &&
+                  CUDNN_ROW_MAJOR == (int)CUDNN_TENSOR_NCHW &&
+                  CUDNN_CHANNELS_LAST == (int)CUDNN_TENSOR_NHWC &&
+                  CUDNN_CORRELATION == (int)CUDNN_CROSS_CORRELATION,
+              "types");
+static_assert(CUDNN_ANY_MATH == (int)CUDNN_DEFAULT_MATH &&
+                  CUDNN_TENSOR_MATH == (int)CUDNN_TENSOR_OP_MATH &&
+                  CUDNN_LOOSE_MATH == (int)CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION &&
+                  CUDNN_EXACT_MATH == (int)CUDNN_FMA_MATH,
+              "products");
+
+/* The algorithms that are transforms have no place in the masks, the others have. */
+constexpr int bit(int algorithm)
+{
+    return 1 << algorithm;
+}
+static_assert(CUDNN_PLAIN_FORWARD == (bit(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM) |
+                                      bit(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) |
+                                      bit(CUDNN_CONVOLUTION_FWD_ALGO_GEMM) |
+                                      bit(CUDNN_CONVOLUTION_FWD_ALGO_DIRECT)) &&
+                  CUDNN_PLAIN_DATA == (bit(CUDNN_CONVOLUTION_BWD_DATA_ALGO_0) |
+                                       bit(CUDNN_CONVOLUTION_BWD_DATA_ALGO_1)) &&
+                  CUDNN_PLAIN_FILTER == (bit(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0) |
+                                         bit(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1) |
+                                         bit(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3)) &&
+                  CUDNN_ALGORITHMS >= (int)CUDNN_CONVOLUTION_FWD_ALGO_COUNT,
+              "algorithms");
+static_assert(CUDNN_STATUS_NOT_SUPPORTED / 1000 == 3 || CUDNN_STATUS_NOT_SUPPORTED == 9, "answer");
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kit.c: see kit.h. */
+#include "kit.h"
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+char heard[65536];
+int host_live, host_doomed, unmet;
+static int cases, failed;
+
+void heard_nothing(void)
+{
+    *heard = 0;
+}
+
+static void hear(const char *text)
+{
+    size_t used = strlen(heard);
+
+    snprintf(heard + used, sizeof heard - used, "%s\n", text);
+}
+
+static void host_log(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    hear(text);
+}
+
+static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
+{
+    (void)ctx;
+    hear(text);
+    return (enum bp_status)status;
+}
+
+static void *host_allocate(void *ctx, size_t size, size_t alignment)
+{
+    void *memory = NULL;
+
+    (void)ctx;
+    if (host_doomed && !--host_doomed) return NULL;
+    if (alignment < sizeof(void *)) alignment = sizeof(void *);
+    if (posix_memalign(&memory, alignment, size)) return NULL;
+    host_live++;
+    return memory;
+}
+
+static void host_release(void *ctx, void *memory, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    host_live -= memory != NULL;
+    free(memory);
+}
+
+const struct bp_host *host(void)
+{
+    static const struct bp_host h = {
+        .size = sizeof h, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .log = host_log,
+        .fail = host_fail, .allocate = host_allocate, .release = host_release};
+
+    return &h;
+}
+
+static void *symbol(const char *path, const char *name)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *found = library ? dlsym(library, name) : NULL;
+
+    expect(found != NULL, "%s of %s: %s", name, path, found ? "" : dlerror());
+    return found;
+}
+
+const struct bp_plugin *load(const char *path)
+{
+    const struct bp_plugin *(*entry)(void) = NULL;
+
+    *(void **)&entry = symbol(path, "bp_plugin_get");
+    return entry ? entry() : NULL;
+}
+
+size_t driver_live(const char *path)
+{
+    size_t (*live)(void) = NULL;
+
+    *(void **)&live = symbol(path, "sim_live");
+    return live ? live() : 1;
+}
+
+const struct bp_kernel *find_named(const struct world *w, const char *name)
+{
+    const struct bp_kernels *k = w->plugin->kernels;
+
+    for (size_t i = 0; i < k->count; i++) {
+        const struct bp_kernel *row = (const void *)((const char *)k->first + i * k->stride);
+        if (!strcmp(row->name, name)) return row;
+    }
+    expect(false, "there is no row %s", name);
+    return NULL;
+}
+
+static struct bp_view view(void *data, uint8_t dtype, const int64_t *shape)
+{
+    static const int64_t one[1] = {1};
+
+    return (struct bp_view){.data = data, .shape = shape, .stride = one, .count = shape[0],
+                            .dtype = dtype, .rank = 1};
+}
+
+static enum bp_status launch_take(struct world *w, const char *row)
+{
+    const int64_t shape[1] = {ELEMENTS};
+    const struct bp_gather_attrs attrs = {.size = sizeof attrs};
+    struct bp_view x = view(w->x.data, BP_I32, shape), index = view(w->index.data, BP_I64, shape),
+                   y = view(w->y.data, BP_I32, shape);
+    const struct bp_view *in[] = {&x, &index}, *out[] = {&y};
+    struct bp_launch l = {.self = w->self, .in = in, .out = out, .n_in = 2, .n_out = 1,
+                          .attrs = &attrs, .stream = w->stream[0], .width = 1,
+                          .kernel = find_named(w, row)};
+
+    return l.kernel->launch(&l);
+}
+
+enum bp_status launch_gather(struct world *w)
+{
+    return launch_take(w, "sim_gather");
+}
+
+enum bp_status launch_select(struct world *w)
+{
+    return launch_take(w, "sim_index_select");
+}
+
+enum bp_status launch_count(struct world *w, int64_t *result)
+{
+    const int64_t shape[1] = {ELEMENTS};
+    struct bp_view x = view(w->x.data, BP_I32, shape), mask = view(w->index.data, BP_BOOL, shape),
+                   y = view(w->y.data, BP_I32, shape);
+    const struct bp_view *in[] = {&x, &mask}, *out[] = {&y};
+    struct bp_launch l = {.self = w->self, .in = in, .out = out, .n_in = 2, .n_out = 1,
+                          .workspace = w->workspace.data, .workspace_size = 4096, .result = result,
+                          .stream = w->stream[0], .width = 1,
+                          .kernel = find_named(w, "sim_masked_select")};
+
+    return l.kernel->launch(&l);
+}
+
+enum bp_status put(struct world *w, struct bp_memory to, const void *from, uint64_t size)
+{
+    return w->r->copy_in(w->self, 0, w->stream[0],
+                         &(struct bp_copy){to.handle, to.data, NULL, from, size});
+}
+
+enum bp_status get(struct world *w, void *to, struct bp_memory from, uint64_t size)
+{
+    return w->r->copy_out(w->self, 0, w->stream[0],
+                          &(struct bp_copy){NULL, to, from.handle, from.data, size});
+}
+
+static enum bp_status take(struct world *w, uint64_t size, struct bp_memory *out)
+{
+    return w->r->memory_allocate(w->self, 0, BP_SPACE_DEVICE, size, out);
+}
+
+enum bp_status world_make(struct world *w, const struct bp_plugin *plugin)
+{
+    enum bp_status status;
+
+    *w = (struct world){.plugin = plugin, .r = plugin->runtime, .g = plugin->graphs};
+    status = plugin->create(host(), &w->self);
+    for (int i = 0; i < STREAMS && status == BP_OK; i++)
+        status = w->r->stream_create(w->self, 0, &w->stream[i]);
+    if (status == BP_OK) status = take(w, 4096, &w->x);
+    if (status == BP_OK) status = take(w, 4096, &w->index);
+    if (status == BP_OK) status = take(w, 4096, &w->y);
+    if (status == BP_OK) status = take(w, 4096, &w->workspace);
+    return status;
+}
+
+void world_end(struct world *w)
+{
+    struct bp_memory *far[] = {&w->large, &w->x, &w->index, &w->y, &w->workspace, &w->memory[0]};
+
+    if (!w->self) return;
+    if (w->recording) w->g->recording_destroy(w->self, 0, w->recording);
+    for (int i = 0; i < STREAMS; i++)
+        if (w->stream[i]) w->r->stream_destroy(w->self, 0, w->stream[i]);
+    if (w->other) w->r->stream_destroy(w->self, 1, w->other);
+    if (w->event) w->r->event_destroy(w->self, 0, w->event);
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++)
+        if (far[i]->data) w->r->memory_free(w->self, 0, BP_SPACE_DEVICE, far[i]);
+    if (w->there.data) w->r->memory_free(w->self, 1, BP_SPACE_DEVICE, &w->there);
+    for (uint32_t i = 1; i < 3; i++)
+        if (w->memory[i].data) w->r->memory_free(w->self, 0, i, &w->memory[i]);
+    w->plugin->destroy(w->self);
+    w->self = NULL;
+}
+
+bool expect(bool good, const char *format, ...)
+{
+    char text[4096];
+    va_list args;
+
+    if (good) return true;
+    unmet++;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if (*c == '\n') *c = ' '; /* of TAP each line of a comment begins with # */
+    printf("# %s\n", text);
+    return false;
+}
+
+int run_child(void (*body)(const void *arg), const void *arg)
+{
+    int status = 0;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        alarm(60);
+        body(arg);
+        exit(unmet != 0);
+    }
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status)) printf("# ended by signal %d\n", WTERMSIG(status));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + status;
+}
+
+void report(bool good, const char *name)
+{
+    failed += !good;
+    printf("%s %d - %s\n", good ? "ok" : "not ok", ++cases, name);
+}
+
+void run_case(const char *name, void (*body)(const void *arg), const void *arg)
+{
+    report(run_child(body, arg) == 0, name);
+}
+
+int cases_end(void)
+{
+    printf("1..%d\n", cases);
+    return failed != 0;
+}

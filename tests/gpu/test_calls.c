@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_calls.c: each call of the driver's that plugins/gpu makes fails once, at each place where it
+ * is made: the callback says which call and which code, or a warning does where nobody can be
+ * told; the same callback then works, or answers the same again if the driver's failures of this
+ * kind stay; nothing leaks; a new instance works.
+ *
+ *   test_calls PLUGIN DRIVER */
+#include "kit.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *plugin_path, *driver_path;
+
+/* ---- what is done: steps that can be repeated ---- */
+
+static enum bp_status create(struct world *w)
+{
+    return w->self ? BP_OK : w->plugin->create(host(), &w->self);
+}
+
+static enum bp_status properties(struct world *w)
+{
+    struct bp_device_properties p = {.size = sizeof p};
+    enum bp_status status = w->r->device_properties(w->self, 0, &p);
+
+    expect(status || (p.memory && (p.units == 2 || *heard) && !strcmp(p.driver, "simulator 1.0")),
+           "memory %" PRIu64 ", %u units, driver %s", p.memory, p.units, p.driver);
+    return status;
+}
+
+static enum bp_status allocate(struct world *w, uint32_t space, uint64_t size,
+                               struct bp_memory *out)
+{
+    return out->data ? BP_OK : w->r->memory_allocate(w->self, 0, space, size, out);
+}
+
+static enum bp_status of_device(struct world *w)
+{
+    return allocate(w, BP_SPACE_DEVICE, 4096, &w->memory[0]);
+}
+static enum bp_status of_pinned(struct world *w)
+{
+    return allocate(w, BP_SPACE_PINNED, 4096, &w->memory[1]);
+}
+static enum bp_status of_managed(struct world *w)
+{
+    return allocate(w, BP_SPACE_MANAGED, 4096, &w->memory[2]);
+}
+static enum bp_status of_large(struct world *w)
+{
+    return allocate(w, BP_SPACE_DEVICE, LARGE, &w->large);
+}
+static enum bp_status of_x(struct world *w)
+{
+    return allocate(w, BP_SPACE_DEVICE, 4096, &w->x);
+}
+static enum bp_status of_index(struct world *w)
+{
+    return allocate(w, BP_SPACE_DEVICE, 4096, &w->index);
+}
+static enum bp_status of_y(struct world *w)
+{
+    return allocate(w, BP_SPACE_DEVICE, 4096, &w->y);
+}
+static enum bp_status of_workspace(struct world *w)
+{
+    return allocate(w, BP_SPACE_DEVICE, 4096, &w->workspace);
+}
+
+/* More than there is: the failure of memory_info shows in place of the figures. */
+static enum bp_status too_much(struct world *w)
+{
+    struct bp_memory none = {NULL, NULL};
+    size_t before = strlen(heard);
+    enum bp_status status = w->r->memory_allocate(w->self, 0, BP_SPACE_DEVICE, 1 << 30, &none);
+
+    if (status != BP_ERR_MEMORY) return status;
+    expect(strstr(heard + before, "1073741824 bytes were asked for") != NULL, "it said: %s", heard);
+    heard[before] = 0;
+    return BP_OK;
+}
+
+static enum bp_status info(struct world *w)
+{
+    uint64_t free_bytes = 0, total = 0;
+    enum bp_status status = w->r->memory_info(w->self, 0, &free_bytes, &total);
+
+    expect(status || (free_bytes && free_bytes < total), "free %" PRIu64, free_bytes);
+    return status;
+}
+
+static enum bp_status streams(struct world *w)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        enum bp_status status =
+            w->stream[i] ? BP_OK : w->r->stream_create(w->self, 0, &w->stream[i]);
+        if (status) return status;
+    }
+    return w->other ? BP_OK : w->r->stream_create(w->self, 1, &w->other);
+}
+
+static enum bp_status event(struct world *w)
+{
+    return w->event ? BP_OK : w->r->event_create(w->self, 0, &w->event);
+}
+
+/* More often than there are stages. */
+static enum bp_status small(struct world *w)
+{
+    int32_t x[ELEMENTS];
+    int64_t index[ELEMENTS];
+    enum bp_status status = BP_OK;
+
+    for (int k = 0; k < 7 && status == BP_OK; k++) {
+        for (int i = 0; i < ELEMENTS; i++) {
+            x[i] = k + i;
+            index[i] = ELEMENTS - 1 - i;
+        }
+        status = put(w, w->x, x, sizeof x);
+        if (status == BP_OK) status = put(w, w->index, index, sizeof index);
+        memset(x, 0, sizeof x);
+        memset(index, 0, sizeof index);
+    }
+    return status;
+}
+
+static enum bp_status large(struct world *w)
+{
+    static unsigned char bytes[LARGE];
+    enum bp_status status;
+
+    for (int i = 0; i < LARGE; i++) bytes[i] = (unsigned char)(i % 251);
+    status = put(w, w->large, bytes, LARGE);
+    memset(bytes, 0, LARGE);
+    if (status == BP_OK) status = get(w, bytes, w->large, LARGE);
+    for (int i = 0; i < LARGE && status == BP_OK; i++)
+        if (!expect(bytes[i] == i % 251, "byte %d is %d", i, bytes[i])) break;
+    return status;
+}
+
+static enum bp_status record(struct world *w)
+{
+    return w->r->event_record(w->self, 0, w->stream[0], w->event);
+}
+static enum bp_status query(struct world *w)
+{
+    enum bp_status status;
+
+    while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_BUSY) {}
+    return status;
+}
+static enum bp_status wait_some(struct world *w)
+{
+    return w->r->event_wait(w->self, 0, w->event, UINT64_C(20000000000));
+}
+static enum bp_status wait_for_ever(struct world *w)
+{
+    return w->r->event_wait(w->self, 0, w->event, UINT64_MAX);
+}
+static enum bp_status follow(struct world *w)
+{
+    enum bp_status status = w->r->stream_wait(w->self, 0, w->stream[1], w->event);
+
+    return status ? status : w->r->stream_wait(w->self, 1, w->other, w->event);
+}
+
+static enum bp_status gather(struct world *w)
+{
+    return launch_gather(w);
+}
+
+/* y = x[index], which was done on stream 0, then copied. */
+static enum bp_status compare(struct world *w)
+{
+    struct bp_copy copy = {NULL, w->memory[0].data, NULL, w->y.data, 64};
+    int32_t y[ELEMENTS];
+    enum bp_status status = w->r->copy_within(w->self, 0, w->stream[0], &copy);
+
+    if (status == BP_OK) status = get(w, y, w->memory[0], sizeof y);
+    for (int i = 0; i < ELEMENTS && status == BP_OK; i++)
+        expect(y[i] == 6 + ELEMENTS - 1 - i, "y[%d] is %d", i, y[i]);
+    return status;
+}
+
+/* y goes to device 1, and is looked at from here. */
+static enum bp_status of_there(struct world *w)
+{
+    if (w->there.data) return BP_OK;
+    return w->r->memory_allocate(w->self, 1, BP_SPACE_DEVICE, 4096, &w->there);
+}
+static enum bp_status peer(struct world *w)
+{
+    struct bp_copy to = {NULL, w->there.data, NULL, w->y.data, 64};
+    int32_t y[ELEMENTS];
+    struct bp_copy from = {NULL, y, NULL, w->there.data, 64};
+    enum bp_status status = w->r->copy_peer(w->self, 0, w->stream[0], 1, &to);
+
+    if (status == BP_OK) status = w->r->copy_out(w->self, 0, w->stream[0], &from);
+    for (int i = 0; i < ELEMENTS && status == BP_OK; i++)
+        expect(y[i] == 6 + ELEMENTS - 1 - i, "y[%d] there is %d", i, y[i]);
+    return status;
+}
+
+/* The bytes of the indices 15, 14 in front, as truth values. */
+static enum bp_status count(struct world *w)
+{
+    enum bp_status status = launch_count(w, &w->result);
+
+    if (status == BP_OK) status = w->r->synchronize(w->self, 0, w->stream[0]);
+    expect(status || w->result == 2, "the result is %" PRId64, w->result);
+    return status;
+}
+
+/* y = x[index], recorded: nothing is done. What fails in between is the capture's failure. */
+static enum bp_status capture(struct world *w)
+{
+    struct bp_copy copy = {NULL, w->memory[0].data, NULL, w->y.data, 64};
+    enum bp_status status = w->recording ? BP_OK
+                                         : w->g->capture_begin(w->self, 0, w->stream[0]);
+
+    if (status || w->recording) return status;
+    status = launch_gather(w);
+    if (status == BP_OK) status = w->r->copy_within(w->self, 0, w->stream[0], &copy);
+    if (status == BP_OK)
+        return w->g->capture_end(w->self, 0, w->stream[0], &w->recording);
+    w->g->capture_abort(w->self, 0, w->stream[0]);
+    return status;
+}
+
+/* Of x that is written now: what was recorded is done with it, each time. */
+static enum bp_status replay(struct world *w)
+{
+    int32_t x[ELEMENTS], y[ELEMENTS];
+    enum bp_status status = BP_OK;
+
+    for (int k = 0; k < 3 && status == BP_OK; k++) {
+        for (int i = 0; i < ELEMENTS; i++) x[i] = 100 * k + i;
+        status = put(w, w->x, x, sizeof x);
+        if (status == BP_OK) status = w->g->replay(w->self, 0, w->recording, w->stream[0]);
+        if (status == BP_OK) status = get(w, y, w->memory[0], sizeof y);
+        for (int i = 0; i < ELEMENTS && status == BP_OK; i++)
+            expect(y[i] == 100 * k + ELEMENTS - 1 - i, "replay %d: y[%d] is %d", k, i, y[i]);
+    }
+    return status;
+}
+
+/* One that is given up. */
+static enum bp_status give_up(struct world *w)
+{
+    enum bp_status status = w->g->capture_begin(w->self, 0, w->stream[1]);
+
+    if (status == BP_OK) w->g->capture_abort(w->self, 0, w->stream[1]);
+    return status ? status : w->r->synchronize(w->self, 0, w->stream[1]);
+}
+
+static enum bp_status synchronize_all(struct world *w)
+{
+    return w->r->synchronize(w->self, 0, NULL);
+}
+
+static const struct step {
+    const char *name;
+    enum bp_status (*run)(struct world *w);
+} steps[] = {
+#define STEP(name) {#name, name},
+    STEP(create) STEP(properties) STEP(of_device) STEP(of_pinned) STEP(of_managed) STEP(of_large)
+    STEP(of_x) STEP(of_index) STEP(of_y) STEP(of_workspace) STEP(too_much) STEP(info) STEP(of_there)
+    STEP(streams) STEP(event) STEP(small) STEP(large) STEP(record) STEP(query) STEP(wait_some)
+    STEP(wait_for_ever) STEP(follow) STEP(gather) STEP(compare) STEP(peer) STEP(count)
+    STEP(capture) STEP(replay) STEP(give_up) STEP(synchronize_all)
+#undef STEP
+};
+enum { STEPS = sizeof steps / sizeof *steps };
+
+/* ---- failures ---- */
+
+struct failure {
+    const char *call;
+    int n, code;
+};
+
+/* Whether failures of this call stay: those of work on the device do. */
+static bool stays(const char *call)
+{
+    return !strcmp(call, "work");
+}
+
+/* All steps; failed ones are done once more. The number of steps that failed. */
+static int run_steps(struct world *w)
+{
+    int failures = 0;
+
+    for (int i = 0; i < STEPS; i++) {
+        enum bp_status status = steps[i].run(w);
+        if (status == BP_OK) continue;
+        failures++;
+        unsetenv("BP_SIM_FAIL");
+        status = steps[i].run(w);
+        expect(status == BP_OK, "%s, done again, answers %d: %s", steps[i].name, status, heard);
+        if (!w->self) return failures;
+    }
+    return failures;
+}
+
+/* Of failures that stay every later step answers the same. */
+static int run_to_the_end(struct world *w)
+{
+    int failures = 0;
+
+    for (int i = 0; i < STEPS; i++) {
+        enum bp_status status = steps[i].run(w);
+        expect(status || !failures, "%s works on a lost device", steps[i].name);
+        if (status) expect(status == BP_ERR_DEVICE_LOST, "%s: %d", steps[i].name, status);
+        failures += status != BP_OK;
+    }
+    return failures;
+}
+
+static void nothing_is_left(const char *when)
+{
+    expect(!host_live, "%s: %d allocations of the host's are not given back", when, host_live);
+    expect(!driver_live(driver_path), "%s: %zu things of the driver's are not given back", when,
+           driver_live(driver_path));
+}
+
+static void all_works(const char *when)
+{
+    struct world w = {.plugin = load(plugin_path)};
+
+    unsetenv("BP_SIM_FAIL");
+    heard_nothing();
+    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    expect(run_steps(&w) == 0 && !*heard, "%s: %s", when, heard);
+    world_end(&w);
+    nothing_is_left(when);
+}
+
+enum { NOT_REACHED = 77 };
+
+static void fails(const void *arg)
+{
+    const struct failure *f = arg;
+    struct world w = {.plugin = load(plugin_path)};
+    char text[64];
+    int failures;
+
+    snprintf(text, sizeof text, "%s:%d:%d", f->call, f->n, f->code);
+    setenv("BP_SIM_FAIL", text, 1);
+    setenv("BP_SIM_DEVICES", "2", 1);
+    setenv("BP_SIM_MEMORY", "67108864", 1);
+    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    failures = stays(f->call) ? run_to_the_end(&w) : run_steps(&w);
+    world_end(&w);
+    if (!failures && !*heard) exit(NOT_REACHED);
+    if (stays(f->call)) snprintf(text, sizeof text, " answers %d: ", f->code);
+    else snprintf(text, sizeof text, "sim_%s answers %d: ", f->call, f->code);
+    expect(strstr(heard, text) != NULL, "expected '%s', it said: %s", text, heard);
+    expect(stays(f->call) ? failures > 1 : failures <= 1, "%d steps failed", failures);
+    nothing_is_left("after the failure");
+    all_works("afterwards");
+}
+
+static void works(const void *arg)
+{
+    (void)arg;
+    setenv("BP_SIM_DEVICES", "2", 1);
+    setenv("BP_SIM_MEMORY", "67108864", 1);
+    all_works("without a failure");
+}
+
+/* Each of the host's allocations fails once. */
+static void without_memory(const void *arg)
+{
+    const struct bp_plugin *plugin = load(plugin_path);
+    int n = 0, failures;
+
+    (void)arg;
+    setenv("BP_SIM_DEVICES", "2", 1);
+    setenv("BP_SIM_MEMORY", "67108864", 1);
+    do {
+        struct world w = {.plugin = plugin, .r = plugin->runtime, .g = plugin->graphs};
+        heard_nothing();
+        host_doomed = ++n;
+        failures = run_steps(&w);
+        host_doomed = 0;
+        expect(!failures || strstr(heard, "no memory for "), "it said: %s", heard);
+        world_end(&w);
+        nothing_is_left("without memory");
+    } while (failures);
+    expect(n == 8, "%d allocations", n - 1);
+}
+
+/* One place after the other, until there are no more. */
+static void each_place(const char *call)
+{
+    struct failure f = {call, 1, stays(call) ? 719 : 999};
+    char name[96];
+    int status;
+
+    while ((status = run_child(fails, &f)) == 0) f.n++;
+    snprintf(name, sizeof name, "%s fails at each of %d places", call, f.n - 1);
+    report(status == NOT_REACHED && f.n > 1, name);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const calls[] = {
+#define CALL(name, cuda, hip, parameters) #name,
+#include "gpu/calls.def"
+        "work",
+    };
+
+    if (argc != 3) return 2;
+    plugin_path = argv[1];
+    driver_path = argv[2];
+    run_case("all works where nothing fails", works, NULL);
+    run_case("no memory of the host's", without_memory, NULL);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) each_place(calls[i]);
+    return cases_end();
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_graphs.c: what is recorded and replayed in plugins/gpu on the simulator: faults, other work
+ * in between, calls that spoil a capture, threads.
+ *
+ *   test_graphs PLUGIN DRIVER PLUGIN_OF_A_DRIVER_THAT_LACKS_SOME */
+#include "kit.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *plugin_path, *driver_path, *few;
+
+static void ok(enum bp_status status, const char *what)
+{
+    expect(status == BP_OK, "%s answers %d: %s", what, status, heard);
+}
+
+static void index_is(struct world *w, int64_t third)
+{
+    int64_t index[ELEMENTS] = {0, 1, 2, third};
+
+    ok(put(w, w->index, index, sizeof index), "put");
+}
+
+static enum bp_status wait_stream(struct world *w)
+{
+    return w->r->synchronize(w->self, 0, w->stream[0]);
+}
+
+static void begin(struct world *w)
+{
+    int32_t x[ELEMENTS];
+
+    for (int i = 0; i < ELEMENTS; i++) x[i] = i;
+    ok(world_make(w, load(plugin_path)), "world_make");
+    ok(put(w, w->x, x, sizeof x), "put");
+    index_is(w, 3);
+    ok(w->r->event_create(w->self, 0, &w->event), "event_create");
+}
+
+static void end(struct world *w)
+{
+    world_end(w);
+    expect(!host_live && !driver_live(driver_path), "something is left");
+}
+
+static void start(struct world *w)
+{
+    ok(w->g->capture_begin(w->self, 0, w->stream[0]), "capture_begin");
+}
+
+static void record(struct world *w)
+{
+    start(w);
+    ok(launch_gather(w), "gather");
+    ok(w->g->capture_end(w->self, 0, w->stream[0], &w->recording), "capture_end");
+}
+
+static void replay(struct world *w)
+{
+    ok(w->g->replay(w->self, 0, w->recording, w->stream[0]), "replay");
+}
+
+/* Element 3 of y = x[index]. */
+static void third_is(struct world *w, int32_t expected, const char *when)
+{
+    int32_t y[ELEMENTS] = {0};
+
+    ok(get(w, y, w->y, sizeof y), "get");
+    expect(y[3] == expected, "%s: %d, expected %d", when, y[3], expected);
+}
+
+static void nothing_is_done_before_a_replay(const void *arg)
+{
+    static const int32_t zero[ELEMENTS];
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    ok(put(&w, w.y, zero, sizeof zero), "put");
+    record(&w);
+    third_is(&w, 0, "recorded");
+    replay(&w);
+    index_is(&w, 5);
+    third_is(&w, 3, "replayed, and the index written afterwards");
+    replay(&w);
+    third_is(&w, 5, "replayed with the new index");
+    ok(launch_gather(&w), "gather");
+    index_is(&w, 7);
+    replay(&w);
+    third_is(&w, 7, "behind a launch");
+    end(&w);
+}
+
+/* Told by the wait after each replay that finds it, and by no other; recording tells nothing. */
+static void faults_of_replays_are_told(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    index_is(&w, ELEMENTS);
+    record(&w);
+    ok(wait_stream(&w), "after recording");
+    for (int i = 0; i < 3; i++) {
+        heard_nothing();
+        replay(&w);
+        expect(wait_stream(&w) == BP_ERR_FAULT && strstr(heard, "sim_gather"), "replay %d: %s", i,
+               heard);
+        ok(wait_stream(&w), "once more");
+    }
+    index_is(&w, 3);
+    replay(&w);
+    ok(wait_stream(&w), "a replay that finds nothing");
+    end(&w);
+}
+
+/* Recorded work says nothing of faults that the stream's own launches have found. */
+static void faults_before_a_capture_stay(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    index_is(&w, ELEMENTS);
+    ok(launch_gather(&w), "gather");
+    record(&w);
+    expect(wait_stream(&w) == BP_ERR_FAULT, "the launch before the capture: %s", heard);
+    end(&w);
+}
+
+/* The driver refuses these, and then the capture; the stream works again. */
+static enum bp_status wait_for_it(struct world *w)
+{
+    return wait_stream(w);
+}
+static enum bp_status wait_for_all(struct world *w)
+{
+    return w->r->synchronize(w->self, 0, NULL);
+}
+static enum bp_status ask(struct world *w)
+{
+    ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
+    return w->r->event_query(w->self, 0, w->event);
+}
+static enum bp_status follow_in(struct world *w)
+{
+    ok(w->r->event_record(w->self, 0, w->stream[1], w->event), "event_record");
+    return w->r->stream_wait(w->self, 0, w->stream[0], w->event);
+}
+static enum bp_status follow_out(struct world *w)
+{
+    ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
+    return w->r->stream_wait(w->self, 0, w->stream[1], w->event);
+}
+
+static void spoilt(const void *arg)
+{
+    static const struct {
+        enum bp_status (*run)(struct world *w);
+        const char *said;
+    } way[] = {{wait_for_it, " 900: "},
+               {wait_for_all, " 900: "},
+               {ask, " 907: "},
+               {follow_in, " 905: "},
+               {follow_out, " 905: "}};
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        start(&w);
+        ok(launch_gather(&w), "gather");
+        heard_nothing();
+        expect(way[i].run(&w) != BP_OK && strstr(heard, way[i].said), "way %zu: %s", i, heard);
+        expect(launch_gather(&w) != BP_OK, "way %zu: a launch is recorded", i);
+        expect(w.g->capture_end(w.self, 0, w.stream[0], &w.recording) == BP_ERR_DEVICE &&
+                   strstr(heard, " 901: ") && !w.recording,
+               "way %zu: %s", i, heard);
+        index_is(&w, (int64_t)i + 1);
+        ok(launch_gather(&w), "gather");
+        third_is(&w, (int32_t)i + 1, "the stream afterwards");
+    }
+    record(&w);
+    replay(&w);
+    third_is(&w, 5, "a capture after all");
+    end(&w);
+}
+
+/* Memory comes and goes while a stream is captured. */
+static void memory_meanwhile(const void *arg)
+{
+    struct bp_memory m = {NULL, NULL};
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    start(&w);
+    ok(w.r->memory_allocate(w.self, 0, BP_SPACE_DEVICE, 4096, &m), "memory_allocate");
+    ok(launch_gather(&w), "gather");
+    w.r->memory_free(w.self, 0, BP_SPACE_DEVICE, &m);
+    ok(w.g->capture_end(w.self, 0, w.stream[0], &w.recording), "capture_end");
+    replay(&w);
+    third_is(&w, 3, "a replay");
+    end(&w);
+}
+
+/* Not by the core, which waits; the driver does it too. */
+static void destroyed_on_its_way(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_DELAY", "20000", 1);
+    begin(&w);
+    record(&w);
+    for (int i = 0; i < 20; i++) replay(&w);
+    w.g->recording_destroy(w.self, 0, w.recording);
+    w.recording = NULL;
+    third_is(&w, 3, "what was replayed");
+    end(&w);
+}
+
+/* While the device is waited for nothing is recorded, and nobody waits for that. */
+static void *wait_long(void *p)
+{
+    struct world *w = p;
+
+    ok(w->r->synchronize(w->self, 0, NULL), "the device");
+    return NULL;
+}
+
+static void not_while_the_device_is_waited_for(const void *arg)
+{
+    struct bp_copy copy;
+    enum bp_status status;
+    pthread_t thread;
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_DELAY", "200000", 1);
+    begin(&w);
+    copy = (struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64};
+    for (int i = 0; i < 40; i++) w.r->copy_within(w.self, 0, w.stream[1], &copy);
+    pthread_create(&thread, NULL, wait_long, &w);
+    usleep(20000);
+    status = w.g->capture_begin(w.self, 0, w.stream[0]);
+    expect(status == BP_ERR_BUSY, "capture_begin answers %d: %s", status, heard);
+    pthread_join(thread, NULL);
+    record(&w);
+    end(&w);
+}
+
+static atomic_bool waited;
+
+static void *wait_elsewhere(void *p)
+{
+    struct world *w = p;
+
+    ok(w->r->synchronize(w->self, 0, w->stream[1]), "another stream");
+    ok(w->r->synchronize(w->self, 0, NULL), "the device");
+    atomic_store(&waited, true);
+    return NULL;
+}
+
+/* Another thread's wait for the device spoils nothing: it waits for the end of the capture. */
+static void threads(const void *arg)
+{
+    pthread_t thread;
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    start(&w);
+    pthread_create(&thread, NULL, wait_elsewhere, &w);
+    usleep(20000);
+    expect(!atomic_load(&waited), "the device was waited for in a capture");
+    ok(launch_gather(&w), "gather");
+    ok(w.g->capture_end(w.self, 0, w.stream[0], &w.recording), "capture_end");
+    pthread_join(thread, NULL);
+    replay(&w);
+    third_is(&w, 3, "a replay");
+    end(&w);
+}
+
+/* All else works; nothing is recorded, and why is said. */
+static void not_with_this_driver(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    plugin_path = few;
+    begin(&w);
+    expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_ERR_UNSUPPORTED &&
+               strstr(heard, "the driver has no function sim_graph_instantiate: a newer one"),
+           "it said: %s", heard);
+    ok(launch_gather(&w), "gather");
+    third_is(&w, 3, "a launch");
+    world_end(&w);
+    expect(!host_live, "something is left");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) return 2;
+    few = argv[3];
+    plugin_path = argv[1];
+    driver_path = argv[2];
+    run_case("nothing is done before a replay", nothing_is_done_before_a_replay, NULL);
+    run_case("faults of replays are told", faults_of_replays_are_told, NULL);
+    run_case("faults before a capture stay", faults_before_a_capture_stay, NULL);
+    run_case("calls that spoil a capture", spoilt, NULL);
+    run_case("memory meanwhile", memory_meanwhile, NULL);
+    run_case("destroyed on its way", destroyed_on_its_way, NULL);
+    run_case("threads", threads, NULL);
+    run_case("not while the device is waited for", not_while_the_device_is_waited_for, NULL);
+    run_case("a driver without captures", not_with_this_driver, NULL);
+    return cases_end();
+}

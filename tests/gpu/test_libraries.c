@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_libraries.c: rows of vendors' libraries in plugins/gpu, on the simulator's stand-ins for
+ * them. Each call that a library gets fails once, at each place where it is made: the row is passed
+ * over or the launch fails, it is said which call answered what, nothing leaks, and what follows
+ * works. Libraries that are not there or lack functions; TF32.
+ *
+ *   test_libraries PLUGIN DRIVER A_LIBRARY_WITHOUT_FUNCTIONS */
+#include "kit.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *plugin_path, *driver_path, *other_library;
+
+/* ---- launches by hand, of f32 ---- */
+
+enum { VIEWS = 4, VIEW_RANK = 4, SIZE = 64 };
+
+/* A launch of a row: shapes of its inputs, then of the output; the numbers are 1, 2, 3, ... in each
+ * input. A shape ends with 0; one that begins with 0 is absent. */
+struct recipe {
+    const char *row;
+    const void *attrs;
+    int n_in;
+    int64_t shape[VIEWS][VIEW_RANK + 1];
+    bool channels_last;  /* the output, and the input before it */
+    bool apart;          /* addresses that are no multiples of 16 */
+    int gap;             /* elements between what the first axis of the first input counts */
+    float result[8];     /* the first values, as they lie */
+    int n_result;
+};
+
+static const struct bp_matmul_attrs product = {.size = sizeof product};
+static const struct bp_matmul_attrs turned = {.size = sizeof turned, .transpose_b = 1};
+static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta = 0.5};
+static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
+                                          .dilation = {1, 1, 1}, .groups = 1};
+static const struct bp_conv_grad_input_attrs grad_input = {
+    .size = sizeof grad_input, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
+static const struct bp_conv_grad_weight_attrs grad_weight = {
+    .size = sizeof grad_weight, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
+
+static const struct recipe recipes[] = {
+    {"sim_matmul_f32_cublaslt", &product, 2, {{2, 3}, {3, 2}, {2, 2}}, .n_result = 4,
+     .result = {22, 28, 49, 64}},
+    {"sim_matmul_f32_cublaslt", &turned, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
+     .result = {5, 11, 11, 25, 61, 83, 83, 113}, .apart = true},
+    {"sim_matmul_f32_cublaslt", &product, 2, {{2, 2, 2}, {2, 2}, {2, 2, 2}}, .n_result = 8,
+     .result = {7, 10, 15, 22, 31, 46, 39, 58}, .gap = 2},
+    {"sim_linear_f32_cublaslt", NULL, 3, {{2, 2}, {2, 2}, {2}, {2, 2}}, .n_result = 4,
+     .result = {6, 13, 12, 27}},
+    {"sim_addmm_f32_cublaslt", &sum, 3, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, .n_result = 4,
+     .result = {14.5f, 21, 31.5f, 46}},
+    {"sim_matmul_f32_rocblas", &product, 2, {{2, 3}, {3, 2}, {2, 2}}, .n_result = 4,
+     .result = {22, 28, 49, 64}},
+    {"sim_addmm_f32_rocblas", &sum, 3, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, .n_result = 4,
+     .result = {14.5f, 21, 31.5f, 46}},
+    {"sim_conv_f32_cudnn", &conv, 3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}}, .n_result = 4,
+     .result = {38, 48, 87, 113}},
+    {"sim_conv_grad_input_f32_cudnn", &grad_input, 3,
+     {{1, 1, 1, 2}, {1, 2, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 3}}, .n_result = 6,
+     .result = {1, 4, 4, 3, 10, 8}},
+    {"sim_conv_grad_weight_f32_cudnn", &grad_weight, 3,
+     {{1, 1, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1, 2}}, .n_result = 4,
+     .result = {7, 13, 10, 16}, .channels_last = true},
+};
+enum { RECIPES = sizeof recipes / sizeof *recipes };
+
+struct views {
+    struct bp_view view[VIEWS];
+    int64_t stride[VIEWS][VIEW_RANK];
+    const struct bp_view *at[VIEWS];
+    uint16_t port[VIEWS];
+};
+
+static void make_views(struct views *v, const struct recipe *r)
+{
+    for (int i = 0; i <= r->n_in; i++) {
+        struct bp_view *view = &v->view[i];
+        *view = (struct bp_view){.shape = r->shape[i], .stride = v->stride[i], .count = 1,
+                                 .dtype = BP_F32};
+        while (r->shape[i][view->rank]) view->count *= r->shape[i][view->rank++];
+        for (int64_t a = view->rank - 1, next = 1; a >= 0; next *= r->shape[i][a--])
+            v->stride[i][a] = next;
+        if (r->channels_last && i == 1) {
+            v->stride[i][1] = 1;
+            v->stride[i][3] = r->shape[i][1];
+        }
+        if (!i) v->stride[i][0] += r->gap;
+        v->at[i] = view;
+    }
+}
+
+/* Space for four tensors, in four parts of the world's x. */
+static void place_views(struct world *w, struct views *v, const struct recipe *r)
+{
+    for (int i = 0; i <= r->n_in; i++)
+        v->view[i].data = (char *)w->x.data + 1024 * i + (r->apart ? 4 : 0);
+}
+
+static bool write_inputs(struct world *w, const struct views *v, const struct recipe *r)
+{
+    float number[SIZE];
+
+    for (int i = 0; i < SIZE; i++) number[i] = (float)(i + 1);
+    for (int i = 0; i < r->n_in; i++) {
+        struct bp_memory to = {NULL, v->view[i].data};
+        if (put(w, to, number, sizeof number)) return false;
+    }
+    return true;
+}
+
+static void compare(struct world *w, const struct views *v, const struct recipe *r)
+{
+    struct bp_memory from = {NULL, v->view[r->n_in].data};
+    float got[SIZE];
+
+    if (!expect(get(w, got, from, (uint64_t)v->view[r->n_in].count * sizeof *got) == BP_OK,
+                "%s: %s", r->row, heard))
+        return;
+    for (int i = 0; i < r->n_result; i++)
+        expect(got[i] == r->result[i], "%s: element %d is %g, not %g", r->row, i, (double)got[i],
+               (double)r->result[i]);
+}
+
+enum outcome { WORKS, PASSED_OVER, FAILS };
+
+static enum outcome run_recipe(struct world *w, const struct recipe *r)
+{
+    struct views v = {.port = {0, 1, 2, 3}};
+    const struct bp_kernel *row = find_named(w, r->row);
+    struct bp_plan plan = {.size = sizeof plan};
+    struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = v.at, .out = v.at + r->n_in,
+                           .in_at = v.port, .out_at = v.port, .n_in = (uint32_t)r->n_in,
+                           .n_out = 1, .attrs = r->attrs, .width = 1};
+    enum bp_status status;
+
+    make_views(&v, r);
+    status = row->prepare(w->self, &prep, &plan);
+    if (status == BP_ERR_UNSUPPORTED) return PASSED_OVER;
+    if (!expect(status == BP_OK, "%s: prepare answers %d: %s", r->row, status, heard)) return FAILS;
+    expect(plan.workspace <= 4096, "%s wants %d bytes", r->row, (int)plan.workspace);
+    place_views(w, &v, r);
+    expect(write_inputs(w, &v, r), "%s: %s", r->row, heard);
+    struct bp_launch launch = {.self = w->self, .kernel = row, .plan = plan.plan, .in = v.at,
+                               .out = v.at + r->n_in, .in_at = v.port, .out_at = v.port,
+                               .n_in = (uint32_t)r->n_in, .n_out = 1, .attrs = r->attrs,
+                               .workspace = w->workspace.data,
+                               .workspace_size = plan.workspace, .stream = w->stream[0],
+                               .width = 1};
+    status = row->launch(&launch);
+    expect(status == BP_OK || status == BP_ERR_DEVICE || status == BP_ERR_DEVICE_LOST,
+           "%s: launch answers %d: %s", r->row, status, heard);
+    if (status == BP_OK) compare(w, &v, r);
+    if (row->plan_destroy) row->plan_destroy(w->self, row, plan.plan);
+    return status == BP_OK ? WORKS : FAILS;
+}
+
+static void begin(struct world *w)
+{
+    expect(world_make(w, load(plugin_path)) == BP_OK, "world_make: %s", heard);
+}
+
+static void end(struct world *w)
+{
+    world_end(w);
+    expect(!host_live, "%d allocations of the host's are left", host_live);
+    expect(!driver_live(driver_path), "%zu things of the driver's are left",
+           driver_live(driver_path));
+}
+
+static void all_work(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (int twice = 0; twice < 2; twice++)
+        for (int i = 0; i < RECIPES; i++)
+            expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* ---- failures ---- */
+
+struct failure {
+    const char *call;
+    int n, code;
+};
+enum { NOT_REACHED = 77 };
+
+/* The first handle of a library is made once, for good or not. */
+static bool is_first_handle(const struct failure *f)
+{
+    return f->n == 1 && (!strcmp(f->call, "cublasLtCreate") || !strcmp(f->call, "cudnnCreate") ||
+                         !strcmp(f->call, "rocblas_create_handle"));
+}
+
+static void fails(const void *arg)
+{
+    const struct failure *f = arg;
+    struct world w, again;
+    int not_working = 0;
+    char text[96];
+
+    snprintf(text, sizeof text, "%s:%d:%d", f->call, f->n, f->code);
+    setenv("BP_SIM_FAIL", text, 1);
+    begin(&w);
+    for (int i = 0; i < RECIPES; i++) {
+        if (run_recipe(&w, &recipes[i]) == WORKS) continue;
+        not_working++;
+        if (!is_first_handle(f))
+            expect(run_recipe(&w, &recipes[i]) == WORKS, "%s, done again: %s", recipes[i].row,
+                   heard);
+    }
+    end(&w);
+    if (!not_working && !*heard) exit(NOT_REACHED);
+    snprintf(text, sizeof text, "sim:0: %s answers %d: a failure", f->call, f->code);
+    expect(strstr(heard, text) != NULL, "expected '%s', it said: %s", text, heard);
+    expect(not_working <= 1 || is_first_handle(f), "%d rows did not work", not_working);
+    unsetenv("BP_SIM_FAIL");
+    heard_nothing();
+    begin(&again);
+    for (int i = 0; i < RECIPES; i++)
+        expect(run_recipe(&again, &recipes[i]) == WORKS, "afterwards, %s: %s", recipes[i].row,
+               heard);
+    end(&again);
+}
+
+/* One place after the other, until there are no more. */
+static void each_place(const char *call)
+{
+    struct failure f = {call, 1, 999};
+    char name[128];
+    int status;
+
+    while ((status = run_child(fails, &f)) == 0) f.n++;
+    snprintf(name, sizeof name, "%s fails at each of %d places", call, f.n - 1);
+    report(status == NOT_REACHED && f.n > 1, name);
+}
+
+/* A library that says that it has nothing is passed over, and not a word said. */
+static void has_nothing(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "cublasLtMatmulAlgoGetHeuristic:1:15,"
+                          "cudnnGetConvolutionForwardAlgorithm_v7:1:3000", 1);
+    begin(&w);
+    expect(run_recipe(&w, &recipes[0]) == PASSED_OVER, "cuBLASLt works");
+    expect(run_recipe(&w, &recipes[7]) == PASSED_OVER, "cuDNN works");
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* Work of a library's that fails on the device: what the driver knows is said, and the device is
+ * lost. */
+static void work_fails(const void *arg)
+{
+    struct world w;
+    enum outcome outcome;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "work:3:719", 1); /* the third: two inputs are copied */
+    begin(&w);
+    outcome = run_recipe(&w, &recipes[5]);
+    expect(outcome == WORKS && unmet, "the copy of the result works");
+    unmet = 0;
+    expect(w.r->synchronize(w.self, 0, NULL) == BP_ERR_DEVICE_LOST, "synchronize: %s", heard);
+    end(&w);
+}
+
+/* A library says that something failed, the driver that the device is lost. */
+static void device_is_lost(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "cublasLtMatmul:1:13,memory_info:1:700", 1);
+    begin(&w);
+    expect(run_recipe(&w, &recipes[0]) == FAILS, "it works");
+    expect(strstr(heard, "sim_memory_info answers 700") && !strstr(heard, "cublasLtMatmul"),
+           "it said: %s", heard);
+    end(&w);
+}
+
+/* ---- libraries that are not there, or are others ---- */
+
+static void is_off(const void *arg)
+{
+    static const char *const rows[] = {"sim_matmul_f32_cublaslt", "sim_conv_f32_cudnn",
+                                       "sim_matmul_f32_rocblas"};
+    static const char *const variables[] = {"BP_SIM_CUBLASLT", "BP_SIM_CUDNN", "BP_SIM_ROCBLAS"};
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (int i = 0; i < 3; i++) {
+        const struct bp_kernel *row = find_named(&w, rows[i]);
+        expect(w.plugin->kernels->usable(w.self, row) == BP_OK, "%s: %s", rows[i], heard);
+        setenv(variables[i], "off", 1);
+        heard_nothing();
+        expect(w.plugin->kernels->usable(w.self, row) == BP_ERR_UNSUPPORTED, "%s", rows[i]);
+        expect(strstr(heard, rows[i]) && strstr(heard, variables[i]), "it said: %s", heard);
+    }
+    expect(w.plugin->kernels->usable(w.self, find_named(&w, "sim_matmul")) == BP_OK, "%s", heard);
+    end(&w);
+}
+
+/* Rows of a library with memory of its own are not for recordings. */
+static void recorded(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        const struct bp_kernel *row = find_named(&w, recipes[i].row);
+        expect(!(row->flags & BP_KERNEL_NO_CAPTURE) == !strstr(recipes[i].row, "_rocblas"), "%s",
+               recipes[i].row);
+    }
+    end(&w);
+}
+
+static void is_in_path(const void *arg)
+{
+    struct world w;
+    char path[4096];
+
+    (void)arg;
+    snprintf(path, sizeof path, "relative::/nowhere:%.*s", (int)(strrchr(driver_path, '/') -
+                                                                 driver_path), driver_path);
+    setenv("LD_LIBRARY_PATH", path, 1);
+    begin(&w);
+    expect(run_recipe(&w, &recipes[0]) == WORKS, "%s", heard);
+    end(&w);
+}
+
+static void lacks_functions(const void *arg)
+{
+    static const int recipe[] = {0, 5, 7};
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_CUBLASLT", other_library, 1);
+    setenv("BP_SIM_CUDNN", "/dev/null", 1);
+    setenv("BP_SIM_ROCBLAS", "/nowhere/librocblas.so", 1);
+    begin(&w);
+    for (int twice = 0; twice < 2; twice++)
+        for (int i = 0; i < 3; i++)
+            expect(run_recipe(&w, &recipes[recipe[i]]) == PASSED_OVER, "recipe %d", i);
+    end(&w);
+    expect(strstr(heard, "has no function cublasLtCreate: its rows are passed over") != NULL &&
+               strstr(heard, "cuDNN cannot be opened: /dev/null") &&
+               strstr(heard, "rocBLAS cannot be opened: there is no"),
+           "it said: %s", heard);
+}
+
+/* TF32 has 11 bits: 1 + 2^-12 is 1. */
+static void tf32(const void *arg)
+{
+    static const char *const setting[] = {"0", "1"};
+    struct recipe r = recipes[0];
+    struct world w;
+
+    (void)arg;
+    for (int i = 0; i < 2; i++) {
+        setenv("BP_SIM_TF32", setting[i], 1);
+        begin(&w);
+        struct views v = {.port = {0}};
+        struct bp_plan plan = {.size = sizeof plan};
+        const struct bp_kernel *row = find_named(&w, r.row);
+        struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = v.at, .out = v.at + 2,
+                               .n_in = 2, .n_out = 1, .attrs = &product, .width = 1};
+        const float fine[6] = {1 + 0x1p-12f}, one[6] = {1};
+        float got = 0;
+        make_views(&v, &r);
+        place_views(&w, &v, &r);
+        expect(row->prepare(w.self, &prep, &plan) == BP_OK, "%s", heard);
+        put(&w, (struct bp_memory){NULL, v.view[0].data}, fine, sizeof fine);
+        put(&w, (struct bp_memory){NULL, v.view[1].data}, one, sizeof one);
+        struct bp_launch l = {.self = w.self, .kernel = row, .plan = plan.plan, .in = v.at,
+                              .out = v.at + 2, .n_in = 2, .n_out = 1, .attrs = &product,
+                              .workspace = w.workspace.data, .workspace_size = plan.workspace,
+                              .stream = w.stream[0]};
+        expect(row->launch(&l) == BP_OK, "%s", heard);
+        get(&w, &got, (struct bp_memory){NULL, v.view[2].data}, sizeof got);
+        expect(got == (i ? 1 : fine[0]), "BP_SIM_TF32=%d: %.9g", i, (double)got);
+        row->plan_destroy(w.self, row, plan.plan);
+        end(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const calls[] = {
+#define CALL(result, name, parameters) #name,
+#include "gpu/cublaslt.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/cudnn.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/rocblas.def"
+    };
+
+    if (argc != 4) return 2;
+    plugin_path = argv[1];
+    driver_path = argv[2];
+    other_library = argv[3];
+    run_case("all works where nothing fails", all_work, NULL);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (!strstr(calls[i], "String") && !strstr(calls[i], "_to_string")) each_place(calls[i]);
+    run_case("libraries that have nothing", has_nothing, NULL);
+    run_case("work of a library's that fails", work_fails, NULL);
+    run_case("a library on a lost device", device_is_lost, NULL);
+    run_case("libraries that are off", is_off, NULL);
+    run_case("what may be recorded", recorded, NULL);
+    run_case("libraries in LD_LIBRARY_PATH", is_in_path, NULL);
+    run_case("libraries that lack functions", lacks_functions, NULL);
+    run_case("TF32", tf32, NULL);
+    return cases_end();
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_program.c: programs (backplane/program.h) on the simulator: each call of the driver's that
+ * records or replays fails once; threads that wait for a stream, for its events and its device
+ * while it is recorded.
+ *
+ *   test_program PLUGIN */
+#include "kit.h"
+#include <backplane/backplane.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    N = 64,
+    ROUNDS = 60
+};
+
+static const char *plugin_path;
+
+struct place {
+    struct bp_core *core;
+    struct bp_device *device;
+    struct bp_stream *stream;
+    struct bp_graph *graph;
+    struct bp_tensor *x;
+};
+
+static bool ok(enum bp_status status, const char *what)
+{
+    return expect(status == BP_OK, "%s: %s: %s", what, bp_status_name(status), bp_error_message());
+}
+
+static void write_x(struct place *p, int factor)
+{
+    float v[N];
+
+    for (int i = 0; i < N; i++) v[i] = (float)(factor * i);
+    ok(bp_tensor_write(p->stream, p->x, v, sizeof v), "bp_tensor_write");
+}
+
+/* y = (x + x) + x */
+static void record(struct place *p)
+{
+    struct bp_scope *scope;
+    struct bp_tensor *x, *a, *y;
+    int64_t n = N;
+
+    ok(bp_graph_create(p->core, &p->graph), "bp_graph_create");
+    scope = bp_graph_scope(p->graph);
+    ok(bp_graph_input(p->graph, "x", BP_F32, 1, &n, &x), "bp_graph_input");
+    ok(bp_op_add(scope, x, x, &a), "add");
+    ok(bp_op_add(scope, a, x, &y), "add");
+    ok(bp_graph_output(p->graph, y, "y"), "bp_graph_output");
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(a);
+    bp_tensor_destroy(y);
+}
+
+static void begin(struct place *p)
+{
+    int64_t n = N;
+    uint32_t index;
+
+    ok(bp_core_create(NULL, &p->core), "bp_core_create");
+    ok(bp_core_load_path(p->core, plugin_path, &index), "bp_core_load_path");
+    ok(bp_device_create_at(p->core, index, 0, &p->device), "bp_device_create_at");
+    ok(bp_stream_create(p->device, &p->stream), "bp_stream_create");
+    ok(bp_tensor_create(p->device, BP_F32, 1, &n, &p->x), "bp_tensor_create");
+    record(p);
+    write_x(p, 1);
+}
+
+static void end(struct place *p)
+{
+    bp_tensor_destroy(p->x);
+    bp_graph_destroy(p->graph);
+    bp_stream_destroy(p->stream);
+    bp_device_destroy(p->device);
+    bp_core_destroy(p->core);
+}
+
+static struct bp_program_info info_of(struct bp_program *program)
+{
+    struct bp_program_info info = {.size = sizeof info};
+
+    ok(bp_program_info(program, &info), "bp_program_info");
+    return info;
+}
+
+static enum bp_status run(struct place *p, struct bp_program *program, int factor)
+{
+    struct bp_tensor *y = NULL;
+    float v[N] = {0};
+    enum bp_status status = bp_program_run(program, p->stream, &p->x, 1, &y, 1);
+
+    if (status) return status;
+    ok(bp_tensor_read(p->stream, y, v, sizeof v), "bp_tensor_read");
+    for (int i = 0; i < N; i++)
+        if (!expect(v[i] == (float)(3 * factor * i), "y[%d] is %g", i, (double)v[i])) break;
+    bp_tensor_destroy(y);
+    return BP_OK;
+}
+
+struct failure {
+    const char *call;
+    bool refused; /* the run itself fails; else it goes node by node, with a reason */
+};
+
+/* The call that records, or replays, for the first time fails; then all is well, with a new
+ * program too. */
+static void fails(const void *arg)
+{
+    const struct failure *f = arg;
+    struct bp_program *program, *other;
+    struct place p;
+    char text[64];
+
+    snprintf(text, sizeof text, "%s:1:999", f->call);
+    setenv("BP_SIM_FAIL", text, 1);
+    snprintf(text, sizeof text, "sim_%s answers 999", f->call);
+    begin(&p);
+    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    ok(run(&p, program, 1), "the first run");
+    if (f->refused) {
+        expect(run(&p, program, 1) == BP_ERR_DEVICE && strstr(bp_error_message(), text),
+               "the second run: %s", bp_error_message());
+        ok(run(&p, program, 1), "once more");
+        expect(info_of(program).runs == 2 && info_of(program).replays == 1, "it is not counted");
+    } else {
+        bp_error_message();
+        for (int k = 0; k < 3; k++) ok(run(&p, program, 1), "a run");
+        expect(!info_of(program).replays && strstr(info_of(program).reason, text), "it says: %s",
+               info_of(program).reason);
+        expect(!info_of(program).bytes, "it keeps memory");
+    }
+    write_x(&p, 2);
+    ok(bp_program_create(p.graph, p.device, &other), "bp_program_create");
+    for (int k = 0; k < 3; k++) ok(run(&p, other, 2), "a run of another");
+    expect(info_of(other).replays == 2 && !*info_of(other).reason, "another: %s",
+           info_of(other).reason);
+    bp_program_destroy(program);
+    bp_program_destroy(other);
+    end(&p);
+}
+
+/* A launch that fails while it is recorded: the second, after those of the run before. */
+static void launch_fails(const void *arg)
+{
+    struct bp_program *program;
+    struct place p;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "launch:4:999", 1);
+    begin(&p);
+    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    for (int k = 0; k < 3; k++) ok(run(&p, program, 1), "a run");
+    expect(strstr(info_of(program).reason, "node y: ") &&
+               strstr(info_of(program).reason, "sim_launch answers 999"),
+           "it says: %s", info_of(program).reason);
+    bp_program_destroy(program);
+    end(&p);
+}
+
+/* The message of a failure before is no affair of a run that goes well. */
+static void messages_stay(const void *arg)
+{
+    struct bp_program *program;
+    struct place p;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "capture_end:1:999", 1);
+    begin(&p);
+    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    ok(run(&p, program, 1), "the first run");
+    expect(bp_graph_create(NULL, NULL) == BP_ERR_INVALID, "no core");
+    ok(run(&p, program, 1), "the second run");
+    expect(strstr(bp_error_message(), "core") != NULL, "the message is: %s", bp_error_message());
+    bp_program_destroy(program);
+    end(&p);
+}
+
+/* A program is of the graph as it was. */
+static void grown(const void *arg)
+{
+    struct bp_program *program;
+    struct bp_tensor *more;
+    struct place p;
+    int64_t n = N;
+
+    (void)arg;
+    begin(&p);
+    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    for (int k = 0; k < 2; k++) ok(run(&p, program, 1), "a run");
+    ok(bp_graph_input(p.graph, "more", BP_F32, 1, &n, &more), "bp_graph_input");
+    expect(run(&p, program, 1) == BP_ERR_INVALID &&
+               strstr(bp_error_message(), "the graph has changed"),
+           "the message is: %s", bp_error_message());
+    bp_tensor_destroy(more);
+    bp_program_destroy(program);
+    end(&p);
+}
+
+static struct bp_fallback_info fallbacks(struct bp_device *device)
+{
+    struct bp_fallback_info sum = {.size = sizeof sum}, one = {.size = sizeof one};
+
+    for (uint32_t i = 0; i < bp_device_fallbacks(device); i++) {
+        ok(bp_device_fallback(device, i, &one), "bp_device_fallback");
+        sum.calls += one.calls;
+        sum.bytes += one.bytes;
+    }
+    return sum;
+}
+
+/* Steps of an operator that has no kernel count for each run, and not when they are recorded. */
+static void fallbacks_are_counted(const void *arg)
+{
+    struct bp_tensor *in[2], *loss, *out = NULL;
+    struct bp_fallback_info once, all;
+    struct bp_program *program;
+    struct bp_graph *graph;
+    struct place p;
+    int64_t n = N;
+
+    (void)arg;
+    setenv("BP_FALLBACK", "allow", 1);
+    begin(&p);
+    ok(bp_graph_create(p.core, &graph), "bp_graph_create");
+    for (int i = 0; i < 2; i++)
+        ok(bp_graph_input(graph, NULL, BP_F32, 1, &n, &in[i]), "bp_graph_input");
+    ok(bp_op_mse_loss(bp_graph_scope(graph), in[0], in[1], &loss), "mse_loss");
+    ok(bp_graph_output(graph, loss, NULL), "bp_graph_output");
+    ok(bp_program_create(graph, p.device, &program), "bp_program_create");
+    for (int i = 0; i < 2; i++) bp_tensor_destroy(in[i]), in[i] = p.x;
+    ok(bp_program_run(program, p.stream, in, 2, &out, 1), "the first run");
+    once = fallbacks(p.device);
+    for (int k = 0; k < 3; k++) ok(bp_program_run(program, p.stream, in, 2, &out, 1), "a run");
+    all = fallbacks(p.device);
+    expect(once.calls && once.bytes, "nothing fell back");
+    expect(info_of(program).replays == 3, "it says: %s", info_of(program).reason);
+    expect(all.calls == 4 * once.calls && all.bytes == 4 * once.bytes,
+           "%d steps and %d bytes in one run, %d and %d in four", (int)once.calls, (int)once.bytes,
+           (int)all.calls, (int)all.bytes);
+    bp_tensor_destroy(out);
+    bp_tensor_destroy(loss);
+    bp_program_destroy(program);
+    bp_graph_destroy(graph);
+    end(&p);
+}
+
+/* ---- others that wait ---- */
+
+struct busy {
+    struct place *p;
+    struct bp_event *event;
+    atomic_bool over;
+};
+
+static void *wait_for_stream(void *arg)
+{
+    struct busy *b = arg;
+
+    while (!atomic_load(&b->over)) ok(bp_stream_synchronize(b->p->stream), "the stream");
+    return NULL;
+}
+
+static void *wait_for_device(void *arg)
+{
+    struct busy *b = arg;
+
+    while (!atomic_load(&b->over)) {
+        ok(bp_device_synchronize(b->p->device), "the device");
+        usleep(300);
+    }
+    return NULL;
+}
+
+static void *ask_and_take(void *arg)
+{
+    struct busy *b = arg;
+    struct bp_stream *stream;
+
+    ok(bp_stream_create(b->p->device, &stream), "bp_stream_create");
+    while (!atomic_load(&b->over)) {
+        struct bp_tensor *t = NULL;
+        enum bp_status status = bp_event_query(b->event);
+        int64_t n = 100000;
+        expect(status == BP_OK || status == BP_ERR_BUSY, "query: %s", bp_error_message());
+        ok(bp_stream_wait(stream, b->event), "bp_stream_wait");
+        ok(bp_tensor_create(b->p->device, BP_F32, 1, &n, &t), "bp_tensor_create");
+        bp_tensor_destroy(t);
+        ok(bp_device_trim(b->p->device), "bp_device_trim");
+    }
+    bp_stream_destroy(stream);
+    return NULL;
+}
+
+/* Programs are recorded all the while: none is spoilt. Whether one finds a moment in which nobody
+ * waits is chance: rounds are added until one has. */
+static void waited_for(const void *arg)
+{
+    static void *(*const body[])(void *) = {wait_for_stream, wait_for_device, ask_and_take};
+    pthread_t thread[3];
+    struct busy b = {0};
+    struct place p;
+    int replays = 0, rounds = 0;
+
+    (void)arg;
+    setenv("BP_SIM_DELAY", "300", 1);
+    begin(&p);
+    b.p = &p;
+    ok(bp_event_create(p.device, &b.event), "bp_event_create");
+    ok(bp_event_record(b.event, p.stream), "bp_event_record");
+    for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, body[i], &b);
+    for (int k = 0; k < ROUNDS || (!replays && k < 50 * ROUNDS); k++, rounds++) {
+        struct bp_program *program;
+        struct bp_program_info info;
+        ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+        for (int j = 0; j < 4; j++) ok(run(&p, program, 1), "a run");
+        ok(bp_event_record(b.event, p.stream), "bp_event_record");
+        info = info_of(program);
+        expect(info.replays || strstr(info.reason, "another thread waits for "), "it says: %s",
+               info.reason);
+        replays += info.replays > 0;
+        bp_program_destroy(program);
+    }
+    atomic_store(&b.over, true);
+    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    printf("# %d of %d were recorded\n", replays, rounds);
+    expect(replays > 0, "none was recorded");
+    bp_event_destroy(b.event);
+    end(&p);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct failure failures[] = {{"capture_begin", false},
+                                              {"capture_end", false},
+                                              {"graph_instantiate", false},
+                                              {"program_launch", true}};
+
+    if (argc != 2) return 2;
+    plugin_path = argv[1];
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s fails", failures[i].call);
+        run_case(name, fails, &failures[i]);
+    }
+    run_case("a recorded launch fails", launch_fails, NULL);
+    run_case("messages stay", messages_stay, NULL);
+    run_case("a graph that has grown", grown, NULL);
+    run_case("fallbacks are counted", fallbacks_are_counted, NULL);
+    run_case("others wait meanwhile", waited_for, NULL);
+    return cases_end();
+}

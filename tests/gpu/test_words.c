@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_words.c: what kernels report to the host, deadlines of events, exhaustion, and machines
+ * without a driver or with an old one, in plugins/gpu on the simulator.
+ *
+ *   test_words PLUGIN DRIVER PLUGIN_OF_A_BROKEN_DRIVER PLUGIN_OF_AN_OLD_DRIVER
+ *              PLUGIN_WITHOUT_DRIVER */
+#include "kit.h"
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stdio.h>
+
+static const char *plugin_path, *driver_path, *without, *old, *broken;
+
+static void ok(enum bp_status status, const char *what)
+{
+    expect(status == BP_OK, "%s answers %d: %s", what, status, heard);
+}
+
+static void begin(struct world *w)
+{
+    static const int32_t x[ELEMENTS];
+
+    ok(world_make(w, load(plugin_path)), "world_make");
+    ok(put(w, w->x, x, sizeof x), "put");
+}
+
+static void end(struct world *w)
+{
+    world_end(w);
+    expect(!host_live && !driver_live(driver_path), "something is left");
+}
+
+/* Index 3 names nothing: it is the launch's fault, told once. */
+static void index_is(struct world *w, int64_t third)
+{
+    int64_t index[ELEMENTS] = {0, 1, 2, third};
+
+    ok(put(w, w->index, index, sizeof index), "put");
+}
+
+static enum bp_status wait_stream(struct world *w)
+{
+    return w->r->synchronize(w->self, 0, w->stream[0]);
+}
+static enum bp_status wait_device(struct world *w)
+{
+    return w->r->synchronize(w->self, 0, NULL);
+}
+static enum bp_status wait_copy(struct world *w)
+{
+    int32_t y[ELEMENTS];
+
+    return get(w, y, w->y, sizeof y);
+}
+
+/* A mark behind all that the stream was given. */
+static void mark(struct world *w)
+{
+    if (!w->event) ok(w->r->event_create(w->self, 0, &w->event), "event_create");
+    ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
+}
+static enum bp_status wait_event(struct world *w)
+{
+    mark(w);
+    return w->r->event_wait(w->self, 0, w->event, UINT64_C(30000000000));
+}
+static enum bp_status wait_event_for_ever(struct world *w)
+{
+    mark(w);
+    return w->r->event_wait(w->self, 0, w->event, UINT64_MAX);
+}
+static enum bp_status query_event(struct world *w)
+{
+    enum bp_status status;
+
+    mark(w);
+    while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_BUSY) continue;
+    return status;
+}
+
+enum { WAYS = 6 };
+static enum bp_status (*const wait[WAYS])(struct world *w) = {
+    wait_stream, wait_device, wait_copy, wait_event, wait_event_for_ever, query_event};
+
+/* Of three launches the second finds something; of two that do the first is told. */
+static void faults_name_their_row(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (int i = 0; i < WAYS; i++) {
+        index_is(&w, 3);
+        ok(launch_gather(&w), "gather");
+        index_is(&w, ELEMENTS);
+        ok(launch_select(&w), "index_select");
+        index_is(&w, 3);
+        ok(launch_gather(&w), "gather");
+        heard_nothing();
+        expect(wait[i](&w) == BP_ERR_FAULT, "way %d tells of nothing", i);
+        expect(strstr(heard, "kernel sim_index_select found bad values") != NULL, "it said: %s",
+               heard);
+        ok(wait[i](&w), "once more");
+    }
+    index_is(&w, ELEMENTS);
+    for (int turn = 0; turn < 2; turn++) {
+        ok(turn ? launch_gather(&w) : launch_select(&w), "the first");
+        ok(turn ? launch_select(&w) : launch_gather(&w), "the second");
+        heard_nothing();
+        expect(wait_stream(&w) == BP_ERR_FAULT, "nothing is told");
+        expect(strstr(heard, turn ? "sim_gather" : "sim_index_select") != NULL, "it said: %s",
+               heard);
+        ok(wait_stream(&w), "once more");
+    }
+    end(&w);
+}
+
+/* What stream 0 was given has been done, and nobody has asked it: the other stream waits for it. */
+static void let_it_run(struct world *w)
+{
+    void *behind = NULL;
+    int32_t x;
+
+    ok(w->r->event_create(w->self, 0, &behind), "event_create");
+    ok(w->r->event_record(w->self, 0, w->stream[0], behind), "event_record");
+    ok(w->r->stream_wait(w->self, 0, w->stream[1], behind), "stream_wait");
+    ok(w->r->copy_out(w->self, 0, w->stream[1], &(struct bp_copy){NULL, &x, NULL, w->x.data, 4}),
+       "copy_out");
+    w->r->event_destroy(w->self, 0, behind);
+}
+
+/* A mark tells of what was before it only, which may be that of the same row as what is behind. */
+static void marks_tell_what_was_before(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (int bad = 0; bad < 2; bad++) {
+        index_is(&w, 3);
+        if (bad) ok(launch_gather(&w), "gather");
+        else ok(launch_select(&w), "index_select");
+        mark(&w);
+        if (bad) ok(launch_gather(&w), "gather");
+        if (bad) ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
+        index_is(&w, ELEMENTS);
+        ok(launch_gather(&w), "gather");
+        let_it_run(&w);
+        ok(w.r->event_query(w.self, 0, w.event), "a mark before the fault");
+        expect(wait_stream(&w) == BP_ERR_FAULT, "the stream tells of nothing");
+        ok(w.r->event_query(w.self, 0, w.event), "the mark once more");
+    }
+    end(&w);
+}
+
+/* A stream that is gone has no faults; another at its place has its own. */
+static void marks_of_a_stream_that_is_gone(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    index_is(&w, ELEMENTS);
+    ok(launch_gather(&w), "gather");
+    mark(&w);
+    w.r->stream_destroy(w.self, 0, w.stream[0]);
+    ok(w.r->stream_create(w.self, 0, &w.stream[0]), "stream_create");
+    index_is(&w, ELEMENTS);
+    ok(launch_gather(&w), "gather");
+    let_it_run(&w);
+    ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
+    expect(wait_stream(&w) == BP_ERR_FAULT, "the new stream tells of nothing");
+    end(&w);
+}
+
+static void faults_are_told_once(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (int i = 0; i < WAYS; i++) {
+        enum bp_status status;
+        index_is(&w, ELEMENTS);
+        ok(launch_gather(&w), "gather");
+        heard_nothing();
+        status = wait[i](&w);
+        expect(status == BP_ERR_FAULT, "way %d answers %d", i, status);
+        expect(strstr(heard, "sim:0: ") && strstr(heard, "kernel sim_gather found") &&
+                   strstr(heard, "(code 1)"),
+               "it said: %s", heard);
+        ok(wait[i](&w), "once more");
+        index_is(&w, 3);
+        ok(launch_gather(&w), "gather");
+        ok(wait[i](&w), "without a fault");
+    }
+    end(&w);
+}
+
+/* Another stream's wait does not tell it, the device's does. */
+static void faults_are_of_their_stream(const void *arg)
+{
+    enum bp_status status;
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    index_is(&w, -ELEMENTS - 1);
+    ok(launch_gather(&w), "gather");
+    ok(wait_stream(&w) == BP_ERR_FAULT ? BP_OK : BP_ERR_INTERNAL, "a fault of a negative index");
+    ok(launch_gather(&w), "gather");
+    ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
+    status = wait_device(&w);
+    expect(status == BP_ERR_FAULT, "the device answers %d", status);
+    end(&w);
+}
+
+/* Results are written when the stream is waited for, not before and not after a failure. */
+/* arg: one of wait. */
+static void results_come_with_the_wait(const void *arg)
+{
+    enum bp_status (*const *wait_for)(struct world *) = arg;
+    int64_t result = -1;
+    struct world w;
+
+    begin(&w);
+    index_is(&w, 3);
+    ok(launch_count(&w, &result), "count");
+    ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
+    expect(result == -1, "the result is %" PRId64 " before the wait", result);
+    ok((*wait_for)(&w), "wait");
+    expect(result == 1, "the result is %" PRId64, result); /* bytes of 0 and 1 */
+    end(&w);
+}
+
+static _Atomic bool enough;
+
+static void *wait_again(void *arg)
+{
+    struct world *w = arg;
+
+    while (!enough) ok(wait_device(w), "the device");
+    return NULL;
+}
+
+/* Another thread waits for the whole device all the while: its wait is for what was there before,
+ * and a result of what came later is its stream's. */
+static void results_while_others_wait(const void *arg)
+{
+    pthread_t thread;
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_DELAY", "300", 1);
+    begin(&w);
+    index_is(&w, 3);
+    pthread_create(&thread, NULL, wait_again, &w);
+    for (int i = 0; i < 300 && !unmet; i++) {
+        int64_t result = -1;
+        ok(launch_count(&w, &result), "count");
+        ok(wait_stream(&w), "wait");
+        expect(result == 1, "turn %d: the result is %" PRId64, i, result);
+    }
+    enough = true;
+    pthread_join(thread, NULL);
+    end(&w);
+}
+
+/* The second and the third launch of masked_select fail: nobody waits for its result then. */
+static void results_of_a_failed_launch(const void *arg)
+{
+    static const char *const fail[] = {"launch:2:999", "launch:3:999"};
+    struct world w;
+
+    (void)arg;
+    for (int i = 0; i < 2; i++) {
+        int64_t result = -1, other = -1;
+        setenv("BP_SIM_FAIL", fail[i], 1);
+        begin(&w);
+        index_is(&w, 3);
+        expect(launch_count(&w, &result) == BP_ERR_DEVICE, "the launch works");
+        ok(launch_count(&w, &other), "count");
+        ok(wait_stream(&w), "wait");
+        expect(result == -1, "the result is %" PRId64, result);
+        expect(other == 1, "the other result is %" PRId64, other);
+        end(&w);
+    }
+}
+
+static void more_results_than_places(const void *arg)
+{
+    int64_t result[100];
+    struct world w;
+    int n = 0;
+
+    (void)arg;
+    begin(&w);
+    index_is(&w, 3);
+    for (int i = 0; i < 100; i++) result[i] = -1;
+    while (n < 100 && launch_count(&w, &result[n]) == BP_OK) n++;
+    expect(n > 9 && n < 100, "%d results wait", n);
+    expect(strstr(heard, "results wait for their stream") != NULL, "it said: %s", heard);
+    ok(wait_stream(&w), "wait");
+    for (int i = 0; i < n; i++) expect(result[i] == 1, "result %d is %" PRId64, i, result[i]);
+    expect(result[n] == -1, "the one without a place is %" PRId64, result[n]);
+    ok(launch_count(&w, &result[n]), "count");
+    ok(wait_stream(&w), "wait");
+    expect(result[n] == 1, "the last result is %" PRId64, result[n]);
+    end(&w);
+}
+
+static void deadlines(const void *arg)
+{
+    enum bp_status status;
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_DELAY", "200000", 1);
+    begin(&w);
+    ok(w.r->event_create(w.self, 0, &w.event), "event_create");
+    for (int i = 0; i < 40; i++)
+        w.r->copy_within(w.self, 0, w.stream[0],
+                         &(struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64});
+    ok(w.r->event_record(w.self, 0, w.stream[0], w.event), "event_record");
+    heard_nothing();
+    expect(w.r->event_query(w.self, 0, w.event) == BP_ERR_BUSY, "it is there at once");
+    expect(!*heard, "it said: %s", heard);
+    status = w.r->event_wait(w.self, 0, w.event, 1);
+    expect(status == BP_ERR_TIMEOUT && strstr(heard, "not reached after 0.000 s"),
+           "a wait of 1 ns answers %d: %s", status, heard);
+    ok(w.r->event_wait(w.self, 0, w.event, UINT64_C(30000000000)), "event_wait");
+    ok(w.r->event_query(w.self, 0, w.event), "event_query");
+    end(&w);
+}
+
+/* Of each space; what is not there says so. */
+static void exhaustion(const void *arg)
+{
+    static const char *const call[] = {"sim_memory_allocate", "sim_pinned_allocate",
+                                       "sim_managed_allocate"};
+    struct bp_memory memory = {NULL, NULL};
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_MEMORY", "1048576", 1);
+    begin(&w);
+    for (uint32_t space = 0; space < 3; space++) {
+        char text[96];
+        heard_nothing();
+        expect(w.r->memory_allocate(w.self, 0, space, 2097152, &memory) == BP_ERR_MEMORY,
+               "space %u", space);
+        snprintf(text, sizeof text, "sim:0: %s: 2097152 bytes were asked for, ", call[space]);
+        expect(strstr(heard, text) && strstr(heard, " of 1048576 are free"), "it said: %s", heard);
+    }
+    expect(w.r->memory_allocate(w.self, 0, 3, 64, &memory) == BP_ERR_UNSUPPORTED, "space 3");
+    expect(!memory.data, "a failed allocation has an address");
+    end(&w);
+}
+
+/* A host that has no more than one device of two in use; the other is not opened. */
+static void devices(const void *arg)
+{
+    struct world w;
+    uint32_t n = 0;
+
+    (void)arg;
+    setenv("BP_SIM_DEVICES", "2", 1);
+    begin(&w);
+    ok(w.r->device_count(w.self, &n), "device_count");
+    expect(n == 2, "%u devices", n);
+    /* a context, 2 streams with their words, the stages of one with 4 events, 4 allocations */
+    expect(driver_live(driver_path) == 14, "%zu things of the driver's", driver_live(driver_path));
+    end(&w);
+}
+
+struct absence {
+    const char *path, *variable, *value;
+    enum bp_status status;
+    const char *text;
+};
+
+static void absent(const void *arg)
+{
+    const struct absence *a = arg;
+    const struct bp_plugin *plugin = load(a->path);
+    void *self = NULL;
+    enum bp_status status;
+
+    if (a->variable) setenv(a->variable, a->value, 1);
+    status = plugin->create(host(), &self);
+    expect(status == a->status && !self, "create answers %d", status);
+    expect(strstr(heard, a->text) != NULL, "it said: %s", heard);
+    expect(!host_live, "something is left");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 7) return 2;
+    plugin_path = argv[1];
+    driver_path = argv[2];
+    broken = argv[3];
+    old = argv[4];
+    without = argv[5];
+    run_case("faults are told once, by each way to wait", faults_are_told_once, NULL);
+    run_case("faults name their row", faults_name_their_row, NULL);
+    run_case("marks tell what was before them", marks_tell_what_was_before, NULL);
+    run_case("marks of a stream that is gone", marks_of_a_stream_that_is_gone, NULL);
+    run_case("faults are of their stream", faults_are_of_their_stream, NULL);
+    run_case("results come with the wait", results_come_with_the_wait, &wait[0]);
+    run_case("results while others wait", results_while_others_wait, NULL);
+    run_case("results come with the device's wait", results_come_with_the_wait, &wait[1]);
+    run_case("results of a failed launch", results_of_a_failed_launch, NULL);
+    run_case("more results than places", more_results_than_places, NULL);
+    run_case("deadlines of events", deadlines, NULL);
+    run_case("exhaustion of each space", exhaustion, NULL);
+    run_case("devices that are not used", devices, NULL);
+    run_case("no driver", absent,
+             &(struct absence){without, NULL, NULL, BP_ERR_ABSENT, "sim: no simulator ("});
+    run_case("a driver that is too old", absent,
+             &(struct absence){old, NULL, NULL, BP_ERR_DEVICE,
+                               "has no function sim_driver_version: a newer driver is needed"});
+    run_case("a driver that cannot be opened", absent,
+             &(struct absence){broken, NULL, NULL, BP_ERR_DEVICE,
+                               "libbp_simulator.so cannot be opened: libbp_gone"});
+    run_case("no device", absent,
+             &(struct absence){plugin_path, "BP_SIM_DEVICES", "0", BP_ERR_ABSENT,
+                               "sim: no simulated device"});
+    run_case("no device, says the driver", absent,
+             &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:100", BP_ERR_ABSENT,
+                               "sim: no simulated device: sim_initialise answers 100: no device"});
+    run_case("a stub", absent,
+             &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:34", BP_ERR_ABSENT,
+                               "sim_initialise answers 34: the library is a stub"});
+    return cases_end();
+}

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`bp run`: what it says of models and of words that are wrong, on cpu.
+
+    command.py BP PLUGINS
+
+PLUGINS: the folder of those of the tests.
+
+One TAP line each: the exit status and what is printed.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import kit
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) + 1
+
+
+class Models:
+    """A folder of models, each with its inputs and expected outputs, for bp run."""
+
+    def __init__(self, bp, path):
+        self.bp = bp
+        self.path = path
+
+    def write(self, name, nodes, inputs, outputs, weights=(), opset=13):
+        """inputs, outputs: extents by name."""
+        path = os.path.join(self.path, name + ".onnx")
+        onnx.save(helper.make_model(
+            kit.graph(nodes, [kit.info(n, shape=s) for n, s in inputs.items()],
+                      [kit.info(n, shape=s) for n, s in outputs.items()], weights),
+            opset_imports=[helper.make_opsetid("", opset)]), path)
+        return path
+
+    def run(self, *words, device="cpu", **env):
+        return subprocess.run([self.bp, "run", *words, "--device", device], capture_output=True, text=True,
+                              check=False, timeout=50, env={**os.environ, **env})
+
+
+def verified(m):
+    """--verify of outputs without elements, all alike, or no numbers."""
+    def one(op, shape, name, *weights):
+        return m.write(name, [kit.node(op, "x " + " ".join(w.name for w in weights), "y")], {"x": shape},
+                       {"y": shape}, weights)
+
+    done = m.run(one("Exp", [0, 4], "empty"), "--verify")
+    yield "an output without elements is verified", done, done.returncode == 0 and "1 of 1 nodes, 0 wrong" in done.stdout
+    done = m.run(one("Mul", [2, 3], "constant", kit.const("w", 0)), "--verify")
+    yield "a node whose elements are all one", done, done.returncode == 1 and "all 6 elements are 0" in done.stdout
+    done = m.run(one("Div", [2, 3], "nan", kit.const("w", np.zeros(3))), "--verify")
+    yield "a node that gives NaN", done, done.returncode == 1 and "element 0 is nan" in done.stdout.replace("-nan", "nan")
+
+
+    noise = m.write("noise", [kit.node("RandomUniformLike", "x", "r"), kit.node("Add", "x r", "y")], {"x": [2, 3]},
+                    {"y": [2, 3]})
+    done = m.run(noise, "--verify")
+    yield "a node without a reference is named and counted", done, done.returncode == 0 and \
+        "node r (uniform): it has no reference" in done.stdout and \
+        "verified: 1 of 2 nodes, 0 wrong, 1 without a reference" in done.stdout
+
+
+def wrong(m, plugins):
+    """A device whose f16 is another than everybody's: both of its casts are wrong, each by its own inputs."""
+    casts = [kit.node("Cast", "a", "h", to=TensorProto.FLOAT16), kit.node("Cast", "h", "y", to=TensorProto.FLOAT)]
+    graph = m.write("casts", [kit.node("Add", "x x", "a"), *casts], {"x": [2, 3]}, {"y": [2, 3]})
+    path = os.path.join(m.path, "casts_of_a_branch.onnx")
+    branches = {name: kit.graph([kit.node("Add", "x x", "a"), *casts], [], [kit.info("y")])
+                for name in ("then_branch", "else_branch")}
+    onnx.save(helper.make_model(
+        kit.graph([kit.node("If", "c", "z", **branches)],
+                  [kit.info("c", TensorProto.BOOL, []), kit.info("x", shape=[2, 3])], [kit.info("z")]),
+        opset_imports=[helper.make_opsetid("", 13)]), path)
+    folder = os.path.join(m.path, "plugin")
+    os.makedirs(folder)
+    shutil.copy(os.path.join(plugins, "bp_partial.so"), folder)
+    subprocess.run([m.bp, "manifest", os.path.join(folder, "bp_partial.so")], check=True, timeout=50)
+    for name, model in (("a graph", graph), ("a model without one", path)):
+        done = m.run(model, "--verify", device="partial", BP_PLUGIN_PATH=folder, BP_PLUGINS="partial")
+        yield f"wrong nodes of {name} are named", done, done.returncode == 1 and \
+            "verified: 3 of 3 nodes, 2 wrong" in done.stdout and \
+            all(f"node {n} (cast): worst at" in done.stdout for n in "hy")
+
+
+def branching(m):
+    branches = {name: kit.graph([kit.node(op, "x", op)], [], [kit.info(op)])
+                for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))}
+    return m.write("branching", [kit.node("ReduceMax", "x", "m", keepdims=0), kit.node("Greater", "m k", "c"),
+                                 kit.node("If", "c", "y", **branches)], {"x": [2, 3]}, {"y": [2, 3]}, [kit.const("k", 0)])
+
+
+def looping(m):
+    """Doubles x until its largest element is 3: the first is 5 / 6, so that the body runs twice."""
+    body = kit.graph([kit.node("Add", "s s", "twice"), kit.node("ReduceMax", "twice", "m", keepdims=0),
+                      kit.node("Less", "m k", "on"), kit.node("Identity", "twice", "out")],
+                     [kit.info("i", TensorProto.INT64, []), kit.info("c", TensorProto.BOOL, []), kit.info("s")],
+                     [kit.info("on", TensorProto.BOOL, []), kit.info("out"), kit.info("m")])
+    return m.write("looping", [kit.node("Loop", "_ go x", "y all", body=body)], {"x": [2, 3]},
+                   {"y": [2, 3], "all": [None]}, [kit.const("go", True, np.bool_), kit.const("k", 3)])
+
+
+def unseen(m):
+    """What makes no operator call: sequences, and what the host does."""
+    grams = {"mode": "TF", "pool_int64s": [0, 1], "ngram_counts": [0], "ngram_indexes": [0, 1], "min_gram_length": 1,
+             "max_gram_length": 1, "max_skip_count": 0}
+    nodes = [kit.node("Cast", "x", "i", to=TensorProto.INT32), kit.node("TfIdfVectorizer", "i", "g", **grams),
+             kit.node("Exp", "g", "y")]
+    done = m.run(m.write("grams", nodes, {"x": [2, 3]}, {"y": [2, 2]}), "--verify")
+    yield "a node that the host does is named and counted", done, done.returncode == 0 and \
+        "node g: done by the host, it has no reference" in done.stdout and \
+        "verified: 2 of 3 nodes, 0 wrong, 1 without a reference" in done.stdout
+    done = m.run(m.write("list", [kit.node("SequenceConstruct", "x x", "s"), kit.node("SequenceAt", "s k", "y")],
+                         {"x": [2, 3]}, {"y": [2, 3]}, [kit.const("k", 1, np.int64)]), "--verify")
+    yield "a model of no calls", done, done.returncode == 1 and "nothing was verified" in done.stdout
+    path = os.path.join(m.path, "sequence.onnx")
+    onnx.save(helper.make_model(kit.graph([kit.node("SequenceAt", "s k", "x"), kit.node("Exp", "x", "y")],
+                                          [kit.sequence_info("s")], [kit.info("y")], [kit.const("k", 1, np.int64)]),
+                                opset_imports=[helper.make_opsetid("", 13)]), path)
+    data = os.path.join(m.path, "sequence")
+    kit.Folder(m.path).write(os.path.join(save(data, "output_0.pb", np.exp(X)), "input_0.pb"), [X - 1, X])
+    done = m.run(path, "--data", data, "--verify", "--profile", os.path.join(m.path, "sequence.json"))
+    yield "an input that is a sequence", done, done.returncode == 0 and "verified: 1 of 1 nodes" in done.stdout
+
+
+def of_data(m):
+    """--verify and --profile of models without a graph: each call of a run, of loops each round's."""
+    nonzero = m.write("nonzero", [kit.node("NonZero", "x", "n"), kit.node("Transpose", "n", "t"),
+                                  kit.node("GatherND", "x t", "y")], {"x": [2, 3]}, {"y": [None]})
+    unique = m.write("unique", [kit.node("Unique", "x", "u f"), kit.node("Exp", "u", "y")], {"x": [2, 3]}, {"y": [None]})
+    noise = m.write("noisy", [kit.node("NonZero", "x", "n"), kit.node("RandomUniformLike", "x", "r"),
+                              kit.node("Transpose", "n", "y")], {"x": [2, 3]}, {"y": [None, None]})
+    empty = m.write("nothing", [kit.node("Sub", "x x", "d"), kit.node("NonZero", "d", "n"), kit.node("Transpose", "n", "y")],
+                    {"x": [2, 3]}, {"y": [None, None]})
+    wrong = m.write("infinite", [kit.node("Unique", "x", "u"), kit.node("Log", "u", "y")], {"x": [2, 3]}, {"y": [None]})
+    for name, path, words, status in (
+            ("a branch", branching(m), "3 of 3 nodes, 0 wrong, 0 without", 0),
+            ("a loop", looping(m), "7 of 7 nodes, 0 wrong, 0 without", 0), ("NonZero", nonzero, "4 of 4 nodes, 0 wrong, 0 without", 0),
+            ("Unique", unique, "2 of 2 nodes, 0 wrong, 0 without", 0),
+            ("a random node", noise, "node r (uniform): it has no reference", 0),
+            ("a constant", empty, "node d (sub): all 6 elements are 0", 1),
+            ("a logarithm of 0", wrong, "node y (log): element 0 is -inf", 1)):
+        done = m.run(path, "--verify")
+        yield f"--verify of a model that depends on data: {name}", done, done.returncode == status and words in done.stdout
+    yield from unseen(m)
+    trace = os.path.join(m.path, "rounds.json")
+    done = m.run(looping(m), "--profile", trace)
+    yield "--profile of a loop: the calls of each round", done, done.returncode == 0 and \
+        any(line.split()[:2] == ["add", "2"] for line in done.stdout.splitlines())
+    with open(trace, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    yield "its trace has the nodes of the body", done, \
+        [e["name"] for e in events if e["cat"] in ("add", "less_than")] == ["twice", "on"] * 2
+
+
+def long_loop(m):
+    """More rounds than a graph may have, which is known before the first: recording them up to there took many
+    times as long as to run them all."""
+    names = ["v", *"defghjklmnopqrs", "out"]
+    body = kit.graph([kit.node("Neg", a, b) for a, b in zip(names, names[1:])],
+                     [kit.info("i", TensorProto.INT64, []), kit.info("c", TensorProto.BOOL, []), kit.info("v")],
+                     [kit.info("c", TensorProto.BOOL, []), kit.info("out")])
+    path = m.write("rounds", [kit.node("Loop", "n _ x", "y", body=body)], {"x": [2]}, {"y": [2]},
+                   [kit.const("n", 5000, np.int64)])
+    done = m.run(path, "--json", "--repeat", "3")
+    said = json.loads(done.stdout) if done.returncode == 0 else {"first_ms": 0, "least_ms": 0}
+    yield "rounds that are too many are not recorded first", done, 0 < said["first_ms"] < 5 * said["least_ms"]
+
+
+def save(folder, name, value):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(numpy_helper.from_array(value).SerializeToString())
+    return folder
+
+
+def words(m):
+    """Words that would be passed over: exit status 2 and a message."""
+    path = m.write("open", [kit.node("Neg", "x", "y")], {"x": [None, 3]}, {"y": [None, 3]})
+    inputs = save(os.path.join(m.path, "inputs"), "input_0.pb", X)
+    both = save(os.path.join(m.path, "both"), "input_0.pb", X)
+    save(both, "output_0.pb", -X)
+    other = save(os.path.join(m.path, "other"), "output_0.pb", X)
+    for given, status, word in (
+            (["--data", "/nonexistent"], 2, "there is no such folder"), (["--data", path], 2, "there is no such folder"),
+            (["--data", inputs], 2, "nothing was compared"), (["--data", both], 0, ""), (["--data", other], 1, ""),
+            (["--data", both, "--shape", "x=2x3"], 2, "input_0.pb has the values of this input"),
+            (["--shape", "nosuch=2x3"], 2, "the model has no such one"), (["--shape", "x=2x3"], 0, ""),
+            (["--shape", "x=2"], 2, "expected 2 extents"), (["--shape", "x=2x3x4"], 2, "expected 2 extents"),
+            (["--shape", "x=-2x3"], 2, "expected 2 extents"), (["--shape", "x=2x"], 2, "expected 2 extents"),
+            (["--shape", "x"], 2, "expected NAME="), (["--shape", "x=2x4"], 4, "extent"),
+            (["--weights", "abc"], 2, "expected a seed"), (["--weights", "1x"], 2, "expected a seed"),
+            (["--weights", "-1"], 2, "expected a seed"), (["--weights", "18446744073709551616"], 2, "expected a seed"),
+            (["--weights", "7"], 0, ""), (["--rtol", "-1"], 2, "--rtol -1: expected 0 to 1"),
+            (["--rtol", "nan"], 2, "--rtol"), (["--rtol", "0"], 0, "")):
+        done = m.run(path, *given)
+        yield " ".join(given).replace(m.path, "DIR"), done, done.returncode == status and word in done.stderr
+
+
+def profiled(m):
+    """The table and the trace of --profile; and --json, which has standard output for itself."""
+    path = m.write("two", [kit.node("Neg", "x", "n"), kit.node("Exp", "n", "e"), kit.node("Neg", "e", "y")],
+                   {"x": [2, 3]}, {"y": [2, 3]})
+    trace = os.path.join(m.path, "trace.json")
+    done = m.run(path, "--profile", trace)
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
+    yield "--profile prints a table by operator", done, done.returncode == 0 and \
+        rows.get("operator") == ["operator", "calls", "ms", "share", "bytes"] and rows["neg"][1] == "2" and \
+        rows["exp"][1] == "1" and rows["exp"][5:] == ["48", "bytes"]
+    with open(trace, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    yield "--profile writes each node's begin and length", done, \
+        [(e["name"], e["cat"], e["ph"], e["args"]["bytes"]) for e in events] == [
+            ("n", "neg", "X", 48), ("e", "exp", "X", 48), ("y", "neg", "X", 48)] and \
+        all(e["dur"] > 0 for e in events) and \
+        all(a["ts"] + a["dur"] <= b["ts"] for a, b in zip(events, events[1:]))
+    data = save(os.path.join(m.path, "expected"), "output_0.pb", -np.exp(-np.arange(6, dtype=np.float32) / 6).reshape(2, 3))
+    done = m.run(path, "--json", "--profile", trace, "--verify", "--data", data)
+    said = json.loads(done.stdout) if done.returncode == 0 else {}
+    yield "--json is all of standard output", done, said.get("nodes") == 3 and "as expected" in done.stderr and \
+        "verified: 3 of 3" in done.stderr and "operator" in done.stderr
+
+
+def results(m, plugins):
+    yield from verified(m)
+    yield from wrong(m, plugins)
+    yield from of_data(m)
+    yield from long_loop(m)
+    yield from words(m)
+    yield from profiled(m)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as path:
+        lines = list(results(Models(sys.argv[1], path), sys.argv[2]))
+    kit.tell(lines)
+
+
+if __name__ == "__main__":
+    main()

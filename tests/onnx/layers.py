@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers with weights that tell gates apart, in all directions and layouts; opsets of
+normalisations that ONNX's own test models do not have."""
+import numpy as np
+
+from kit import const, node
+
+T, B, I, H = 4, 3, 2, 5
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
+
+
+def rnn_step(p, x, h, c):
+    f = np.tanh if p["activation"] == "Tanh" else lambda a: np.maximum(a, 0)
+    return f(x @ p["w"].T + h @ p["r"].T + p["wb"] + p["rb"]), c
+
+
+def gru_step(p, x, h, c):
+    wz, wr, wh = np.split(p["w"], 3)
+    rz, rr, rh = np.split(p["r"], 3)
+    bz, br, bh = np.split(p["wb"], 3)
+    cz, cr, ch = np.split(p["rb"], 3)
+    z = sigmoid(x @ wz.T + h @ rz.T + bz + cz)
+    r = sigmoid(x @ wr.T + h @ rr.T + br + cr)
+    if p["before"]:
+        n = np.tanh(x @ wh.T + r * (h @ rh.T + ch) + bh)
+    else:
+        n = np.tanh(x @ wh.T + (r * h) @ rh.T + ch + bh)
+    return (1 - z) * n + z * h, c
+
+
+def lstm_step(p, x, h, c):
+    i, o, f, g = np.split(x @ p["w"].T + h @ p["r"].T + p["wb"] + p["rb"], 4, axis=1)
+    pi, po, pf = np.split(p["p"], 3)
+    c_new = sigmoid(f + pf * c) * c + sigmoid(i + pi * c) * np.tanh(g)
+    return sigmoid(o + po * c_new) * np.tanh(c_new), c_new
+
+
+STEP = {"RNN": rnn_step, "GRU": gru_step, "LSTM": lstm_step}
+
+
+def one_direction(op, p, x, h, c, lengths, backwards):
+    """One sequence at a time, for the steps that count."""
+    y = np.zeros((T, B, H))
+    for b in range(B):
+        steps = range(lengths[b])
+        for t in reversed(steps) if backwards else steps:
+            h[b:b + 1], c[b:b + 1] = STEP[op](p, x[t, b:b + 1], h[b:b + 1], c[b:b + 1])
+            y[t, b] = h[b]
+    return y, h, c
+
+
+def recurrent(f, op, name, direction, layout=0, lengths=None, full=True, known=True, **attributes):
+    rng = np.random.default_rng(5)
+    n = 2 if direction == "bidirectional" else 1
+    g = GATES[op]
+    draw = {"W": (n, g * H, I), "R": (n, g * H, H), "B": (n, 2 * g * H), "h": (n, B, H),
+            "c": (n, B, H), "P": (n, 3 * H)}
+    v = {k: rng.uniform(-1, 1, shape).astype(np.float32) for k, shape in draw.items()}
+    if not full:
+        for k in ("B", "h", "c", "P"):
+            v[k][:] = 0
+    x = rng.uniform(-2, 2, (T, B, I)).astype(np.float32)
+    y, hs, cs = [], [], []
+    for d in range(n):
+        p = {"w": v["W"][d], "r": v["R"][d], "wb": v["B"][d][:g * H], "rb": v["B"][d][g * H:],
+             "p": v["P"][d], "before": attributes.get("linear_before_reset", 0),
+             "activation": attributes.get("activations", ["Tanh"] * n)[d]}
+        made = one_direction(op, p, x, v["h"][d].astype(float), v["c"][d].astype(float),
+                             lengths or [T] * B, d > 0 or direction == "reverse")
+        for all_of, one in zip((y, hs, cs), made):
+            all_of.append(one.astype(np.float32))
+    y, hs, cs = np.stack(y, 1), np.stack(hs), np.stack(cs)
+    if layout:
+        x, y = x.swapaxes(0, 1), y.transpose(2, 0, 1, 3)
+        hs, cs, v["h"], v["c"] = (a.swapaxes(0, 1) for a in (hs, cs, v["h"], v["c"]))
+    names = "x W R B L h c P" if full else "x W R _ L"
+    names = names if lengths else names.replace("L", "_")
+    names = names if op == "LSTM" else names.replace(" c P", "")
+    used = {k: v[k] for k in names.split() if k in v}
+    weights = [const(k, a) for k, a in used.items()] if known else []
+    weights += [const("L", lengths, np.int32)] if lengths else []
+    outputs = {"y": y, "yh": hs, "yc": cs}
+    if op != "LSTM":
+        del outputs["yc"]
+    attributes = dict(attributes, hidden_size=H, direction=direction, layout=layout)
+    f.add("%s_%s" % (op.lower(), name), 14,
+          [node(op, names, " ".join(outputs), **attributes)],
+          {"x": x, **({} if known else used)}, outputs, weights)
+
+
+def recurrents(f):
+    for op in GATES:
+        recurrent(f, op, "forward", "forward")
+        recurrent(f, op, "plain", "reverse", full=False)
+        recurrent(f, op, "lengths", "reverse", lengths=[4, 1, 2])
+        recurrent(f, op, "both", "bidirectional", lengths=[2, 4, 3], known=False)
+        recurrent(f, op, "batches", "bidirectional", layout=1)
+    recurrent(f, "GRU", "before", "bidirectional", linear_before_reset=1)
+    recurrent(f, "RNN", "relu", "bidirectional", activations=["Relu", "Tanh"])
+
+
+def norms(f):
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-2, 2, (2, 6, 3, 4)).astype(np.float32)
+    apart = x.astype(float).reshape(2, 3, -1)
+    h = (apart - apart.mean(2, keepdims=True)) / np.sqrt(apart.var(2, keepdims=True) + 0.01)
+    for opset, n in ((18, 3), (20, 3), (21, 6)):
+        scale, bias = (rng.uniform(-2, 2, n).astype(np.float32) for _ in range(2))
+        wide = [np.repeat(a, 6 // n).reshape(6, 1, 1) for a in (scale, bias)]
+        f.add("group_norm_%d" % opset, opset,
+              [node("GroupNormalization", "x scale bias", "y", num_groups=3, epsilon=0.01)],
+              {"x": x, "scale": scale, "bias": bias},
+              {"y": (h.reshape(x.shape) * wide[0] + wide[1]).astype(np.float32)})
+    scale = rng.uniform(-2, 2, (3, 4)).astype(np.float32)
+    rms = np.sqrt((x.astype(float) ** 2).mean((2, 3), keepdims=True) + 1e-5)
+    f.add("rms_norm", 23, [node("RMSNormalization", "x scale", "y", axis=-2)],
+          {"x": x, "scale": scale}, {"y": (x / rms * scale).astype(np.float32)})
+
+
+def attended(q, k, v, mask, scale):
+    """mask: what is added; heads of k and v stand for as many neighbours of q."""
+    k, v = (np.repeat(a.astype(float), q.shape[1] // a.shape[1], 1) for a in (k, v))
+    e = np.exp(scale * (q @ k.swapaxes(2, 3)) + mask)
+    return (e / e.sum(3, keepdims=True) @ v).astype(np.float32)
+
+
+def attention(f):
+    rng = np.random.default_rng(9)
+    q, k, v, pk, pv = (rng.uniform(-2, 2, shape).astype(np.float32) for shape in (
+        (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6), (2, 2, 4, 8), (2, 2, 4, 6)))
+    see = np.array([[1, 0, 1, 1, 0], [1, 1, 0, 1, 1], [1, 0, 0, 0, 1]], bool)
+    added = rng.uniform(-1, 1, (2, 1, 3, 5)).astype(np.float32)
+    below = np.where(np.tril(np.ones((3, 9))), 0, -np.inf)
+    usual = 8 ** -0.5
+    f.add("attention_mask", 23, [node("Attention", "q k v m", "y", scale=0.7)],
+          {"q": q, "k": k, "v": v, "m": added}, {"y": attended(q, k, v, added, 0.7)})
+    f.add("attention_causal", 23, [node("Attention", "q k v", "y", is_causal=1)],
+          {"q": q, "k": k[:, :, :3], "v": v[:, :, :3]},
+          {"y": attended(q, k[:, :, :3], v[:, :, :3], below[:, :3], usual)})
+    f.add("attention_both", 23, [node("Attention", "q k v m", "y", is_causal=1)],
+          {"q": q, "k": k, "v": v, "m": see},
+          {"y": attended(q, k, v, np.where(see, below[:, :5], -np.inf), usual)})
+    all_k, all_v = np.concatenate([pk, k], 2), np.concatenate([pv, v], 2)
+    past = {"q": q, "k": k, "v": v, "pk": pk, "pv": pv}
+    f.add("attention_past", 23, [node("Attention", "q k v _ pk pv", "y yk yv", is_causal=1)], past,
+          {"y": attended(q, all_k, all_v, below, usual), "yk": all_k, "yv": all_v})
+    flat = {n: a.swapaxes(1, 2).reshape(2, a.shape[2], -1)
+            for n, a in (("q", q), ("k", k), ("v", v),
+                         ("y", attended(q, k, v, 0, usual)))}
+    y = flat.pop("y")
+    f.add("attention_flat", 23, [node("Attention", "q k v", "y", q_num_heads=4, kv_num_heads=2)],
+          flat, {"y": y})
+
+
+def add_all(f):
+    attention(f)
+    recurrents(f)
+    norms(f)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The light networks of the ONNX project, which are not part of this repository: with their expected
+outputs, and with random weights node by node against the references.
+
+    networks.py BP DEVICE SOURCE [outputs]      outputs: the expected outputs only
+
+They are looked for in BP_ONNX_LIGHT, else beside the repository.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+RTOL = {"densenet121": "0.002"}
+# The references are slow on purpose: these are verified node by node, in a minute of one core together.
+VERIFIED = ("resnet50", "squeezenet", "shufflenet")
+# These take from ten seconds to five minutes each: with LARGE_TESTS in the environment only.
+VERIFIED_LARGE = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "vgg19", "zfnet512")
+
+
+def run(bp, device, path, *words):
+    env = dict(os.environ, BP_FALLBACK="deny")
+    return subprocess.run([bp, "run", path, "--device", device, *words], capture_output=True, text=True,
+                          check=False, env=env)
+
+
+def found(source):
+    """The folder of the networks, and their names: none where they are not at hand."""
+    folder = os.path.abspath(os.environ.get("BP_ONNX_LIGHT", os.path.join(source, "..", "shared", "onnx-light")))
+    return folder, sorted(file[6:-5] for file in os.listdir(folder) if file.endswith(".onnx")) \
+        if os.path.isdir(folder) else []
+
+
+def is_expected(done):
+    return done.returncode == 0 and "as expected" in done.stdout
+
+
+def expected(bp, device, folder, name, *words):
+    """A run with the output that is to be."""
+    with tempfile.TemporaryDirectory() as data:
+        os.symlink(os.path.join(folder, f"light_{name}_output_0.pb"), os.path.join(data, "output_0.pb"))
+        return run(bp, device, os.path.join(folder, f"light_{name}.onnx"), "--data", data, "--rtol",
+                   RTOL.get(name, "0.001"), *words)
+
+
+def main(bp, device, source, only=""):
+    folder, names = found(source)
+    if not names:
+        print("1..0 # SKIP the light ONNX networks are not beside the repository")
+        return
+    lines = []
+    for name in names:
+        done = expected(bp, device, folder, name)
+        lines.append((name, is_expected(done), done))
+    strange = set(names) - set(VERIFIED + VERIFIED_LARGE)
+    lines.append(("each network is verified, here or with LARGE_TESTS", not strange, strange))
+    verified = () if only else VERIFIED + (VERIFIED_LARGE if "LARGE_TESTS" in os.environ else ())
+    for name in names:
+        if name in verified:
+            done = run(bp, device, os.path.join(folder, f"light_{name}.onnx"), "--weights", "1", "--verify")
+            good = done.returncode == 0 and " 0 wrong, 0 without a reference" in done.stdout
+            lines.append((f"{name}, verified", good, done))
+    print(f"1..{len(lines)}")
+    for number, (name, good, done) in enumerate(lines, 1):
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        if not good:
+            told = str(done) if isinstance(done, set) else f"{done.stdout}{done.stderr}exit status {done.returncode}"
+            print("# " + told.replace("\n", "\n# "))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node a model: older versions of operators, other types, attributes beside the common ones.
+Outputs are numpy's."""
+import numpy as np
+
+from kit import node
+
+rng = np.random.default_rng(7)
+CASES = []
+
+
+def case(name, op, opset, inputs, outputs, domain="", **attributes):
+    """inputs: arrays, or None: absent. The same for outputs: not asked for."""
+    CASES.append((name, op, opset, inputs, outputs, domain, attributes))
+
+
+def values(*shape, dtype=np.float32):
+    if np.issubdtype(dtype, np.integer):
+        return rng.integers(1, 20, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def reductions():
+    x = values(3, 4, 5)
+    i = values(3, 4, 5, dtype=np.int64)
+    both = (0, 2)
+    case("reduce_sum_1_axes", "ReduceSum", 1, [x], [x.sum(both)], axes=[0, 2], keepdims=0)
+    case("reduce_sum_11_negative", "ReduceSum", 11, [x], [x.sum(2, keepdims=True)], axes=[-1])
+    case("reduce_mean_18_input", "ReduceMean", 18, [x, np.array([1])], [x.mean(1, keepdims=True)])
+    case("reduce_max_18_all", "ReduceMax", 18, [x], [x.max(keepdims=True)])
+    case("reduce_min_18_noop", "ReduceMin", 18, [x], [x], noop_with_empty_axes=1)
+    case("reduce_l2_18_noop", "ReduceL2", 18, [x, np.zeros(0, np.int64)], [np.abs(x)],
+         noop_with_empty_axes=1)
+    case("reduce_sum_square_18_noop", "ReduceSumSquare", 18, [x], [x * x], noop_with_empty_axes=1)
+    case("reduce_mean_i64", "ReduceMean", 13, [i], [np.trunc(i.mean(1)).astype(np.int64)],
+         axes=[1], keepdims=0)
+    case("reduce_l1_u32", "ReduceL1", 13, [i.astype(np.uint32)],
+         [i.sum(0, keepdims=True).astype(np.uint32)], axes=[0])
+    case("reduce_l1_i32", "ReduceL1", 13, [-i.astype(np.int32)], [i.sum((1, 2)).astype(np.int32)],
+         axes=[1, 2], keepdims=0)
+    case("reduce_l2_i64", "ReduceL2", 13, [i], [np.sqrt((i * i).sum(2)).astype(np.int64)],
+         axes=[2], keepdims=0)
+    case("reduce_sum_square_f64", "ReduceSumSquare", 13, [x.astype(np.float64)],
+         [(x.astype(np.float64) ** 2).sum(keepdims=True)])
+    case("reduce_max_u8", "ReduceMax", 12, [i.astype(np.uint8)],
+         [i.astype(np.uint8).max(1, keepdims=True)], axes=[1])
+    case("reduce_max_bool", "ReduceMax", 20, [x > 1, np.array([1])], [(x > 1).max(1)], keepdims=0)
+    case("argmax_1", "ArgMax", 1, [x], [x.argmax(1)[:, None]], axis=1)
+    case("argmin_12_last", "ArgMin", 12, [np.array([[1, 0, 0], [2, 3, 2]], np.int32)],
+         [np.array([2, 2])], axis=-1, keepdims=0, select_last_index=1)
+
+
+def lines():
+    x = values(2, 3, 4)
+    flat = x.reshape(2, 12)
+    case("softmax_1", "Softmax", 1, [x], [softmax(flat, 1).reshape(x.shape)])
+    case("softmax_11_axis_2", "Softmax", 11, [x], [softmax(x, 2)], axis=2)
+    case("softmax_11_axis_0", "Softmax", 11, [x], [softmax(x.reshape(1, 24), 1).reshape(x.shape)],
+         axis=0)
+    case("log_softmax_11_negative", "LogSoftmax", 11, [x],
+         [np.log(softmax(flat, 1)).reshape(x.shape)], axis=-2)
+    hard = np.zeros((2, 12), np.float32)
+    hard[range(2), flat.argmax(1)] = 1
+    case("hardmax_1", "Hardmax", 1, [x], [hard.reshape(x.shape)])
+    case("cumsum_i32_axis_input", "CumSum", 11, [np.arange(12, dtype=np.int32).reshape(3, 4),
+                                                 np.array(-2, np.int32)],
+         [np.arange(12, dtype=np.int32).reshape(3, 4).cumsum(0, dtype=np.int32)])
+    order = np.argsort(-x, axis=2, kind="stable")[..., :2]
+    top = np.take_along_axis(x, order, 2)
+    case("topk_1", "TopK", 1, [x], [top, order], k=2)
+    case("topk_10", "TopK", 10, [x, np.array([2])], [top, order])
+    case("topk_11_values_only", "TopK", 11, [x, np.array([2])], [top])
+    low = np.sort(x, axis=1)[:, :2]
+    case("topk_11_smallest", "TopK", 11, [x, np.array([2])],
+         [low, np.argsort(x, axis=1, kind="stable")[:, :2]], axis=1, largest=0)
+
+
+def indices():
+    x = values(3, 4)
+    case("gather_1_scalar", "Gather", 1, [x, np.array(2, np.int32)], [x[:, 2]], axis=1)
+    at = np.array([[0, 2], [-1, 1]])
+    case("gather_nd_slices", "GatherND", 12, [x, np.array([[1], [-3]])], [x[[1, -3]]])
+    case("scatter_9", "Scatter", 9, [x, at, np.full((2, 2), 9, np.float32)],
+         [scattered(x, at, 9)], axis=1)
+    case("scatter_elements_16_add", "ScatterElements", 16,
+         [x, np.array([[1, 1]]), np.array([[2, 3]], np.float32)],
+         [x + np.array([[0, 5, 0, 0], [0] * 4, [0] * 4], np.float32)], axis=1, reduction="add")
+    b = np.array([True, False, True])
+    case("scatter_elements_bool", "ScatterElements", 13,
+         [b, np.array([0, 1]), np.array([False, True])], [np.array([False, True, True])])
+    i = values(3, 4, dtype=np.int32)
+    m = i.copy()
+    m[1, 2] *= 6
+    m[2, 0] *= 5
+    case("scatter_nd_mul_twice", "ScatterND", 16,
+         [i, np.array([[1, 2], [-1, 0], [1, -2]]), np.array([2, 5, 3], np.int32)], [m],
+         reduction="mul")
+    rows = i.copy()
+    rows[2] *= np.array([1, 2, 3, 4], np.int32)
+    case("scatter_nd_mul_rows", "ScatterND", 16,
+         [i, np.array([[2]]), np.array([[1, 2, 3, 4]], np.int32)], [rows], reduction="mul")
+    case("scatter_nd_none_bool", "ScatterND", 11,
+         [b, np.array([[1]]), np.array([True])], [np.array([True] * 3)])
+    extremes(x, i)
+    case("one_hot_9_float", "OneHot", 9,
+         [np.array([0, 7, -1], np.float32), np.array([4], np.float32), np.array([2, 5], np.int8)],
+         [np.array([[5, 2, 2, 2], [2, 2, 2, 2], [2, 2, 2, 5]], np.int8)])
+    case("one_hot_axis_0", "OneHot", 11, [np.array([1, 0]), np.array(3), np.array([0, 1.5])],
+         [np.array([[0, 1.5], [1.5, 0], [0, 0]])], axis=0)
+    case("compress_9_short", "Compress", 9, [x, np.array([False, True])], [x[:, 1:2]], axis=1)
+    case("compress_9_none", "Compress", 9, [x, np.array([False, False])],
+         [np.zeros((0, 4), np.float32)], axis=0)
+    case("compress_9_flat", "Compress", 9, [x, np.array([True, False, False, False, True])],
+         [x.reshape(-1)[[0, 4]]])
+    case("non_zero_bool", "NonZero", 9, [x > 0], [np.array(np.nonzero(x > 0))])
+    case("non_zero_none", "NonZero", 13, [np.zeros((2, 3), np.int32)], [np.zeros((2, 0), np.int64)])
+    case("reverse_sequence_3d", "ReverseSequence", 10, [values_3d(), np.array([1, 3])],
+         [reversed_3d()], batch_axis=0, time_axis=1)
+    case("shrink_i32", "Shrink", 9, [np.arange(-3, 4, dtype=np.int32)],
+         [np.array([-2, -1, 0, 0, 0, 1, 2], np.int32)], lambd=1.5, bias=1.0)
+
+
+def extremes(x, i):
+    """Reductions max and min: places named several times, by negative indices too, and not at all."""
+    at = np.array([[0, 2, -4], [1, -3, 1]])
+    new = np.array([[-9, 3, 2], [-1, 0.25, 0.5]], np.float32)
+    slices = np.arange(-6, 18, 2, dtype=np.int32).reshape(3, 4)
+    for word, best in (("max", np.maximum), ("min", np.minimum)):
+        y, columns, rows = x.copy(), i.copy(), i.copy()
+        best.at(y, (np.arange(2)[:, None], at), new)
+        case(f"scatter_elements_18_{word}", "ScatterElements", 18, [x, at, new], [y], axis=1, reduction=word)
+        best.at(columns, (at.T % 3, np.arange(2)), slices[:, :2])
+        case(f"scatter_elements_18_{word}_i32", "ScatterElements", 18, [i, at.T % 3, slices[:, :2]], [columns],
+             reduction=word)
+        best.at(rows, [2, 0, -1], slices)
+        case(f"scatter_nd_18_{word}", "ScatterND", 18, [i, np.array([[2], [0], [-1]]), slices], [rows],
+             reduction=word)
+
+
+def scattered(x, at, value):
+    y = x.copy()
+    for row in range(at.shape[0]):
+        y[row, at[row]] = value
+    return y
+
+
+def values_3d():
+    return np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def reversed_3d():
+    y = values_3d()
+    y[1] = y[1, ::-1]
+    return y
+
+
+def uniques():
+    x = np.array([[2, 1, 2], [1, 1, 1], [2, 1, 2], [0, 5, 5]], np.int64)
+    y, first, inverse, count = np.unique(x, axis=0, return_index=True, return_inverse=True,
+                                         return_counts=True)
+    case("unique_axis_0", "Unique", 11, [x], [y, first, inverse.reshape(-1), count], axis=0)
+    case("unique_axis_0_unsorted", "Unique", 11, [x],
+         [x[[0, 1, 3]], np.array([0, 1, 3]), np.array([0, 1, 0, 2]), np.array([2, 1, 1])],
+         axis=0, sorted=0)
+    case("unique_axis_1", "Unique", 11, [x], [x[:, [1, 0, 2]], None, np.array([1, 0, 2])], axis=1)
+    case("unique_bool", "Unique", 11, [np.array([True, True])],
+         [np.array([True]), np.array([0]), np.array([0, 0]), np.array([2])])
+    case("unique_unsorted_counts", "Unique", 11, [np.array([3, 1, 3, 2.5])],
+         [np.array([3, 1, 2.5]), None, None, np.array([2, 1, 1])], sorted=0)
+    case("unique_nothing", "Unique", 11, [np.zeros(0, np.float32)], [np.zeros(0, np.float32)],
+         sorted=0)
+
+
+def quantised():
+    x = np.array([-300.0, -1.5, 0.5, 1.5, 300.0], np.float32)
+    scale = np.array(1, np.float32)
+    case("quantize_10_no_zero", "QuantizeLinear", 10, [x, scale],
+         [np.array([0, 0, 0, 2, 255], np.uint8)])
+    case("quantize_10_i8", "QuantizeLinear", 10, [x, scale, np.array(1, np.int8)],
+         [np.array([-128, -1, 1, 3, 127], np.int8)])
+    case("quantize_13_i32", "QuantizeLinear", 13,
+         [np.array([-7, 5, 700], np.int32), np.array([2], np.float32), np.array([3], np.uint8)],
+         [np.array([0, 5, 255], np.uint8)])
+    case("quantize_13_axis_0", "QuantizeLinear", 13,
+         [np.array([[4, 8], [4, 8]], np.float32), np.array([2, 4], np.float32),
+          np.array([0, 1], np.uint8)], [np.array([[2, 4], [2, 3]], np.uint8)], axis=0)
+    case("quantize_scalar", "QuantizeLinear", 13,
+         [np.array(9, np.float32), np.array(3, np.float32), np.array(0, np.uint8)],
+         [np.array(3, np.uint8)])
+    case("dequantize_10_i32", "DequantizeLinear", 10,
+         [np.array([-5, 1 << 20], np.int32), np.array(0.5, np.float32)],
+         [np.array([-2.5, 1 << 19], np.float32)])
+    case("dequantize_13_last_axis", "DequantizeLinear", 13,
+         [np.array([[1, 2], [3, 4]], np.int8), np.array([2, 3], np.float32),
+          np.array([1, 0], np.int8)], [np.array([[0, 6], [4, 12]], np.float32)], axis=-1)
+    x = rng.integers(-128, 128, (5, 4)).astype(np.int8)
+    scale, zero = np.exp2(values(3, 4).round()), rng.integers(-9, 9, (3, 4)).astype(np.int8)
+    wide, shift = scale.repeat(2, 0)[:5], zero.astype(np.float32).repeat(2, 0)[:5]
+    case("dequantize_21_blocks", "DequantizeLinear", 21, [x, scale, zero], [(x - shift) * wide],
+         axis=0, block_size=2)
+    case("dequantize_21_blocks_no_zero", "DequantizeLinear", 21, [x.T, scale.T.astype(np.float16)],
+         [(x * wide).T.astype(np.float16)], axis=-1, block_size=2)
+
+
+def losses():
+    x = values(4, 3, 2)
+    label = np.array([[0, 1], [2, 2], [5, 1], [0, 5]])
+    weight = np.array([0.5, 2, 3], np.float32)
+    log_p = np.log(softmax(x, 1))
+    w = np.where(label == 5, 0, weight[label % 5]).astype(np.float32)
+    each = -np.take_along_axis(log_p, (label % 5)[:, None], 1)[:, 0] * w
+    case("sce_12_mean", "SoftmaxCrossEntropyLoss", 12, [x, label, weight],
+         [np.float32(each.sum() / w.sum()), log_p], ignore_index=5)
+    case("sce_13_i32_f64", "SoftmaxCrossEntropyLoss", 13,
+         [x.astype(np.float64), label.astype(np.int32), weight.astype(np.float64)],
+         [each.astype(np.float64)], ignore_index=5, reduction="none")
+    case("nll_12_sum", "NegativeLogLikelihoodLoss", 12, [log_p, label, weight],
+         [np.float32(each.sum())], ignore_index=5, reduction="sum")
+
+
+def equations():
+    a, b = values(2, 1, 3, 4), values(5, 4, 2)
+    case("einsum_broadcast", "Einsum", 12, [a, b], [np.matmul(a, b)], equation="...ij,...jk->...ik")
+    case("einsum_implied", "Einsum", 12, [a], [np.einsum("...ba->...ab", a)], equation="...ba")
+    case("einsum_implied_hidden", "Einsum", 12, [a, b], [np.einsum("...ij,...jk", a, b)],
+         equation="...ij, ...jk")
+    case("einsum_hidden_summed", "Einsum", 12, [a[:, 0]], [a[:, 0].sum(0)], equation="nij->ij")
+    case("einsum_three", "Einsum", 12, [values_3d()[0], values_3d()[1], np.ones(4, np.float32)],
+         [np.einsum("ij,kj,j->ik", values_3d()[0], values_3d()[1], np.ones(4, np.float32))],
+         equation="ij,kj,j->ik")
+    case("einsum_trace_f64", "Einsum", 12, [np.arange(9.0).reshape(3, 3)], [np.float64(12)],
+         equation="ii")
+    case("einsum_upper", "Einsum", 12, [b], [np.einsum("Aab->bAa", b)], equation="Aab->bAa")
+
+
+def pairs(z, dtype=np.float32):
+    return np.stack([z.real, z.imag], -1).astype(dtype)
+
+
+def transforms():
+    x = values(2, 6, 5)
+    z = x + 1j * values(2, 6, 5)
+    case("dft_onesided", "DFT", 17, [x[..., None]], [pairs(np.fft.rfft(x, axis=1))], onesided=1)
+    case("dft_axis_2_longer", "DFT", 17, [x[..., None], np.array(8)],
+         [pairs(np.fft.fft(x, 8, axis=2))], axis=2)
+    case("dft_shorter", "DFT", 17, [pairs(z), np.array(4)], [pairs(np.fft.fft(
+        pairs(z)[..., 0].astype(complex) + 1j * pairs(z)[..., 1], 4, axis=1))])
+    case("dft_20_inverse", "DFT", 20, [pairs(z)], [pairs(np.fft.ifft(z, axis=2))], inverse=1)
+    case("dft_20_axis_f64", "DFT", 20, [pairs(z, np.float64), None, np.array(0)],
+         [pairs(np.fft.fft(z, axis=0), np.float64)])
+    s = values(2, 20)
+    frames = np.stack([s[:, i:i + 8] for i in range(0, 13, 3)], 1)
+    window = np.hanning(8).astype(np.float32)
+    case("stft_onesided", "STFT", 17, [s[..., None], np.array(3), window, np.array(8)],
+         [pairs(np.fft.rfft(frames * window))])
+    case("stft_window_only", "STFT", 17, [s[..., None], np.array(3), window],
+         [pairs(np.fft.fft(frames * window))], onesided=0)
+    zs = s + 1j * values(2, 20)
+    frames = np.stack([zs[:, i:i + 8] for i in range(0, 13, 4)], 1)
+    case("stft_complex", "STFT", 17, [pairs(zs), np.array(4), None, np.array(8)],
+         [pairs(np.fft.fft(frames))], onesided=0)
+    case("hann_f64", "HannWindow", 17, [np.array(5)], [np.hanning(6)[:5]], output_datatype=11)
+    case("blackman_one", "BlackmanWindow", 17, [np.array(1)], [np.ones(1, np.float32)], periodic=0)
+
+
+def training():
+    domain = "ai.onnx.preview.training"
+    x, g, v = values(3), values(3), values(3)
+    h = np.abs(values(3))
+    rate, count = np.float32(0.1), np.array(3)
+    gr = 0.01 * x + g
+    vn = 0.9 * v + 0.1 * gr
+    hn = 0.999 * h + 0.001 * gr * gr
+    r = rate * np.sqrt(1 - 0.999 ** 3) / (1 - 0.9 ** 3)
+    xn = (x - r * vn / (np.sqrt(hn) + 1e-6)) * 0.98
+    case("adam_third", "Adam", 1, [rate, count, x, g, v, h],
+         [a.astype(np.float32) for a in (xn, vn, hn)], domain=domain, norm_coefficient=0.01,
+         norm_coefficient_post=0.02)
+    hn = h + g * g
+    case("adagrad_decay", "Adagrad", 1, [rate, count, x, g, h],
+         [(x - rate / 1.6 * g / (np.sqrt(hn) + 1e-6)).astype(np.float32), hn.astype(np.float32)],
+         domain=domain, decay_factor=0.2)
+    x, g, v = (a.astype(np.float64) for a in (x, g, v))
+    vn = 0.5 * v + 0.25 * g
+    case("momentum_third_f64", "Momentum", 1, [np.float64(0.1), count, x, g, v],
+         [x - 0.1 * vn, vn], domain=domain, alpha=0.5, beta=0.25, norm_coefficient=0.0,
+         mode="standard")
+
+
+def draws():
+    """Where only one result can come out."""
+    p = np.array([[0, 1], [1, 0]], np.float64)
+    case("bernoulli_i32", "Bernoulli", 15, [p], [p.astype(np.int32)], dtype=6)
+    case("bernoulli_bool", "Bernoulli", 15, [p], [p.astype(np.bool_)], dtype=9)
+    case("uniform", "RandomUniform", 1, [], [np.full((2, 3), 0.5, np.float64)], shape=[2, 3],
+         dtype=11, low=0.5, high=0.5)
+    case("normal", "RandomNormal", 1, [], [np.full(4, 3, np.float32)], shape=[4], mean=3.0,
+         scale=0.0)
+    case("uniform_like", "RandomUniformLike", 1, [p], [np.full((2, 2), 2, np.float64)], low=2.0,
+         high=2.0)
+    case("normal_like", "RandomNormalLike", 1, [p], [np.ones((2, 2), np.float32)], dtype=1,
+         mean=1.0, scale=0.0)
+    sure = np.array([[0, 500, 0], [500, 0, 0]], np.float32)
+    case("multinomial", "Multinomial", 7, [sure], [np.array([[1] * 4, [0] * 4])], dtype=7,
+         sample_size=4)
+
+
+def named(letter, arrays):
+    """The names of a node's ports, and what each is."""
+    names = [f"{letter}{n}" if a is not None else "_" for n, a in enumerate(arrays)]
+    return " ".join(names), {n: np.asarray(a) for n, a in zip(names, arrays) if n != "_"}
+
+
+def add_all(folder):
+    for make in (reductions, lines, indices, uniques, quantised, losses, equations, transforms,
+                 training, draws):
+        make()
+    for name, op, opset, inputs, outputs, domain, attributes in CASES:
+        (ins, given), (outs, made) = named("i", inputs), named("o", outputs)
+        nodes = [node(op, ins, outs, domain=domain, **attributes)]
+        folder.add(name, opset, nodes, given, made, domain=domain)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that say what nobody knows, or what is not there: refused with a message, on cpu.
+
+    refused.py BP ROWS SIGNATURES
+
+ROWS, SIGNATURES: table.def and signature.def; each operator of one has to be in the other. One TAP line a
+model: exit status 4, and the words in the message.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.defs
+from onnx import TensorProto, helper
+
+from kit import const, graph, info, node, tell
+
+IMAGE = const("w", np.ones((1, 1, 3, 3)))
+KERNEL = {"kernel_shape": [2, 2]}
+RESIZE = [const("r", []), const("s", [1, 1, 0.5, 0.5])]
+STATISTICS = [const(n, np.ones(1)) for n in "sbmv"]
+
+
+def untyped(n, name):
+    """As version 1 of the format has it."""
+    next(a for a in n.attribute if a.name == name).ClearField("type")
+    return n
+
+
+def mistyped(n, name, kind):
+    """The type says one thing and the value another."""
+    next(a for a in n.attribute if a.name == name).type = kind
+    return n
+
+
+def twice(n):
+    """With an attribute that it has already."""
+    n.attribute.append(n.attribute[0])
+    return n
+
+
+def doubled(t):
+    """With its data in another field too."""
+    t.float_data.extend([0] * len(t.raw_data))
+    return t
+
+
+# Name: node, opset, weights, words of the message; x is [1, 1, 4, 4]. No words: it runs.
+NODES = {
+    "a float for an int": (node("Softmax", "x", "y", axis=1.0), 13, [], "(Softmax): attribute axis is float, expected int"),
+    "a text for an int": (node("Concat", "x x", "y", axis="1"), 13, [], "attribute axis is string, expected int"),
+    "floats for ints": (node("Conv", "x w", "y", strides=[2.0, 2.0]), 13, [IMAGE],
+                        "attribute strides is floats, expected ints"),
+    "an int for ints": (node("Transpose", "x", "y", perm=1), 13, [], "attribute perm is int, expected ints"),
+    "an int for a float": (node("LeakyRelu", "x", "y", alpha=1), 13, [], "attribute alpha is int, expected float"),
+    "a type beside its value": (mistyped(node("Softmax", "x", "y", axis=1), "axis", 1), 13, [],
+                                "attribute axis is of a type that its value has not"),
+    "no type, but a value": (untyped(node("Softmax", "x", "y", axis=1), "axis"), 13, [], None),
+    "no type, and a wrong value": (untyped(node("Softmax", "x", "y", axis=1.0), "axis"), 13, [], "axis is float"),
+    "auto_pad of conv": (node("Conv", "x w", "y", auto_pad="ZORK"), 13, [IMAGE],
+                         "auto_pad is ZORK, expected NOTSET|SAME_UPPER|SAME_LOWER|VALID"),
+    "auto_pad of a pool": (node("MaxPool", "x", "y", auto_pad="SAME", **KERNEL), 13, [], "auto_pad is SAME, expected"),
+    "mode of pad": (node("Pad", "x p", "y", mode="zork"), 13, [const("p", [0] * 8, np.int64)],
+                    "mode is zork, expected constant|reflect|edge|wrap"),
+    "a statistic for each place": (node("BatchNormalization", "x s b m v", "y", spatial=0), 7, STATISTICS,
+                                   "spatial is 0, expected 1"),
+    "a statistic for each channel": (node("BatchNormalization", "x s b m v", "y", spatial=1), 7, STATISTICS, None),
+    "another type than that of scales": (node("DequantizeLinear", "q s", "y", output_dtype=TensorProto.FLOAT16), 23,
+                                         [const("q", np.ones(4), np.int8), const("s", 1)],
+                                         "output_dtype is f16, that of the scales, f32, is supported"),
+    "the type of scales": (node("DequantizeLinear", "q s", "y", output_dtype=TensorProto.FLOAT), 23,
+                           [const("q", np.ones(4), np.int8), const("s", 1)], None),
+    "a third summand": (node("Add", "x x x", "y"), 13, [], "(Add): 3 inputs, expected 2 at most"),
+    "absent inputs at the end": (node("Add", "x x _", "y"), 13, [], None),
+    "an attribute that is not known": (node("Relu", "x", "y", slope=0.5), 13, [], "it has no attribute slope"),
+    "an attribute of a later opset": (node("Resize", "x r s", "y", antialias=1), 13, RESIZE,
+                                      "(Resize): attribute antialias is known from opset 18 only, this is opset 13"),
+    "an attribute of its opset": (node("Resize", "x r s", "y", antialias=1, mode="linear"), 18, RESIZE, None),
+    "an attribute of an earlier opset": (node("ReduceMax", "x", "y", axes=[1]), 18, [],
+                                         "(ReduceMax): attribute axes is known to opset 17 only, this is opset 18"),
+    "the last opset of an attribute": (node("ReduceMax", "x", "y", axes=[1]), 17, [], None),
+    "a type of a later opset": (node("Cast", "x", "y", to=1), 5, [], "(Cast): attribute to is int, expected string"),
+    "a type of an earlier opset": (node("Cast", "x", "y", to="FLOAT"), 6, [], "attribute to is string, expected int"),
+    "needed from an opset on": (node("Concat", "x x", "y"), 4, [], "(Concat): it needs the attribute axis"),
+    "not needed before": (node("Concat", "x x", "y"), 3, [], None),
+    "an attribute twice": (twice(node("LeakyRelu", "x", "y", alpha=0.5)), 13, [], "attribute alpha is given twice"),
+    "a weight's data twice": (node("Add", "x w", "y"), 13, [doubled(const("w", 1))],
+                              "tensor w: raw_data and another field have its data"),
+    "a note of a tool": (node("Relu", "x", "y", __made_by="hand"), 13, [], None),
+    "an attribute that is needed": (node("MaxPool", "x", "y"), 13, [], "(MaxPool): it needs the attribute kernel_shape"),
+}
+
+
+OPSETS = {0: "opset 0, 1 to 23 are known", 1: None, 23: None, 24: "opset 24, 1 to 23 are known"}
+
+
+def scaled(default, given):
+    """A model of y = k x by a function with an attribute k, whose default is field 11 of the function as it is
+    written: the schema here may be older."""
+    inner = node("HardSigmoid", "x", "y", beta=0.0)
+    inner.attribute.add(name="alpha", ref_attr_name="k", type=onnx.AttributeProto.FLOAT)
+    function = helper.make_function("d", "Scale", ["x"], ["y"], [inner], [helper.make_opsetid("", 13)])
+    raw = function.SerializeToString() + b"".join(b"\x5a" + bytes([len(d)]) + d for d in default)
+    function = onnx.FunctionProto.FromString(raw)
+    return node("Scale", "x", "y", domain="d", **given), function
+
+
+K = helper.make_attribute("k", 0.5).SerializeToString()
+# Defaults as they are written, attributes of the call, words of the message, or of what is printed.
+DEFAULTS = {
+    "a default": ([helper.make_attribute("other", 0.3).SerializeToString(), K], {}, "largest 0.46875"),
+    "a call's own value": ([K], {"k": 0.25}, "largest 0.234375"),
+    "a default of another type": ([helper.make_attribute("k", "a").SerializeToString()], {},
+                                  "attribute alpha is string, expected float"),
+    "a default that is cut off": ([K[:-1]], {}, "a field is longer than what holds it"),
+}
+
+
+def write(folder, nodes, opset, weights, **more):
+    path = os.path.join(folder, "model.onnx")
+    ports = [info("x", shape=[1, 1, 4, 4])], [info("y")]
+    onnx.save(helper.make_model(graph(nodes, *ports, weights),
+                                opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("d", 1)], **more), path)
+    return path
+
+
+def judge(bp, path, words):
+    done = subprocess.run([bp, "run", path, "--device", "cpu"], capture_output=True, text=True, check=False, timeout=50)
+    return done, done.returncode == 0 if words is None else done.returncode == 4 and words in done.stderr
+
+
+def results(bp, folder):
+    for name, (one, opset, weights, words) in NODES.items():
+        yield name, *judge(bp, write(folder, [one], opset, weights), words)
+    for opset, words in OPSETS.items():
+        yield f"opset {opset}", *judge(bp, write(folder, [node("Neg", "x", "y")], opset, []), words)
+    for name, (default, given, words) in DEFAULTS.items():
+        one, function = scaled(default, given)
+        done, good = judge(bp, write(folder, [one], 13, [], functions=[function]), words)
+        yield name, done, good or (done.returncode == 0 and words in done.stdout)
+
+
+def names(path, word):
+    with open(path, encoding="utf-8") as file:
+        return set(re.findall(r"^(?:%s)\((\w+)" % word, file.read(), re.M))
+
+
+def signature(path):
+    """What the table says: {operator: [(attribute, types, needed, since, until)]}."""
+    with open(path, encoding="utf-8") as file:
+        rows = re.findall(r'^SIGNATURE\((\w+), \w+,((?:\s*"[^"]*")+)\)', file.read(), re.M)
+    found = {op: re.findall(r"(\w+):(\w+)(!?)(?:@(\d*)(?:-(\d+))?)?", "".join(re.findall(r'"([^"]*)"', text)))
+             for op, text in rows}
+    return {op: [(name, kind, bool(needed), int(since or 0), int(until or 99)) for name, kind, needed, since, until in of]
+            for op, of in found.items()}
+
+
+LAST = 17  # what is newer is not in the schemas of ONNX 1.12
+KINDS = {"SPARSE_TENSOR": "sparse", "TYPE_PROTO": "type"}
+# What is accepted without what the schemas need: its value is not read.
+LENIENT = {("BatchNormalization", "consumed_inputs")}
+
+
+def schemas():
+    """Each schema with each opset that it holds for."""
+    versions = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain in ("", "ai.onnx.preview.training"):
+            versions.setdefault(schema.name, {})[schema.since_version] = schema
+    for of in versions.values():
+        for opset in range(min(of), LAST + 1):
+            yield of[max(since for since in of if since <= opset)], opset
+
+
+def differences(rows):
+    """Where the table's attributes are not those of ONNX's schemas."""
+    for schema, opset in schemas():
+        if schema.name not in rows:
+            continue
+        has = {(name, kind, needed and (schema.name, name) not in LENIENT)
+               for name, kind, needed, since, until in rows[schema.name] if since <= opset <= until}
+        should = {(name, KINDS.get(a.type.name, a.type.name.lower()), a.required and (schema.name, name) not in LENIENT)
+                  for name, a in schema.attributes.items()}
+        if has != should:
+            yield f"{schema.name} of opset {opset}: {sorted(has ^ should)}"
+
+
+def tables(rows, signatures):
+    """The same as a process would say it."""
+    other = sorted(names(rows, "MAP|ROW") ^ names(signatures, "SIGNATURE"))
+    yield "each operator has a row and a signature", subprocess.CompletedProcess([], 0, str(other), ""), not other
+    found = list(differences(signature(signatures)))
+    yield "attributes are those of ONNX's schemas, opset by opset", \
+        subprocess.CompletedProcess([], 0, "\n".join(found), ""), not found
+
+
+def main(bp, rows, signatures):
+    with tempfile.TemporaryDirectory() as folder:
+        tell([*tables(rows, signatures), *results(bp, folder)])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

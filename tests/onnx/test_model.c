@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_model.c: the API of models, and what is no model: nothing crashes, each refusal says why. */
+#include "../unit/fixture.h"
+#include "small_models.h"
+#include <backplane/model.h>
+
+static const char *const small[] = {SMALL_MODELS};
+enum { PRODUCT, SHAPES, LOOP };
+
+static enum bp_status load(struct fixture *f, const void *data, size_t size, struct bp_model **out)
+{
+    return bp_model_load_memory(f->device, data, size, NULL, out);
+}
+
+/* Refused, with a word in the message. */
+static void refused(struct fixture *f, const void *data, size_t size, enum bp_status expected,
+                    const char *word)
+{
+    struct bp_model *model = NULL;
+    enum bp_status status = load(f, data, size, &model);
+
+    cr_expect_eq(status, expected, "%s: expected %s, got %s: %s", word, bp_status_name(expected),
+                 bp_status_name(status), bp_error_message());
+    cr_expect(!model);
+    cr_expect(strstr(bp_error_message(), word), "'%s' is not in: %s", word, bp_error_message());
+}
+
+Test(model, product_is_a_graph)
+{
+    const int64_t shape[] = {2, 2}, x_data[] = {1, 2, 3, 4}, expected[] = {8, 12, 18, 26};
+    struct bp_model_info info = {.size = sizeof info};
+    struct bp_model_port port = {.size = sizeof port};
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_I64, 2, shape, x_data), *y;
+    struct bp_graph *graph = NULL;
+    struct bp_model *model;
+    int64_t got[4];
+
+    OK(load(&f, small[PRODUCT], strlen(small[PRODUCT]), &model));
+    OK(bp_model_info(model, &info));
+    cr_expect(info.opset == 13 && info.nodes == 2 && info.weights == 1 && info.weight_bytes == 32);
+    OK(bp_model_input(model, 0, &port));
+    cr_expect_str_eq(port.name, "x");
+    cr_expect(port.kind == BP_MODEL_TENSOR && port.dtype == BP_I64 && port.rank == 2 &&
+              port.shape[0] == 2);
+    OK(bp_model_planned(model, &x, 1, &graph));
+    cr_expect(graph);
+    for (int i = 0; i < 2; i++) {
+        OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+        OK(bp_tensor_read(f.stream, y, got, sizeof got));
+        cr_expect_arr_eq(got, expected, sizeof got);
+        bp_tensor_destroy(y);
+    }
+    bp_tensor_destroy(x);
+    bp_model_destroy(model);
+    fixture_finish(&f);
+}
+
+Test(model, open_extents_take_any)
+{
+    const int64_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct bp_model_port port = {.size = sizeof port};
+    struct fixture f = fixture_init();
+    struct bp_model *model;
+    struct bp_tensor *x, *y;
+
+    OK(load(&f, small[SHAPES], strlen(small[SHAPES]), &model));
+    OK(bp_model_input(model, 0, &port));
+    cr_expect(port.rank == 2 && port.shape[0] == -1 && port.shape[1] == 2);
+    for (int round = 0; round < 2; round++) { /* the second finds the plan */
+        const int64_t shape[] = {2, 2};
+        struct bp_tensor_info info = {.size = sizeof info};
+        x = tensor_of(&f, BP_I64, 2, shape, data);
+        OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+        OK(bp_tensor_info(y, &info));
+        cr_expect(info.rank == 2 && info.shape[0] == 4 && info.shape[1] == 1);
+        bp_tensor_destroy(y);
+        bp_tensor_destroy(x);
+    }
+    x = tensor_of(&f, BP_I64, 2, (const int64_t[]){4, 2}, data);
+    cr_expect_eq(bp_model_run(model, f.stream, &x, 1, &y, 1), BP_ERR_INVALID);
+    cr_expect(strstr(bp_error_message(), "node y (Reshape)"), "%s", bp_error_message());
+    bp_tensor_destroy(x);
+    x = tensor_of(&f, BP_I64, 1, (const int64_t[]){8}, data);
+    cr_expect_eq(bp_model_run(model, f.stream, &x, 1, &y, 1), BP_ERR_INVALID);
+    cr_expect(strstr(bp_error_message(), "1 axes, expected 2"), "%s", bp_error_message());
+    bp_tensor_destroy(x);
+    bp_model_destroy(model);
+    fixture_finish(&f);
+}
+
+Test(model, loop_is_unrolled)
+{
+    const int64_t shape[] = {2}, data[] = {1, -3}, expected[] = {8, -24};
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_I64, 1, shape, data), *y;
+    struct bp_graph *graph = NULL;
+    struct bp_model *model;
+    int64_t got[2];
+
+    OK(load(&f, small[LOOP], strlen(small[LOOP]), &model));
+    OK(bp_model_planned(model, &x, 1, &graph));
+    cr_expect(graph);
+    OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+    OK(bp_tensor_read(f.stream, y, got, sizeof got));
+    cr_expect_arr_eq(got, expected, sizeof got);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(x);
+    bp_model_destroy(model);
+    fixture_finish(&f);
+}
+
+/* y = Gemm(Gemm(x a, b, transB), c): a is [2, 3], b and c are [5, 3]. */
+static const char products[] =
+    "\x08\x08:\xa8\x02\x0a\x11\x0a\x01x\x0a\x01\x61\x12\x01p\"\x06MatMul\x0a\x1e\x0a\x01p\x0a\x01"
+    "\x62\x12\x01q\"\x04Gemm*\x0d\x0a\x06transB\x18\x01\xa0\x01\x02\x0a\x0f\x0a\x01q\x0a\x01\x63"
+    "\x12\x01y\"\x04Gemm\x12\x01g*#\x08\x02\x08\x03\x10\x01\x42\x01\x61J\x18\x01\x01\x01\x01\x01"
+    "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01*G\x08\x05\x08"
+    "\x03\x10\x01\x42\x01\x62J<\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+    "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+    "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01*G\x08"
+    "\x05\x08\x03\x10\x01\x42\x01\x63J<\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+    "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"
+    "\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01Z"
+    "\x13\x0a\x01x\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x01\x0a\x02\x08\x02\x62\x13\x0a\x01"
+    "y\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x01\x0a\x02\x08\x03\x42\x02\x10\x0d";
+
+static void note_fan(void *ctx, const char *name, uint32_t rank, const int64_t *shape,
+                     int64_t fan_in, float *data, int64_t count)
+{
+    ((int64_t *)ctx)[*name - 'a'] = fan_in;
+    cr_expect(rank == 2 && count == shape[0] * shape[1]);
+    for (int64_t i = 0; i < count; i++) data[i] = 1;
+}
+
+Test(model, weights_know_their_fan_in)
+{
+    int64_t fan_in[3] = {0}, expected[] = {2, 3, 5};
+    const struct bp_model_options options = {.size = sizeof options, .weights = note_fan,
+                                             .weights_ctx = fan_in};
+    struct fixture f = fixture_init();
+    const float one[] = {1, 1};
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, (const int64_t[]){1, 2}, one), *y;
+    struct bp_model *model;
+    float got[3];
+
+    OK(bp_model_load_memory(f.device, products, sizeof products - 1, &options, &model));
+    cr_expect_arr_eq(fan_in, expected, sizeof fan_in);
+    OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+    OK(bp_tensor_read(f.stream, y, got, sizeof got));
+    cr_expect(got[0] == 30 && got[2] == 30, "%g", (double)got[0]);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(x);
+    bp_model_destroy(model);
+    fixture_finish(&f);
+}
+
+/* y = x + x of [n, 2] */
+static const char doubled[] =
+    "\x08\x08:\x3f\x0a\x0e\x0a\x01x\x0a\x01x\x12\x01y\"\x03\x41\x64\x64\x12\x01gZ\x14\x0a\x01x\x12"
+    "\x0f\x0a\x0d\x08\x07\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02\x62\x14\x0a\x01y\x12\x0f\x0a"
+    "\x0d\x08\x07\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02\x42\x02\x10\x0d";
+
+/* One run with a batch, whose values are right; how often that plan was run. */
+static uint64_t run_batch(struct fixture *f, struct bp_model *model, int64_t batch)
+{
+    struct bp_model_info info = {.size = sizeof info};
+    const int64_t shape[] = {batch, 2};
+    int64_t data[18], got[18];
+    struct bp_tensor *x, *y;
+
+    for (int i = 0; i < 18; i++) data[i] = i + 100 * batch;
+    x = tensor_of(f, BP_I64, 2, shape, data);
+    OK(bp_model_run(model, f->stream, &x, 1, &y, 1));
+    OK(bp_tensor_read(f->stream, y, got, (size_t)batch * 16));
+    for (int64_t i = 0; i < 2 * batch; i++)
+        cr_expect_eq(got[i], 2 * data[i], "batch %lld", (long long)batch);
+    OK(bp_model_info(model, &info));
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(x);
+    return info.runs;
+}
+
+/* Each set of input types has its plan; the ninth takes the place of the one used longest ago. */
+Test(model, batches_have_plans_of_their_own)
+{
+    struct fixture f = fixture_init();
+    struct bp_model *model;
+
+    OK(load(&f, doubled, sizeof doubled - 1, &model));
+    for (uint64_t round = 1; round <= 2; round++)
+        for (int64_t batch = 1; batch <= 8; batch++)
+            cr_expect_eq(run_batch(&f, model, batch), round);
+    cr_expect_eq(run_batch(&f, model, 9), 1);
+    cr_expect_eq(run_batch(&f, model, 3), 3, "it is still there");
+    cr_expect_eq(run_batch(&f, model, 1), 1, "it made place for the ninth");
+    cr_expect_eq(run_batch(&f, model, 2), 1, "it made place for the first");
+    cr_expect_eq(run_batch(&f, model, 9), 2);
+    bp_model_destroy(model);
+    fixture_finish(&f);
+}
+
+/* Not until memory ends: a graph of a thousand bytes stands for 2^18 calls. */
+Test(model, functions_that_double, .timeout = 20)
+{
+    struct fixture f = fixture_init();
+
+    refused(&f, DOUBLING_MODEL, sizeof DOUBLING_MODEL - 1, BP_ERR_INVALID,
+            "functions are called more than 16384 times");
+    fixture_finish(&f);
+}
+
+/* A shorter file is another model, or none: there is no byte after which something breaks. */
+Test(model, cut_at_every_byte)
+{
+    struct fixture f = fixture_init();
+
+    for (size_t m = 0; m < sizeof small / sizeof *small; m++)
+        for (size_t size = 0; size < strlen(small[m]); size++) {
+            char *exact = malloc(size + 1);
+            struct bp_model *model = NULL;
+            memcpy(exact, small[m], size);
+            if (!load(&f, exact, size, &model)) bp_model_destroy(model);
+            else cr_expect(!model && *bp_error_message());
+            free(exact);
+        }
+    fixture_finish(&f);
+}
+
+/* Each byte with each bit turned. */
+Test(model, every_bit)
+{
+    struct fixture f = fixture_init();
+
+    for (size_t m = 0; m < sizeof small / sizeof *small; m++)
+        for (size_t bit = 0; bit < 8 * strlen(small[m]); bit++) {
+            char *other = strdup(small[m]);
+            struct bp_model *model = NULL;
+            other[bit / 8] ^= (char)(1 << bit % 8);
+            if (!load(&f, other, strlen(small[m]), &model)) bp_model_destroy(model);
+            else cr_expect(!model && *bp_error_message());
+            free(other);
+        }
+    fixture_finish(&f);
+}
+
+/* The size of what is in a message, with its tag and length in front. */
+static size_t wrap(char tag, char *data, size_t size)
+{
+    memmove(data + 3, data, size);
+    data[0] = tag;
+    data[1] = (char)(size | 128);
+    data[2] = (char)(size >> 7);
+    return size + 3;
+}
+
+/* A graph in an attribute of a node of a graph, and so on. */
+Test(model, nested_without_end)
+{
+    struct fixture f = fixture_init();
+    char deep[4096] = "";
+    size_t size = 0;
+
+    for (int level = 0; level < 60; level++) {
+        size = wrap('\x32', deep, size); /* AttributeProto.g */
+        size = wrap('\x2a', deep, size); /* NodeProto.attribute */
+        size = wrap('\x0a', deep, size); /* GraphProto.node */
+    }
+    size = wrap('\x3a', deep, size);
+    refused(&f, deep, size, BP_ERR_INVALID, "nested more than 128 deep");
+    fixture_finish(&f);
+}
+
+#define REFUSED(bytes, status, word) refused(&f, bytes, sizeof bytes - 1, status, word)
+
+Test(model, what_is_no_model)
+{
+    struct fixture f = fixture_init();
+
+    REFUSED("", BP_ERR_INVALID, "it is empty");
+    REFUSED("hello", BP_ERR_INVALID, "byte");
+    REFUSED("\x3a\x7f", BP_ERR_INVALID, "longer than what holds it");
+    REFUSED("\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", BP_ERR_INVALID, "longer");
+    REFUSED("\x38\x01", BP_ERR_INVALID, "field graph of ModelProto has wire type 0, expected 2");
+    REFUSED("\x0a\x01\x61", BP_ERR_INVALID, "ir_version");
+    REFUSED("\x08\x08", BP_ERR_INVALID, "it has no graph");
+    /* 10^9 nodes, by a length that says so */
+    REFUSED("\x3a\x0a\x0a\x80\x94\xeb\xdc\x03\x22\x03\x41\x62\x73", BP_ERR_INVALID, "longer");
+    /* graph { node { input: "x" output: "y" op_type: "Abs" } }: nobody makes x */
+    REFUSED("\x3a\x0d\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs", BP_ERR_INVALID,
+            "'x' is made by nobody before it");
+    /* two nodes that wait for each other */
+    REFUSED("\x3a\x1a\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs\x0a\x0b\x0a\x01y\x12\x01x\x22\x03"
+            "Abs", BP_ERR_INVALID, "nodes form a cycle");
+    /* the same name from two nodes */
+    REFUSED("\x3a\x1f\x5a\x03\x0a\x01x\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs\x0a\x0b\x0a\x01x\x12"
+            "\x01y\x22\x03" "Abs", BP_ERR_INVALID, "'y' is made twice");
+    /* an output that nobody makes */
+    REFUSED("\x3a\x05\x62\x03\x0a\x01q", BP_ERR_INVALID, "output 'q' is made by nobody");
+    REFUSED("\x3a\x12\x5a\x03\x0a\x01x\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Foo",
+            BP_ERR_UNSUPPORTED, "operator Foo of opset 1");
+    /* initialisers: dims -1, 2^32 x 2^32, too few numbers */
+    REFUSED("\x3a\x12\x2a\x10\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x07" "B\x01w",
+            BP_ERR_INVALID, "extent 0 is -1");
+    REFUSED("\x3a\x13\x2a\x11\x08\x80\x80\x80\x80\x10\x08\x80\x80\x80\x80\x10\x10\x07" "B\x01w",
+            BP_ERR_INVALID, "overflow");
+    REFUSED("\x3a\x0c\x2a\x0a\x08\x05\x10\x07:\x01\x04" "B\x01w", BP_ERR_INVALID,
+            "data for 1 elements, expected 5");
+    REFUSED("\x3a\x09\x2a\x07\x08\x01\x10\x08" "B\x01w", BP_ERR_UNSUPPORTED, "string");
+    fixture_finish(&f);
+}

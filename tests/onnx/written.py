@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that are written here, for what ONNX's own test models leave out: run on cpu.
+
+    written.py BP
+
+One TAP line a model. The last one expects what is wrong, and must fail.
+"""
+import sys
+import tempfile
+
+import numpy as np
+
+import control
+import images
+import kit
+import layers
+import nodes
+
+WRONG = "wrong"
+FAMILIES = (control, layers, images, nodes)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as path:
+        folder = kit.Folder(path)
+        for family in FAMILIES:
+            family.add_all(folder)
+        folder.add(WRONG, 13, [kit.node("Neg", "x", "y")], {"x": np.ones(4, np.float32)},
+                   {"y": np.array([-1, -1, -1, -1.1], np.float32)})
+        came = folder.run(sys.argv[1])
+    print(f"1..{len(folder.names)}")
+    for number, name in enumerate(folder.names, 1):
+        got = came.get(name, {"outcome": "lost", "message": ""})
+        good = got["outcome"] == ("fail" if name == WRONG else "pass")
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+        if not good:
+            print(f"# {got['outcome']}: {got['message']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_conform_kernel.c: how the conformance suite runs a kernel case. */
+#include <criterion/criterion.h>
+#include <backplane/kernel.h>
+#include <math.h>
+#include <place.h>
+#include <stdlib.h>
+#include <suites/suites.h>
+
+static void take(void *ctx, struct kernel_case *made)
+{
+    *(struct kernel_case **)ctx = made;
+}
+
+/* Of boxes that are one and the same the first stays; with the other threshold that the suite
+ * tries, all do: the result grows from 24 bytes to 48,000. */
+Test(kernel_case, results_grow_with_an_attribute)
+{
+    static const double box[] = {0, 0, 8, 8};
+    struct bp_non_max_suppression_attrs attrs = {sizeof attrs, 2000, 0.25, -INFINITY, 0};
+    struct kernel_case *made = NULL;
+    struct case_maker maker = {.op = conform_op("non_max_suppression"),
+                               .row = "cpu_non_max_suppression",
+                               .row_flags = BP_KERNEL_DETERMINISTIC,
+                               .dtype = {BP_F32, BP_F32, BP_I64, BP_F32},
+                               .defaults = &attrs,
+                               .attrs_size = sizeof attrs,
+                               .made = take,
+                               .ctx = &made};
+    struct place place = {0};
+    struct result result = {0};
+    struct check check = {&place, &result, "growing"};
+
+    cr_assert_eq(place_init(&place, "cpu", "", "", true), 0);
+    made = case_begin(&maker, "1x2000x4+1x1x2000");
+    case_list(made, 0, 4, box);
+    case_end(&maker, made, "growing");
+    kernel_case_run(&check, made);
+    cr_expect(result.executed);
+    cr_expect_eq(result.outcome, OUTCOME_PASS, "%s", result.message);
+    free(made);
+    place_finish(&place);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cpu_turn.c: transposes of the cpu plugin that are stored past the caches, for elements of
+ * each size: every element, and nothing between rows that lie apart. */
+#include "cpu_kit.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAD = 64, MARK = 0xa5 };
+
+static const struct bp_kernel *row_of(const char *op)
+{
+    for (size_t i = 0; i < kit_plugin->kernels->count; i++)
+        if (!strcmp(kit_plugin->kernels->first[i].op, op)) return &kit_plugin->kernels->first[i];
+    cr_assert_fail("no row of %s", op);
+    return NULL;
+}
+
+/* Bytes of a sequence that does not come again soon. */
+static void fill(unsigned char *memory, size_t size)
+{
+    uint64_t state = 1;
+
+    for (size_t i = 0; i + 8 <= size; i += 8) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        memcpy(memory + i, &state, 8);
+    }
+}
+
+/* y: columns lines of rows elements, `line` apart; off: bytes from where a cache line begins. */
+struct turn {
+    int dtype, size;
+    int64_t rows, columns, line;
+    size_t off;
+    uint32_t width;
+};
+
+static void check(const struct turn *t, const unsigned char *x, const unsigned char *y,
+                  size_t bytes)
+{
+    for (int64_t c = 0; c < t->columns; c++) {
+        const unsigned char *line = y + t->off + c * t->line * t->size;
+        for (int64_t r = 0; r < t->rows; r++)
+            if (memcmp(line + r * t->size, x + (r * t->columns + c) * t->size, (size_t)t->size))
+                cr_assert_fail("size %d, off %zu, width %u: element %lld, %lld", t->size, t->off,
+                         t->width, (long long)c, (long long)r);
+        for (int64_t i = t->rows * t->size; i < t->line * t->size; i++)
+            cr_assert_eq(line[i], MARK, "size %d: written behind line %lld", t->size, (long long)c);
+    }
+    for (size_t i = 0; i < t->off; i++) cr_assert_eq(y[i], MARK);
+    for (size_t i = bytes - PAD + t->off; i < bytes; i++) cr_assert_eq(y[i], MARK);
+}
+
+static void run(const struct turn *t)
+{
+    size_t bytes = (size_t)(t->columns * t->line * t->size) + PAD;
+    size_t all = (size_t)(t->rows * t->columns * t->size) / 64 * 64 + 64;
+    unsigned char *x = aligned_alloc(64, all), *y = aligned_alloc(64, bytes / 64 * 64 + 64);
+    int64_t shape[] = {t->columns, t->rows}, from[] = {1, t->columns}, to[] = {t->line, 1};
+    struct bp_view in = {.data = x, .dtype = (uint8_t)t->dtype, .rank = 2, .shape = shape,
+                         .stride = from, .count = t->rows * t->columns, .flags = BP_VIEW_STRIDED};
+    struct bp_view out = in;
+    const struct bp_view *ins[] = {&in}, *outs[] = {&out};
+
+    cr_assert(x && y);
+    out.data = y + t->off;
+    out.stride = to;
+    fill(x, all);
+    memset(y, MARK, bytes);
+    struct bp_launch launch = {.self = kit_self, .kernel = row_of("assign"),
+                               .in = ins, .n_in = 1, .out = outs, .n_out = 1, .width = t->width};
+    cr_assert_eq(launch.kernel->launch(&launch), BP_OK);
+    check(t, x, y, bytes);
+    free(x);
+    free(y);
+}
+
+/* Lines of the destination are whole, end early, or begin within a cache line. */
+static void of_size(int dtype, int size, int64_t rows, int64_t columns)
+{
+    struct turn t = {dtype, size, rows, columns, rows, 0, 1};
+
+    kit_load();
+    run(&t);
+    t.width = 2;
+    run(&t);
+    t.rows -= 5;
+    run(&t);
+    t.off = (size_t)size;
+    run(&t);
+    kit_unload();
+}
+
+Test(cpu_turn, of_1_byte)
+{
+    of_size(BP_U8, 1, 4160, 4099);
+}
+
+Test(cpu_turn, of_2_bytes)
+{
+    of_size(BP_I16, 2, 2080, 4109);
+}
+
+Test(cpu_turn, of_4_bytes)
+{
+    of_size(BP_F32, 4, 2064, 2083);
+}
+
+Test(cpu_turn, of_8_bytes)
+{
+    of_size(BP_F64, 8, 2056, 1051);
+}
+
+/* Rows near each other, in the destination or in the source, go by other tiles. */
+Test(cpu_turn, short_lines)
+{
+    of_size(BP_F32, 4, 80, 65539);
+    of_size(BP_F64, 8, 40, 65541);
+}
+
+Test(cpu_turn, short_rows)
+{
+    of_size(BP_F32, 4, 262160, 37);
+    of_size(BP_F64, 8, 131080, 43);
+}

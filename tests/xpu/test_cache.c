@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_cache.c: the xpu plugin's cache of programs alone: what is written is found, by its whole
+ * key; of several processes one compiles; on a full disk nothing is left behind. */
+#include "sources.h"
+#include "xpu.h"
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/bp-cache-XXXXXX";
+
+static void begin(void)
+{
+    cr_assert(mkdtemp(folder));
+    setenv("BP_XPU_CACHE", folder, 1);
+}
+
+static int files(bool remove_them)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+
+    cr_assert(dir);
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        n++;
+        if (remove_them) unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    closedir(dir);
+    return n;
+}
+
+static void end(void)
+{
+    files(true);
+    rmdir(folder);
+}
+
+static struct xpu_key key_of(const char *text)
+{
+    struct xpu_key key = {.size = (uint32_t)strlen(text)};
+
+    memcpy(key.text, text, key.size);
+    return key;
+}
+
+Test(cache, what_is_written_is_found, .init = begin, .fini = end)
+{
+    struct xpu_key key = key_of("a program"), other = key_of("another");
+    unsigned char binary[1000], *got;
+    size_t size = 0;
+
+    for (size_t i = 0; i < sizeof binary; i++) binary[i] = (unsigned char)i;
+    cr_assert_null(xpu_cache_read(&key, &size));
+    xpu_cache_write(&key, binary, sizeof binary);
+    got = xpu_cache_read(&key, &size);
+    cr_assert(got && size == sizeof binary && !memcmp(got, binary, size));
+    cr_assert_null(xpu_cache_read(&other, &size));
+    xpu_cache_remove(&key);
+    cr_assert_null(xpu_cache_read(&key, &size));
+    cr_assert_eq(files(false), 0);
+    free(got);
+}
+
+/* In a child: takes the turn, says so, and after a while writes the program, or dies. */
+static pid_t compiler(const struct xpu_key *key, bool dies)
+{
+    int ready[2], turn;
+    char byte = 0;
+    pid_t child;
+
+    cr_assert_eq(pipe(ready), 0);
+    child = fork();
+    if (child) {
+        cr_assert_eq(read(ready[0], &byte, 1), 1);
+        return child;
+    }
+    turn = xpu_cache_begin(key);
+    if (write(ready[1], &byte, 1) != 1) _exit(1);
+    usleep(200000);
+    if (dies) _exit(turn < 0);
+    xpu_cache_write(key, (const unsigned char *)"binary", 6);
+    xpu_cache_end(key, turn);
+    _exit(turn < 0);
+}
+
+Test(cache, one_of_two_processes_compiles, .init = begin, .fini = end, .timeout = 30)
+{
+    struct xpu_key key = key_of("a program"), other = key_of("another");
+
+    for (int dies = 0; dies < 2; dies++) {
+        pid_t child = compiler(&key, dies);
+        int of_other = xpu_cache_begin(&other), turn, outcome;
+        size_t size = 0;
+        unsigned char *got;
+        cr_assert(of_other >= 0 && waitpid(child, &outcome, WNOHANG) == 0, "another's is free");
+        xpu_cache_end(&other, of_other);
+        turn = xpu_cache_begin(&key);
+        got = xpu_cache_read(&key, &size);
+        cr_assert(turn >= 0 && (got == NULL) == (bool)dies, "it is there if it was made");
+        xpu_cache_end(&key, turn);
+        cr_assert_eq(waitpid(child, &outcome, 0), child);
+        cr_assert_eq(outcome, 0);
+        cr_assert_eq(files(true), !dies, "no lock is left behind");
+        free(got);
+    }
+}
+
+Test(cache, without_a_folder_there_are_no_turns, .init = begin, .fini = end)
+{
+    struct xpu_key key = key_of("a program");
+
+    setenv("BP_XPU_CACHE", "/proc/self/cache", 1);
+    cr_assert_eq(xpu_cache_begin(&key), -1);
+    setenv("BP_XPU_CACHE", "", 1);
+    cr_assert_eq(xpu_cache_begin(&key), -1);
+}
+
+Test(cache, a_full_disk_leaves_nothing_behind, .init = begin, .fini = end)
+{
+    struct rlimit limit = {4096, 4096};
+    struct xpu_key key = key_of("a program");
+    unsigned char *binary = calloc(1, 65536);
+    size_t size = 0;
+
+    signal(SIGXFSZ, SIG_IGN); /* write then answers as on a full disk: less, then an error */
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    xpu_cache_write(&key, binary, 65536);
+    cr_assert_eq(files(false), 0);
+    cr_assert_null(xpu_cache_read(&key, &size));
+    xpu_cache_write(&key, binary, 1024);
+    cr_assert_eq(files(false), 1);
+    free(binary);
+}
