@@ -94,15 +94,20 @@ enum bp_status bp_board_confess(struct bp_board *b, enum bp_status status, const
     return bp_error(status, "%s", why);
 }
 
-/* The call that a rank is in, or was in last: the entry of the higher number. */
+/* The call that a rank is in, or was in last: the entry of the highest number. */
 static const struct bp_board_entry *last_entry(const struct bp_board *b, uint32_t rank,
                                                uint64_t *out_sequence)
 {
-    const struct bp_board_entry *e = b->at[rank].entry;
-    uint64_t first = atomic_load(&e[0].sequence), second = atomic_load(&e[1].sequence);
+    const struct bp_board_entry *last = b->at[rank].entry;
 
-    *out_sequence = first > second ? first : second;
-    return first > second ? &e[0] : &e[1];
+    *out_sequence = atomic_load(&last->sequence);
+    for (uint32_t i = 1; i < BP_BOARD_ENTRIES; i++) {
+        uint64_t sequence = atomic_load(&b->at[rank].entry[i].sequence);
+        if (sequence <= *out_sequence) continue;
+        *out_sequence = sequence;
+        last = &b->at[rank].entry[i];
+    }
+    return last;
 }
 
 /* Calls across hosts have several sequence numbers here, and one of their own. */
@@ -192,7 +197,7 @@ static bool is_behind(const struct bp_board *b, uint32_t rank)
     if (b->needs) return atomic_load(&b->at[rank].posted) < b->needs;
     e = last_entry(b, rank, &sequence);
     if (b->hosts) return !sequence || e->what >> 32 < bp_hosts_number(b->hosts);
-    return sequence < b->sequence;
+    return sequence + b->lag < b->sequence;
 }
 
 bool bp_board_is_held_up(const struct bp_board *b)
@@ -230,8 +235,8 @@ static void add_name(const struct bp_board *b, struct names *names, uint32_t ran
                                     "%s%s", names->n++ ? "; " : "", who);
 }
 
-/* Ranks that have not begun the call; if all have, the one that was waited for, or those that have
- * not ended it. */
+/* Ranks that have not begun the call, and rather those that do not wait for others; if all have,
+ * the one that was waited for. */
 enum bp_status bp_board_late(struct bp_board *b, uint32_t of)
 {
     struct names late = {.n = 0};
@@ -240,8 +245,10 @@ enum bp_status bp_board_late(struct bp_board *b, uint32_t of)
 
     if (of >= b->n) of = b->rank;
     if (b->pair) of = end_of_chain(b, of);
-    for (uint32_t i = 0; i < b->n && !b->pair; i++)
-        if (i != b->rank && is_behind(b, i)) add_name(b, &late, i);
+    for (int pass = 0; pass < 2 && !late.n && !b->pair; pass++)
+        for (uint32_t i = 0; i < b->n; i++)
+            if (i != b->rank && is_behind(b, i) && (pass || !atomic_load(&b->at[i].waits_for)))
+                add_name(b, &late, i);
     if (!late.n) {
         why = b->pair ? "did not" : "came, but does not go on";
         add_name(b, &late, of);
@@ -352,10 +359,21 @@ static uint32_t votes(const struct bp_board *b, uint32_t rank, uint64_t sequence
     return n;
 }
 
-/* The others are given a moment to come, so that the many are told from the few. */
-enum bp_status bp_board_mismatch(struct bp_board *b)
+/* The first of the calls up to a number that two ranks do not make alike. */
+static uint64_t first_odd(const struct bp_board *b, uint32_t other, uint64_t sequence)
 {
-    uint64_t sequence = b->sequence, deadline = bp_deadline(50000000);
+    uint64_t from = sequence > BP_BOARD_AHEAD ? sequence - BP_BOARD_AHEAD : 1;
+
+    while (from < sequence &&
+           same(bp_board_entry(b, other, from), bp_board_entry(b, b->rank, from)))
+        from++;
+    return from;
+}
+
+/* The others are given a moment to come, so that the many are told from the few. */
+enum bp_status bp_board_mismatch(struct bp_board *b, uint32_t other, uint64_t up_to)
+{
+    uint64_t sequence = first_odd(b, other, up_to), deadline = bp_deadline(50000000);
     char usual[TEXT], odd[TEXT], list[1000] = "";
     uint32_t best = 0, most = 0;
     size_t used = 0;

@@ -34,7 +34,7 @@ static struct bp_shared *mapped;
 
 /* Where the parts begin. */
 struct layout {
-    size_t ranks, pairs, counts, slots, windows, end;
+    size_t ranks, pairs, counts, slots, windows, little, end;
 };
 
 static struct layout layout_of(size_t n)
@@ -45,7 +45,8 @@ static struct layout layout_of(size_t n)
     l.counts = l.pairs + n * n * sizeof(struct bp_board_pair);
     l.slots = (l.counts + n * 2 * n * sizeof(uint64_t) + 4095) & ~(size_t)4095;
     l.windows = l.slots + n * n * 2 * BP_BOARD_SLOT;
-    l.end = l.windows + n * 2 * BP_BOARD_WINDOW;
+    l.little = l.windows + n * 2 * BP_BOARD_WINDOW;
+    l.end = l.little + n * BP_BOARD_ENTRIES * BP_BOARD_LITTLE;
     return l;
 }
 
@@ -53,6 +54,12 @@ char *bp_board_window(const struct bp_board *b, uint32_t rank, uint64_t piece)
 {
     return b->shared->base + layout_of(b->n).windows +
            (rank * (size_t)2 + (piece & 1)) * BP_BOARD_WINDOW;
+}
+
+char *bp_board_little(const struct bp_board *b, uint32_t rank, uint64_t sequence)
+{
+    return b->shared->base + layout_of(b->n).little +
+           (rank * (size_t)BP_BOARD_ENTRIES + sequence % BP_BOARD_ENTRIES) * BP_BOARD_LITTLE;
 }
 
 uint64_t *bp_board_counts(const struct bp_board *b, uint32_t rank, uint64_t sequence)

@@ -6,9 +6,10 @@
  * A word on the board is written by one rank and only grows; others wait for it. Whoever waits
  * longer than a moment sleeps, and says so.
  *
- * Why two entries, and two windows, are enough: in every collective call each rank waits for the
- * entries (or steps) of all others. So when a rank begins call n + 1, all have begun call n, and
- * are done with what was written for call n - 1. */
+ * A rank waits for those that it gets something from. In most calls that is all: when one ends, all
+ * have begun it, and are done with what was written for the one before; so of windows, and places,
+ * which no others use, two are enough. Where little goes one way (collective.c) who gets nothing
+ * waits for nobody, and may be some calls ahead: entries, and room beside them, are as many. */
 #ifndef BP_BOARD_PRIVATE_H
 #define BP_BOARD_PRIVATE_H
 
@@ -18,19 +19,25 @@
 enum {
     BP_BOARD_RANKS = 256,
     BP_BOARD_INLINE = 40,        /* bytes that travel in an entry */
+    BP_BOARD_AHEAD = 24,         /* calls that a rank may be ahead of another */
+    BP_BOARD_ENTRIES = 64,       /* more than twice as many, for both to look back */
+    BP_BOARD_LITTLE = 16 << 10,  /* bytes that go with an entry */
     BP_BOARD_WINDOW = 128 << 10, /* bytes of one of a rank's two windows */
     BP_BOARD_SLOT = 32 << 10,    /* bytes of one of the two slots of a pair of ranks */
 };
 #define BP_BOARD_ANY UINT32_MAX        /* instead of a rank: whichever */
 #define BP_BOARD_JOINED (UINT32_MAX / 2) /* it has been joined, or not */
 
-/* The call that a rank is in, or was in last: one line, and one that processors fetch with it. */
+/* A call that a rank is in, or was in: one line that others read, and one that they read only to
+ * say what differs. */
 struct bp_board_entry {
     _Alignas(128) _Atomic uint64_t sequence;
-    uint64_t what, count; /* see bp_what */
+    uint64_t history; /* of what and count of this call and all before: see bp_history */
     unsigned char data[BP_BOARD_INLINE];
+    _Alignas(64) uint64_t what, count; /* see bp_what */
 };
-_Static_assert(offsetof(struct bp_board_entry, data) + BP_BOARD_INLINE == 64, "a line");
+_Static_assert(offsetof(struct bp_board_entry, data) + BP_BOARD_INLINE <= 64, "a line");
+_Static_assert(2 * BP_BOARD_AHEAD + 2 <= BP_BOARD_ENTRIES, "entries are there when compared");
 
 /* What must be the same on all ranks, as one word: enum bp_comm_call, dtype, reduction, root; and,
  * where ranks are on several hosts, in the upper half the number of the call. */
@@ -38,6 +45,16 @@ static inline uint64_t bp_what(uint32_t call, uint32_t dtype, uint32_t reduction
 {
     return call | (uint64_t)(dtype & 0xff) << 8 | (uint64_t)(reduction & 0xff) << 16 |
            (uint64_t)(root & 0xff) << 24;
+}
+
+/* A call more: ranks whose histories are alike have made the same calls. Of two that differ in one
+ * call they differ, whatever that is, and after it as long as calls are the same. */
+static inline uint64_t bp_history(uint64_t before, uint64_t what, uint64_t count)
+{
+    uint64_t h = (before ^ what) * UINT64_C(0x9e3779b97f4a7c15);
+
+    h ^= h >> 32;
+    return (h ^ count) * UINT64_C(0xd6e8feb86659fd93);
 }
 
 /* Whether a call computes with elements; all others move bytes. */
@@ -68,7 +85,7 @@ struct bp_board_post {
 enum { BP_BOARD_POSTS = 64, BP_BOARD_GIVEN = 256 };
 
 struct bp_board_rank {
-    struct bp_board_entry entry[2];      /* by the parity of the sequence number */
+    struct bp_board_entry entry[BP_BOARD_ENTRIES]; /* by the sequence number, modulo */
     _Alignas(64) _Atomic uint64_t step;  /* pieces put into windows, over all calls */
     _Alignas(64) _Atomic uint64_t done;  /* calls that it has ended, and reads nobody's buffers */
     _Atomic uint64_t agreed;             /* calls that all hosts make alike: of their leader */
@@ -155,6 +172,9 @@ struct bp_board {
     bool posts;         /* calls are posted: devices do them by themselves */
     bool one_process;   /* all ranks are threads of this one, and may use that */
     uint64_t sequence;  /* of collective calls */
+    uint64_t history;   /* of those: bp_history */
+    uint64_t ended;     /* calls that all have ended, as far as this rank knows */
+    uint64_t lag;       /* it waits for who has not begun a call so many before its own */
     uint64_t pieces;    /* as me->step */
     uint64_t *sent, *taken; /* messages to and from each rank, or pieces of them */
     const struct bp_collective *pair; /* the send or receive that waits; or NULL */
@@ -173,8 +193,9 @@ enum { BP_BOARD_SCRATCH = 32 << 10 };
 static inline struct bp_board_entry *bp_board_entry(const struct bp_board *b, uint32_t rank,
                                                     uint64_t sequence)
 {
-    return &b->at[rank].entry[sequence & 1];
+    return &b->at[rank].entry[sequence % BP_BOARD_ENTRIES];
 }
+char *bp_board_little(const struct bp_board *b, uint32_t rank, uint64_t sequence);
 char *bp_board_window(const struct bp_board *b, uint32_t rank, uint64_t piece);
 uint64_t *bp_board_counts(const struct bp_board *b, uint32_t rank, uint64_t sequence);
 struct bp_board_pair *bp_board_pair(const struct bp_board *b, uint32_t from, uint32_t to);
@@ -283,8 +304,9 @@ enum bp_status bp_board_confess(struct bp_board *b, enum bp_status status, const
     __attribute__((format(printf, 3, 4)));
 /* The failure of all, as this thread's message. */
 enum bp_status bp_board_answer(struct bp_board *b);
-/* Ranks make different calls: which of them is odd. */
-enum bp_status bp_board_mismatch(struct bp_board *b);
+/* A rank has made other calls than this one, up to a sequence number: where they differ first, and
+ * which ranks are odd. */
+enum bp_status bp_board_mismatch(struct bp_board *b, uint32_t other, uint64_t sequence);
 /* Whether a rank here has not begun the call that this one is in. */
 bool bp_board_is_held_up(const struct bp_board *b);
 /* Time is up, and a word of a rank (or BP_BOARD_ANY) was waited for. */

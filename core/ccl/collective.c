@@ -19,6 +19,17 @@ static bool is_rooted_source(uint32_t call)
     return call == BP_COMM_BROADCAST || call == BP_COMM_SCATTER;
 }
 
+static bool is_rooted_target(uint32_t call)
+{
+    return call == BP_COMM_REDUCE || call == BP_COMM_GATHER;
+}
+
+/* Some get nothing in it, and wait for nobody. Where there are other hosts all meet here first. */
+static bool is_one_way(const struct bp_board *b, const struct bp_collective *c)
+{
+    return !b->hosts && (is_rooted_source(c->call) || is_rooted_target(c->call));
+}
+
 /* Of a part that rank from has for rank to. */
 static uint64_t part_bytes(const struct bp_board *b, const struct bp_collective *c, uint32_t from,
                            uint32_t to)
@@ -120,10 +131,10 @@ static enum bp_status unpack(struct bp_board *b, const struct bp_collective *c,
     return c->stage ? bp_stage_done(c->stage, b, k) : BP_OK;
 }
 
-/* Bytes of a window for one part: whole elements, and whole lines where parts follow. */
-static uint64_t room_of(const struct bp_board *b, const struct bp_collective *c)
+/* Bytes for one part, of a window or so: whole elements, and whole lines where parts follow. */
+static uint64_t room_of(const struct bp_board *b, const struct bp_collective *c, uint64_t bytes)
 {
-    return is_parted(c->call) ? BP_BOARD_WINDOW / b->n & ~UINT64_C(63) : BP_BOARD_WINDOW;
+    return is_parted(c->call) ? bytes / b->n & ~UINT64_C(63) : bytes;
 }
 
 /* The same on all ranks: of the largest part there is. */
@@ -140,29 +151,72 @@ static uint64_t count_pieces(const struct bp_board *b, const struct bp_collectiv
     return (most + room - 1) / room;
 }
 
-/* Compares what the others say with what this rank does. */
-static enum bp_status meet(struct bp_board *b, const struct bp_board_entry *own)
+/* Some of the ranks. */
+struct ranks {
+    uint32_t first, end;
+};
+
+static struct ranks all_ranks(const struct bp_board *b)
 {
-    for (uint32_t i = 0; i < b->n; i++) {
-        const struct bp_board_entry *e = bp_board_entry(b, i, b->sequence);
-        TRY(bp_board_wait(b, &e->sequence, b->sequence, i));
-        if (__builtin_expect(e->what != own->what || e->count != own->count, 0))
-            return bp_board_mismatch(b);
+    return (struct ranks){0, b->n};
+}
+
+/* Those that this rank gets something from. */
+static struct ranks sources(const struct bp_board *b, const struct bp_collective *c)
+{
+    bool gets = (b->rank == c->root) == is_rooted_target(c->call);
+
+    if (!is_one_way(b, c)) return all_ranks(b);
+    if (!gets) return (struct ranks){0, 0};
+    return b->rank == c->root ? all_ranks(b) : (struct ranks){c->root, c->root + 1};
+}
+
+/* Waits until they have begun a call, and compares that and all before it with what this rank has
+ * done. */
+static enum bp_status compare(struct bp_board *b, struct ranks ranks, uint64_t sequence)
+{
+    uint64_t own = bp_board_entry(b, b->rank, sequence)->history;
+
+    for (uint32_t i = ranks.first; i < ranks.end; i++) {
+        const struct bp_board_entry *e = bp_board_entry(b, i, sequence);
+        TRY(bp_board_wait(b, &e->sequence, sequence, i));
+        if (__builtin_expect(e->history != own, 0)) return bp_board_mismatch(b, i, sequence);
     }
     return BP_OK;
 }
 
-static enum bp_status enter(struct bp_board *b, const struct bp_collective *c)
+/* Waits until all have ended a call, for they have begun the next, which this one has too. */
+static enum bp_status await_ended(struct bp_board *b, uint64_t sequence)
+{
+    enum bp_status status;
+
+    if (sequence <= b->ended) return BP_OK;
+    b->lag = b->sequence - sequence - 1;
+    status = compare(b, all_ranks(b), sequence + 1);
+    b->lag = 0;
+    if (status == BP_OK) b->ended = sequence;
+    return status;
+}
+
+static enum bp_status meet(struct bp_board *b, struct ranks with)
+{
+    TRY(compare(b, with, b->sequence));
+    if (with.end - with.first == b->n) b->ended = b->sequence - 1;
+    if (b->sequence - b->ended <= BP_BOARD_AHEAD) return BP_OK;
+    return await_ended(b, b->sequence - BP_BOARD_AHEAD / 2);
+}
+
+static enum bp_status enter(struct bp_board *b, const struct bp_collective *c, struct ranks with)
 {
     struct bp_board_entry *e = bp_board_entry(b, b->rank, b->sequence);
     uint64_t what = c->what ? c->what : bp_what(c->call, c->dtype, c->reduction, c->root);
     uint64_t count = c->what ? c->said : c->count;
 
-    /* Others look at the line already: each store may have to fetch it back. */
-    if (e->what != what) e->what = what;
-    if (e->count != count) e->count = count;
+    e->what = what;
+    e->count = count;
+    e->history = b->history = bp_history(b->history, what, count);
     bp_board_set(b, &e->sequence, b->sequence);
-    TRY(meet(b, e));
+    TRY(meet(b, with));
     bp_fetch_to_write(bp_board_entry(b, b->rank, b->sequence + 1)); /* written by the next */
     return BP_OK;
 }
@@ -174,8 +228,19 @@ static enum bp_status run_inline(struct bp_board *b, const struct bp_collective 
     for (uint32_t i = 0; i < b->n; i++)
         window[i] = (char *)bp_board_entry(b, i, b->sequence)->data;
     TRY(pack(b, c, window[b->rank], BP_BOARD_INLINE, 0));
-    TRY(enter(b, c));
+    TRY(enter(b, c, sources(b, c)));
     return unpack(b, c, window, BP_BOARD_INLINE, 0);
+}
+
+/* One piece, that goes with the entry, and so may wait there until others come. */
+static enum bp_status run_little(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+{
+    char *window[BP_BOARD_RANKS];
+
+    for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_little(b, i, b->sequence);
+    TRY(pack(b, c, window[b->rank], room, 0));
+    TRY(enter(b, c, sources(b, c)));
+    return unpack(b, c, window, room, 0);
 }
 
 /* One piece: packed before the entry, so that one round of waiting does. */
@@ -187,7 +252,7 @@ static enum bp_status run_window(struct bp_board *b, const struct bp_collective 
     for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b, i, piece);
     TRY(pack(b, c, window[b->rank], room, 0));
     atomic_store_explicit(&b->me->step, piece, memory_order_relaxed);
-    TRY(enter(b, c));
+    TRY(enter(b, c, all_ranks(b)));
     return unpack(b, c, window, room, 0);
 }
 
@@ -214,7 +279,7 @@ static bool has_src(const struct bp_board *b, const struct bp_collective *c)
 
 static bool has_dst(const struct bp_board *b, const struct bp_collective *c)
 {
-    return (c->call != BP_COMM_REDUCE && c->call != BP_COMM_GATHER) || b->rank == c->root;
+    return !is_rooted_target(c->call) || b->rank == c->root;
 }
 
 /* What stands there already need not be fetched by the others again. */
@@ -267,9 +332,9 @@ static enum bp_status run_direct(struct bp_board *b, const struct bp_collective 
     uint32_t way;
 
     if (reaches) say_where(b, c);
-    TRY(enter(b, c));
+    TRY(enter(b, c, all_ranks(b)));
     way = reaches ? find_way(b) : BP_WAY_STAGED;
-    if (way == BP_WAY_STAGED) return run_pieces(b, c, room_of(b, c));
+    if (way == BP_WAY_STAGED) return run_pieces(b, c, room_of(b, c, BP_BOARD_WINDOW));
     TRY(bp_collective_direct(b, c, way));
     return await_all(b);
 }
@@ -279,8 +344,10 @@ static enum bp_status run_ragged(struct bp_board *b, const struct bp_collective 
 {
     uint64_t *counts = bp_board_counts(b, b->rank, b->sequence);
 
+    /* Others may have calls between, and still read what was there. */
+    if (b->ended + 2 < b->sequence) TRY(await_ended(b, b->sequence - 2));
     for (uint32_t i = 0; i < b->n; i++) counts[i] = (uint64_t)c->src_counts[i];
-    TRY(enter(b, c));
+    TRY(enter(b, c, all_ranks(b)));
     for (uint32_t i = 0; i < b->n; i++) {
         uint64_t sent = bp_board_counts(b, i, b->sequence)[b->rank];
         if (sent != (uint64_t)c->dst_counts[i])
@@ -289,19 +356,22 @@ static enum bp_status run_ragged(struct bp_board *b, const struct bp_collective 
                                  " elements to rank %u, which expects %" PRId64,
                                  b->sequence, i, sent, b->rank, c->dst_counts[i]);
     }
-    return run_pieces(b, c, room_of(b, c));
+    return run_pieces(b, c, room_of(b, c, BP_BOARD_WINDOW));
 }
 
 /* By the way that is the table's. */
 static enum bp_status run_call(struct bp_board *b, const struct bp_collective *c)
 {
-    uint64_t bytes = c->count * c->width, room = room_of(b, c);
+    uint64_t bytes = c->count * c->width, room = room_of(b, c, BP_BOARD_LITTLE);
 
-    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);
     if (bytes < b->inline_bytes[c->call]) return run_inline(b, c);
+    if (is_one_way(b, c) && bytes < b->window_bytes[c->call] && bytes <= room)
+        return run_little(b, c, room);
+    room = room_of(b, c, BP_BOARD_WINDOW);
+    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);
     if (bytes >= b->window_bytes[c->call]) return run_direct(b, c);
     if (bytes <= room) return run_window(b, c, room);
-    TRY(enter(b, c));
+    TRY(enter(b, c, all_ranks(b)));
     return run_pieces(b, c, room);
 }
 

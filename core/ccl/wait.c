@@ -68,14 +68,27 @@ bool bp_board_is_dead(const struct bp_board *b, uint32_t rank, int timeout_ms)
     return p.fd == BP_BOARD_GONE || (p.fd >= 0 && poll(&p, 1, timeout_ms) == 1);
 }
 
-/* A rank that has died is missed by those who still need it: one that ended all calls that others
- * are in has only gone. rank of: needed whatever it has ended. */
-static enum bp_status look_for_dead(struct bp_board *b, uint32_t of)
+/* What is waited for: a word of rank `of`; NULL: one of several. */
+struct wait {
+    const _Atomic uint64_t *word;
+    uint64_t value;
+    uint32_t of;
+};
+
+/* A rank that has ended all calls that others are in has only gone. The one that is waited for is
+ * needed whatever it has ended. */
+static bool is_needed(const struct bp_board *b, uint32_t rank, const struct wait *w)
 {
-    for (uint32_t i = 0; i < b->n; i++) {
-        if (i != of && atomic_load(&b->at[i].done) >= b->sequence && b->sequence) continue;
-        if (bp_board_is_dead(b, i, 0)) return bp_board_died(b, i);
-    }
+    if (rank == w->of) return !w->word || !reached(w->word, w->value);
+    return !b->sequence || atomic_load(&b->at[rank].done) < b->sequence;
+}
+
+/* It may have done, as its last, what it is needed for just before it went: so asked again. */
+static enum bp_status look_for_dead(struct bp_board *b, const struct wait *w)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if (is_needed(b, i, w) && bp_board_is_dead(b, i, 0) && is_needed(b, i, w))
+            return bp_board_died(b, i);
     return BP_OK;
 }
 
@@ -89,7 +102,7 @@ static enum bp_status late_among_hosts(struct bp_board *b, uint32_t of, uint64_t
 }
 
 /* Once in a while of waiting. */
-static enum bp_status look(struct bp_board *b, uint32_t of)
+static enum bp_status look(struct bp_board *b, const struct wait *w)
 {
     uint64_t now;
 
@@ -101,11 +114,11 @@ static enum bp_status look(struct bp_board *b, uint32_t of)
     }
     if (now - b->looked > nap_ns / 2) {
         b->looked = now;
-        TRY(look_for_dead(b, of));
+        TRY(look_for_dead(b, w));
         if (b->hosts) TRY(bp_hosts_watch(b->hosts));
     }
     if (now < b->deadline) return BP_OK;
-    return b->hosts ? late_among_hosts(b, of, now - b->deadline) : bp_board_late(b, of);
+    return b->hosts ? late_among_hosts(b, w->of, now - b->deadline) : bp_board_late(b, w->of);
 }
 
 static uint64_t shorter(const struct bp_board *b, uint64_t ns)
@@ -120,11 +133,12 @@ static uint64_t shorter(const struct bp_board *b, uint64_t ns)
 static enum bp_status wait_asleep(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
                                   uint32_t of)
 {
+    const struct wait w = {word, value, of};
     enum bp_status status = BP_OK;
 
     atomic_store(&b->me->waits_for, of + 1);
     while (!reached(word, value)) {
-        status = look(b, of);
+        status = look(b, &w);
         if (status) break;
         sleep_until(b, word, value, shorter(b, nap_ns));
     }
@@ -182,7 +196,7 @@ enum bp_status bp_board_idle(struct bp_board *b, uint32_t of, uint32_t *round)
         else sched_yield();
         return bp_board_failed(b) ? bp_board_answer(b) : BP_OK;
     }
-    TRY(look(b, of));
+    TRY(look(b, &(const struct wait){NULL, 0, of}));
     sleep_until(b, NULL, 0, shorter(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
     return BP_OK;
 }

@@ -58,6 +58,25 @@ static inline struct bp_tensor *make(uint32_t dtype, int64_t n)
     return t;
 }
 
+/* All bytes of a tensor. */
+static inline void fill(struct bp_tensor *t, int value)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    OK(bp_tensor_info(t, &info));
+    memset(info.data, value, info.bytes);
+}
+
+static inline bool is_filled(struct bp_tensor *t, int value)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+    const unsigned char *data;
+
+    OK(bp_tensor_info(t, &info));
+    data = info.data;
+    return !info.bytes || (data[0] == value && !memcmp(data, data + 1, info.bytes - 1));
+}
+
 /* The status, and all of two words in the message; then the same again, at once. */
 static inline void expect_failure(struct bp_comm *comm, enum bp_status got, enum bp_status want,
                                   const char *word, const char *other)

@@ -3,24 +3,6 @@
  * theirs are taken, nor theirs of others. Each rank is a process. */
 #include "failing.h"
 
-static void fill(struct bp_tensor *t, int value)
-{
-    struct bp_tensor_info info = {.size = sizeof info};
-
-    OK(bp_tensor_info(t, &info));
-    memset(info.data, value, info.bytes);
-}
-
-static bool is_filled(struct bp_tensor *t, int value)
-{
-    struct bp_tensor_info info = {.size = sizeof info};
-    const unsigned char *data;
-
-    OK(bp_tensor_info(t, &info));
-    data = info.data;
-    return !info.bytes || (data[0] == value && !memcmp(data, data + 1, info.bytes - 1));
-}
-
 /* Rank 1 makes another call; size: 1 of 3 is odd, of 2 both are named. */
 static void odd(uint32_t rank, uint32_t size, void *ctx)
 {
@@ -97,46 +79,11 @@ static void data_of_other_calls_is_not_taken(void)
     run(3, odd_data, UINT32_MAX);
 }
 
-/* Between hosts a root does not wait for who sleeps, unless it is many calls ahead; what it sent
- * comes in order. Of one that makes another call it hears later. */
-static void ahead(uint32_t rank, uint32_t size, void *ctx)
-{
-    const struct ids *ids = ctx;
-    struct bp_comm *comm = join(&ids->first, rank, size);
-    struct bp_tensor *x = make(BP_F32, 4), *y = make(BP_F32, 4);
-    double begin = seconds();
-    enum bp_status status = BP_OK;
-
-    OK(bp_comm_set_timeout(comm, 5ull * SECOND));
-    if (rank == 1) usleep(500000);
-    for (int i = 0; i < 300; i++) {
-        fill(x, i % 100);
-        OK(bp_comm_broadcast(comm, stream, x, y, 0));
-        CHECK(is_filled(y, i % 100), "broadcast %d", i);
-        if (i == 20) CHECK(rank || seconds() - begin < 0.3, "%g s", seconds() - begin);
-    }
-    CHECK(seconds() - begin > 0.45, "%g s: all before the other has begun", seconds() - begin);
-    for (int i = 0; i < 300 && !status; i++)
-        status = rank == 1 && i == 5 ? bp_comm_gather(comm, stream, x, NULL, 0)
-                                     : bp_comm_broadcast(comm, stream, x, y, 0);
-    expect_failure(comm, status, BP_ERR_INVALID, "rank 1 calls ", "sequence 306:");
-    CHECK(seconds() - begin < 3, "%g s", seconds() - begin);
-    bp_tensor_destroy(x);
-    bp_tensor_destroy(y);
-    close_all(comm);
-}
-
-static void a_root_is_ahead(void)
-{
-    if (getenv("KIT_HOSTS")) run(2, ahead, UINT32_MAX);
-}
-
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
         {"other_calls_are_named", other_calls_are_named},
         {"data_of_other_calls_is_not_taken", data_of_other_calls_is_not_taken},
-        {"a_root_is_ahead", a_root_is_ahead},
     };
 
     return KIT_CASES(cases, argc, argv);

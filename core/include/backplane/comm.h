@@ -13,9 +13,9 @@
  *              order. They must not share memory, but where a comment says so.
  *   deadline   a call that other ranks do not join, or do not end, within the timeout of the
  *              communicator fails with BP_ERR_TIMEOUT, and the message names the ranks that did not
- *              come, what they did last, and its number. Between hosts a rank to which nothing
- *              comes in a call, as a broadcast's root, may end it before others begin it: what
- *              is wrong with it then fails a later call.
+ *              come, what they did last, and its number. A rank to which nothing comes in a call,
+ *              as a broadcast's root, may end it before others begin it: what is wrong with it
+ *              then fails a later call.
  *   failures   BP_ERR_PEER: a rank has died, or has given the communicator up; BP_ERR_INVALID: a
  *              rank made another call. The first failure that a rank finds is that of all ranks: it
  *              ends what they wait for, all later calls answer it, and what calls under way wrote

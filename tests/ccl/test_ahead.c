@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ahead.c: calls in which a rank gets nothing, and so does not wait for the others: how far it
+ * may be ahead, that what it left comes in order, and that whoever makes another call, dies or does
+ * not come is named all the same. Each rank is a process. */
+#include "failing.h"
+
+enum { FEW = 20 }; /* so many calls may be made before others come */
+
+static void set(struct bp_tensor *t, int64_t n, float value)
+{
+    float *data;
+
+    OK(bp_tensor_map(t, (void **)&data));
+    for (int64_t i = 0; i < n; i++) data[i] = value;
+}
+
+static void expect(const char *what, int round, struct bp_tensor *t, int64_t from, int64_t n,
+                   float want)
+{
+    float *data;
+
+    OK(bp_tensor_map(t, (void **)&data));
+    for (int64_t i = from; i < from + n; i++)
+        CHECK(data[i] == want, "%s %d, element %d: %g, expected %g", what, round, (int)i,
+              (double)data[i], (double)want);
+}
+
+/* A root does not wait for who sleeps, unless it is many calls ahead; what it sent comes in order.
+ * Of one that makes another call it hears later. */
+static void ahead(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 4), *y = make(BP_F32, 4);
+    double begin = seconds();
+    enum bp_status status = BP_OK;
+
+    OK(bp_comm_set_timeout(comm, 5ull * SECOND));
+    if (rank == 1) usleep(500000);
+    for (int i = 0; i < 300; i++) {
+        fill(x, i % 100);
+        OK(bp_comm_broadcast(comm, stream, x, y, 0));
+        CHECK(is_filled(y, i % 100), "broadcast %d", i);
+        if (i == FEW) CHECK(rank == 1 || seconds() - begin < 0.3, "%g s", seconds() - begin);
+    }
+    CHECK(seconds() - begin > 0.45, "%g s: all before the other has begun", seconds() - begin);
+    for (int i = 0; i < 300 && !status; i++)
+        status = rank == 1 && i == 5 ? bp_comm_gather(comm, stream, x, NULL, 0)
+                                     : bp_comm_broadcast(comm, stream, x, y, 0);
+    expect_failure(comm, status, BP_ERR_INVALID, "rank 1 calls gather of 4 f32 with root 0",
+                   "sequence 306:");
+    CHECK(seconds() - begin < 3, "%g s", seconds() - begin);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    close_all(comm);
+}
+
+static void a_root_is_ahead(void)
+{
+    run(2, ahead, UINT32_MAX);
+    if (!getenv("KIT_HOSTS")) run(4, ahead, UINT32_MAX);
+}
+
+/* Calls of each kind with rank 1, which sleeps: it is the root where all goes to one. */
+static void each(struct bp_comm *comm, uint32_t rank, uint32_t size, int call, int64_t n)
+{
+    struct bp_tensor *one = make(BP_F32, n), *all = make(BP_F32, n * size);
+    struct bp_tensor *to_one = make(BP_F32, n), *to_all = make(BP_F32, n * size);
+    uint32_t root = call == 3 || call == 6;
+    double begin;
+
+    OK(bp_comm_barrier(comm, stream));
+    begin = seconds();
+    if (rank == 1) usleep(300000);
+    for (int i = 0; i < FEW; i++) {
+        set(one, n, (float)(i + 10 * (int)rank));
+        set(all, n * size, (float)i);
+        OK(call_number(comm, call, one, all, to_one, to_all, root));
+        if (call == 1) expect("broadcast", i, to_one, 0, n, (float)i);
+        if (call == 7) expect("scatter", i, to_one, 0, n, (float)i);
+        if (rank != root) continue;
+        if (call == 3) expect("reduce", i, to_one, 0, n, (float)(i + 10 * (int)(size - 1)));
+        for (uint32_t j = 0; call == 6 && j < size; j++)
+            expect("gather", i, to_all, j * n, n, (float)(i + 10 * (int)j));
+    }
+    CHECK(rank == 1 || seconds() - begin < 0.2, "call %d of %d: rank %u waited", call, (int)n,
+          rank);
+    bp_tensor_destroy(one), bp_tensor_destroy(all);
+    bp_tensor_destroy(to_one), bp_tensor_destroy(to_all);
+}
+
+static void each_call(uint32_t rank, uint32_t size, void *ctx)
+{
+    static const int calls[] = {1, 3, 6, 7};
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+
+    for (int i = 0; i < 4; i++) each(comm, rank, size, calls[i], 1);
+    for (int i = 0; i < 4; i++) each(comm, rank, size, calls[i], 500);
+    close_all(comm);
+}
+
+static void who_gets_nothing_does_not_wait(void)
+{
+    run(3, each_call, UINT32_MAX);
+}
+
+/* What a root that has gone left is there; it is missed in calls that it did not make. */
+static void goes(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 500);
+
+    OK(bp_comm_barrier(comm, stream));
+    if (rank) usleep(200000 * rank);
+    for (int i = 0; i < FEW; i++) {
+        if (!rank) set(x, 500, (float)i);
+        OK(bp_comm_broadcast(comm, stream, x, x, 0));
+        expect("broadcast", i, x, 0, 500, (float)i);
+    }
+    if (!rank) _exit(0);
+    if (rank == 2) OK(bp_comm_send(comm, stream, x, 1));
+    if (rank == 1) OK(bp_comm_recv(comm, stream, x, 2)); /* waits, and looks for the dead */
+    expect_failure(comm, bp_comm_barrier(comm, stream), BP_ERR_PEER, "rank 0 (process", "has died");
+    bp_tensor_destroy(x);
+    close_all(comm);
+}
+
+static void what_was_left_can_be_read(void)
+{
+    run(3, goes, UINT32_MAX);
+}
+
+/* Broadcasts until that fails. */
+static enum bp_status broadcast_on(struct bp_comm *comm, struct bp_tensor *x)
+{
+    enum bp_status status = BP_OK;
+
+    for (int i = 0; i < 1000 && !status; i++) status = bp_comm_broadcast(comm, stream, x, x, 0);
+    return status;
+}
+
+static void dies(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 4);
+    double begin = seconds();
+
+    OK(bp_comm_barrier(comm, stream));
+    if (rank == 1) kill(getpid(), SIGKILL);
+    expect_failure(comm, broadcast_on(comm, x), BP_ERR_PEER, "rank 1 (process", "has died");
+    CHECK(seconds() - begin < 3, "%g s", seconds() - begin);
+    bp_tensor_destroy(x);
+    close_all(comm);
+}
+
+static void the_dead_are_named(void)
+{
+    run(3, dies, 1);
+}
+
+/* Rank 2 is behind, too, but not so far that anybody waits for it. */
+static void late(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 4);
+
+    OK(bp_comm_barrier(comm, stream));
+    OK(bp_comm_set_timeout(comm, SECOND / 2));
+    for (int i = 0; rank == 2 && i < FEW; i++) OK(bp_comm_broadcast(comm, stream, x, x, 0));
+    if (rank) usleep(1200000);
+    expect_failure(comm, broadcast_on(comm, x), BP_ERR_TIMEOUT, "with root 0, sequence ",
+                   ": rank 1 (process");
+    CHECK(strstr(bp_error_message(), "last call was barrier, sequence 1 did not come"), "'%s'",
+          bp_error_message());
+    bp_tensor_destroy(x);
+    close_all(comm);
+}
+
+static void who_does_not_come_is_named(void)
+{
+    run(3, late, UINT32_MAX);
+}
+
+/* Rank 1 waits for 0, in a call that this one has not begun, for it waits for 2. */
+static void chain(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 4), *y = make(BP_F32, 4);
+    enum bp_status status;
+
+    OK(bp_comm_set_timeout(comm, (rank ? 1ull : 4ull) * SECOND));
+    if (rank == 2) usleep(1600000);
+    status = bp_comm_reduce(comm, stream, x, y, BP_REDUCE_SUM, 0);
+    if (!status) status = bp_comm_broadcast(comm, stream, x, x, 0);
+    expect_failure(comm, status, BP_ERR_TIMEOUT, "rank 1 waited 1 s in broadcast of 4 f32",
+                   ": rank 2 (process");
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    close_all(comm);
+}
+
+static void the_end_of_a_chain_is_named(void)
+{
+    run(3, chain, UINT32_MAX);
+}
+
+/* Nobody waits for another in the calls that differ: what is named is the first of those. */
+static void past(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 4), *y = make(BP_F32, 4);
+
+    OK(bp_comm_barrier(comm, stream));
+    for (int i = 0; i < 3; i++) {
+        if (rank) OK(bp_comm_reduce(comm, stream, x, NULL, BP_REDUCE_SUM, 0));
+        else OK(bp_comm_broadcast(comm, stream, x, y, 0));
+    }
+    expect_failure(comm, bp_comm_all_reduce(comm, stream, x, x, BP_REDUCE_SUM), BP_ERR_INVALID,
+                   "sequence 2: rank 1 calls reduce sum of 4 f32 with root 0",
+                   "but rank 0 calls broadcast of 4 f32 with root 0");
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    close_all(comm);
+}
+
+static void calls_of_the_past_are_compared(void)
+{
+    run(2, past, UINT32_MAX);
+}
+
+/* Each is a root of its own, and would never wait for the other. */
+static void roots(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, 4);
+    enum bp_status status = BP_OK;
+
+    OK(bp_comm_barrier(comm, stream));
+    for (int i = 0; i <= FEW + 5 && !status; i++)
+        status = bp_comm_broadcast(comm, stream, x, x, rank);
+    expect_failure(comm, status, BP_ERR_INVALID,
+                   "sequence 2: rank 1 calls broadcast of 4 f32 with root 1",
+                   "but rank 0 calls broadcast of 4 f32 with root 0");
+    bp_tensor_destroy(x);
+    close_all(comm);
+}
+
+static void two_roots_are_compared(void)
+{
+    run(2, roots, UINT32_MAX);
+}
+
+/* One of many calls, and what it gives: the same numbers on all ranks. */
+static void one_of_many(struct bp_comm *comm, uint32_t rank, uint32_t size, int i, unsigned *seed)
+{
+    static const int64_t counts[] = {1, 10, 11, 500, 3000, 40000};
+    int call = (int)(rand_r(seed) / 16 % 2 ? 1 + (unsigned)rand_r(seed) / 16 % 2 * 6
+                                           : (unsigned)rand_r(seed) / 16 % CALLS);
+    int64_t n = counts[rand_r(seed) / 16 % 6];
+    uint32_t root = (uint32_t)rand_r(seed) / 16 % size;
+    struct bp_tensor *one = make(BP_F32, n), *all = make(BP_F32, n * size);
+    struct bp_tensor *to_one = make(BP_F32, n), *to_all = make(BP_F32, n * size);
+    float base = (float)(i % 50), sum = 0;
+
+    for (uint32_t j = 0; j < size; j++) sum += base + (float)j;
+    set(one, n, base + (float)rank);
+    set(all, n * size, base + (float)rank);
+    OK(call_number(comm, call, one, all, to_one, to_all, root));
+    if (call == 0 || call == 5) expect("sum", i, to_one, 0, n, sum);
+    if (call == 1 || call == 7) expect("from the root", i, to_one, 0, n, base + (float)root);
+    if (call == 3 && rank == root) expect("max", i, to_one, 0, n, base + (float)(size - 1));
+    for (uint32_t j = 0; j < size; j++)
+        if (call == 2 || call == 4 || (call == 6 && rank == root))
+            expect("of each", i, to_all, j * n, n, base + (float)j);
+    bp_tensor_destroy(one), bp_tensor_destroy(all);
+    bp_tensor_destroy(to_one), bp_tensor_destroy(to_all);
+}
+
+static void mixed(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    unsigned seed = ids->seed, own = ids->seed + rank + 1;
+
+    for (int i = 0; i < 1500; i++) {
+        if (rand_r(&own) / 16 % 100 == 0) usleep(3000); /* the others go on */
+        one_of_many(comm, rank, size, i, &seed);
+    }
+    close_all(comm);
+}
+
+static void calls_in_any_order(void)
+{
+    for (uint32_t size = 2; size < 7; size += 2) {
+        struct ids ids = {.seed = (unsigned)time(NULL) + size};
+        printf("# seed %u\n", ids.seed);
+        OK(bp_comm_id_create(&ids.first));
+        kit_processes(size, mixed, &ids, UINT32_MAX, NULL);
+    }
+}
+
+/* What ranks say of the parts of a ragged call stands on the board until all have read it, also if
+ * some have made a call since that they did not wait in. */
+static void ragged(uint32_t rank, uint32_t size, void *ctx)
+{
+    enum { PART = 6000 };
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x = make(BP_F32, PART * size), *y = make(BP_F32, PART * size);
+    struct bp_tensor *few = make(BP_F32, size), *got = make(BP_F32, size);
+    struct bp_tensor *little = make(BP_F32, 1);
+    int64_t many[8], one[8];
+
+    for (uint32_t i = 0; i < size; i++) many[i] = PART, one[i] = 1;
+    for (int i = 0; i < 300; i++) {
+        set(x, PART * size, (float)(i + (int)rank));
+        OK(bp_comm_all_to_all_ragged(comm, stream, x, many, y, many));
+        for (uint32_t j = 0; j < size; j++)
+            expect("ragged", i, y, j * PART, PART, (float)(i + (int)j));
+        OK(bp_comm_broadcast(comm, stream, little, little, (uint32_t)i % size));
+        OK(bp_comm_all_to_all_ragged(comm, stream, few, one, got, one));
+        OK(bp_comm_broadcast(comm, stream, little, little, (uint32_t)i % size));
+    }
+    bp_tensor_destroy(x), bp_tensor_destroy(y);
+    bp_tensor_destroy(few), bp_tensor_destroy(got), bp_tensor_destroy(little);
+    close_all(comm);
+}
+
+static void counts_stand_until_they_are_read(void)
+{
+    run(6, ragged, UINT32_MAX);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kit_case cases[] = {
+        {"a_root_is_ahead", a_root_is_ahead},
+        {"who_gets_nothing_does_not_wait", who_gets_nothing_does_not_wait},
+        {"what_was_left_can_be_read", what_was_left_can_be_read},
+        {"the_dead_are_named", the_dead_are_named},
+        {"who_does_not_come_is_named", who_does_not_come_is_named},
+        {"the_end_of_a_chain_is_named", the_end_of_a_chain_is_named},
+        {"calls_of_the_past_are_compared", calls_of_the_past_are_compared},
+        {"two_roots_are_compared", two_roots_are_compared},
+        {"calls_in_any_order", calls_in_any_order},
+        {"counts_stand_until_they_are_read", counts_stand_until_they_are_read},
+    };
+
+    return KIT_CASES(cases, argc, argv);
+}
