@@ -20,6 +20,7 @@ struct sim_stream {
     struct item *first, **last;
     struct sim_capture *capture; /* what calls are recorded in, or NULL */
     uint64_t given, done;
+    uint64_t awaited; /* the least `done` that somebody waits for; UINT64_MAX: nobody does */
     unsigned pauses; /* of the random numbers */
     bool ending;
 };
@@ -65,6 +66,19 @@ static void pause_before(struct sim_stream *stream, unsigned delay)
     nanosleep(&(struct timespec){0, (long)(x >> 8 & 0xffff) % (long)delay * 1000}, NULL);
 }
 
+/* Waiters are woken for what they may wait for, not for each piece of work: most runs are many
+ * short ones, and the switches would cost more than the work. */
+static void finish_item(struct sim_stream *stream, struct item *item)
+{
+    stream->first = item->next;
+    if (!stream->first) stream->last = &stream->first;
+    stream->done++;
+    free(item);
+    if (stream->first && stream->done < stream->awaited) return;
+    stream->awaited = UINT64_MAX;
+    sim_wake();
+}
+
 static void *work(void *arg)
 {
     struct sim_stream *stream = arg;
@@ -83,12 +97,11 @@ static void *work(void *arg)
         pause_before(stream, delay);
         pthread_mutex_lock(&sim.lock);
         code = item->run(item->work, stream->device->sticky);
-        if (code && !stream->device->sticky) stream->device->sticky = code;
-        stream->first = item->next;
-        if (!stream->first) stream->last = &stream->first;
-        stream->done++;
-        free(item);
-        sim_wake();
+        if (code && !stream->device->sticky) {
+            stream->device->sticky = code;
+            sim_wake();
+        }
+        finish_item(stream, item);
     }
     pthread_mutex_unlock(&sim.lock);
     return NULL;
@@ -136,7 +149,8 @@ int sim_stream_create(void **out, unsigned flags)
     if (!code && flags != 1) code = SIM_INVALID_VALUE;
     if (!code && !stream) code = SIM_OUT_OF_MEMORY;
     if (!code) {
-        *stream = (struct sim_stream){SIM_STREAM, streams, device, .pauses = sim.seed++};
+        *stream = (struct sim_stream){SIM_STREAM, streams, device, .awaited = UINT64_MAX,
+                                       .pauses = sim.seed++};
         stream->last = &stream->first;
         pthread_cond_init(&stream->given_more, NULL);
         if (pthread_create(&stream->thread, NULL, work, stream)) code = SIM_OUT_OF_MEMORY;
@@ -187,7 +201,10 @@ int sim_stream_synchronize(void *handle)
     if (!code) code = refuse_captured(stream);
     if (code) return sim_leave(code);
     until = stream->given;
-    while (stream->done < until) sim_wait();
+    while (stream->done < until) {
+        if (until < stream->awaited) stream->awaited = until;
+        sim_wait();
+    }
     return sim_leave(stream->device->sticky);
 }
 
@@ -254,6 +271,7 @@ static int run_mark(void *p, int code)
 
     mark->done = true;
     drop_mark(mark);
+    sim_wake();
     return code;
 }
 
