@@ -4,9 +4,10 @@
  * may end the process, so each is announced before it begins. Or it is one rank of a case of the
  * suite ccl: rank DEVICE LIBRARY MANIFEST SEED and the words of ccl_child.
  *
- * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP UNIT FIRST CASES; ""
- * for absent ones. CASES are numbers in the list of all cases, "0-4,7-7", all of the list's unit
- * UNIT, whose first one has number FIRST; of a list, the names of the suites that are wanted. */
+ * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP, "" for absent ones;
+ * then CASES, or of a list SUITES QUICK FILTER..., which say what is wanted. CASES are
+ * "UNIT:AT:N:COUNT,...": of the list's unit UNIT as many cases from its case AT, which the parent
+ * knows by the numbers from N. */
 #include "conform.h"
 #include "list.h"
 #include "place.h"
@@ -48,7 +49,36 @@ static void report_to(FILE *to, cJSON *object)
     cJSON_Delete(object);
 }
 
-static void report_list(const struct place *place, const char *suites)
+/* Cases that nobody wants are many. Those of the suites that decide on levels are few. */
+static bool is_reported(const struct list *list, size_t index)
+{
+    const struct listed *l = &list->at[index];
+    bool is_case = l->run || l->kernel;
+
+    if (list_repeats(list, index)) return false;
+    return l->suite <= SUITE_MEMORY ||
+           (selection_has(list->wanted, l->suite) && selection_fits(list->wanted, l->id) &&
+            (!list->wanted->quick || l->quick || !is_case));
+}
+
+static void report_case(FILE *to, const struct listed *l)
+{
+    cJSON *line = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(line, "case", l->id);
+    cJSON_AddNumberToObject(line, "suite", l->suite);
+    cJSON_AddNumberToObject(line, "unit", l->unit);
+    cJSON_AddNumberToObject(line, "at", l->at);
+    cJSON_AddNumberToObject(line, "of", l->row);
+    cJSON_AddBoolToObject(line, "quick", l->quick);
+    if (!l->run && !l->kernel) {
+        cJSON_AddNumberToObject(line, "outcome", l->outcome);
+        cJSON_AddStringToObject(line, "message", l->message);
+    }
+    report_to(to, line);
+}
+
+static void report_list(const struct place *place, const struct selection *wanted)
 {
     struct list list;
     cJSON *head = cJSON_CreateObject();
@@ -62,7 +92,7 @@ static void report_list(const struct place *place, const char *suites)
     cJSON_AddStringToObject(head, "library", place->library);
     cJSON_AddStringToObject(head, "manifest", place->manifest);
     report(head);
-    list_init(&list, place->device, LIST_ALL, *suites ? suites : NULL);
+    list_init(&list, place->device, LIST_ALL, wanted);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
@@ -70,17 +100,14 @@ static void report_list(const struct place *place, const char *suites)
         report_to(to, row);
     }
     for (size_t i = 0; i < list.n; i++) {
-        const struct listed *l = &list.at[i];
-        cJSON *line = cJSON_CreateObject();
-        cJSON_AddStringToObject(line, "case", l->id);
-        cJSON_AddNumberToObject(line, "suite", l->suite);
-        cJSON_AddNumberToObject(line, "unit", l->unit);
-        cJSON_AddNumberToObject(line, "of", l->row);
-        cJSON_AddBoolToObject(line, "quick", l->quick);
-        if (!l->run && !l->kernel) {
-            cJSON_AddNumberToObject(line, "outcome", l->outcome);
-            cJSON_AddStringToObject(line, "message", l->message);
-        }
+        if (is_reported(&list, i)) report_case(to, &list.at[i]);
+        else if (!list_repeats(&list, i)) list.left_out[list.at[i].suite] = true;
+    }
+    for (int s = 0; s < SUITE_COUNT; s++) {
+        cJSON *line;
+        if (!list.left_out[s]) continue;
+        line = cJSON_CreateObject();
+        cJSON_AddNumberToObject(line, "left_out", s);
         report_to(to, line);
     }
     report_to(to, cJSON_CreateTrue());
@@ -155,23 +182,50 @@ static void run_case(struct place *place, const struct listed *listed, long numb
     report_result(number, &result);
 }
 
-static void run_cases(struct place *place, char **which, double timeout_s)
+/* One part of CASES: as many cases from case `at` of a unit, whose numbers begin with `number`. */
+struct span {
+    long unit, at, number, count;
+};
+
+/* Reads a part, which it goes past. */
+static struct span take_span(const char **cases)
 {
-    long base = strtol(which[1], NULL, 10);
-    char *cases = which[2];
+    struct span s = {0};
+    int used = 0;
+
+    if (sscanf(*cases, "%ld:%ld:%ld:%ld%n", &s.unit, &s.at, &s.number, &s.count, &used) == 4)
+        *cases += used;
+    *cases += **cases == ',' ? 1 : strlen(*cases);
+    return s;
+}
+
+static void run_cases(struct place *place, const char *cases, double timeout_s)
+{
     struct sigaction action = {.sa_handler = on_deadline, .sa_flags = SA_RESTART};
-    struct list list;
+    const struct selection all = {0};
+    struct list list = {0};
+    long unit = -1;
 
     sigaction(SIGALRM, &action, NULL);
-    list_init(&list, place->device, (int)strtol(which[0], NULL, 10), NULL);
     while (*cases) {
-        long first = strtol(cases, &cases, 10),
-             last = *cases == '-' ? strtol(cases + 1, &cases, 10) : first;
-        for (long i = first; i >= base && i <= last && i - base < (long)list.n; i++)
-            run_case(place, &list.at[i - base], i, timeout_s);
-        if (*cases++ != ',') break;
+        struct span s = take_span(&cases);
+        if (s.unit != unit) {
+            list_finish(&list);
+            list_init(&list, place->device, (int)s.unit, &all);
+            unit = s.unit;
+        }
+        for (long i = 0; i < s.count && s.at + i < (long)list.n; i++)
+            run_case(place, &list.at[s.at + i], s.number + i, timeout_s);
     }
     list_finish(&list);
+}
+
+/* Whether cases need the device: all but those of the suite `plugin`, which come first. */
+static bool need_device(const char *cases)
+{
+    struct span first = take_span(&cases);
+
+    return conform_brings() || first.unit || first.at >= plugin_cases();
 }
 
 int conform_child(int argc, char **argv)
@@ -179,7 +233,7 @@ int conform_child(int argc, char **argv)
     struct place place = {0};
     int status;
 
-    if (argc != 10) {
+    if (argc < 8) {
         fprintf(stderr, "bp: %s is for bp itself\n", CONFORM_CHILD);
         return 2;
     }
@@ -187,9 +241,7 @@ int conform_child(int argc, char **argv)
     if (rank) bp_child_enter(); /* it goes with the thread that is its rank */
     place.seed = strtoull(argv[4], NULL, 10);
     place.dump = !rank && *argv[6] ? argv[6] : NULL;
-    status = place_init(&place, argv[1], argv[2], argv[3],
-                        list || rank || conform_brings() ||
-                            strtol(argv[9], NULL, 10) >= plugin_cases());
+    status = place_init(&place, argv[1], argv[2], argv[3], list || rank || need_device(argv[7]));
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());
@@ -197,9 +249,13 @@ int conform_child(int argc, char **argv)
     } else if (rank) {
         status = ccl_child(&place, argv + 4);
     } else if (list) {
-        report_list(&place, argv[9]);
+        struct selection wanted = {.suites = *argv[7] ? argv[7] : NULL,
+                                   .quick = argc > 8 && *argv[8]};
+        wanted.n_filters = argc > 9 ? (size_t)argc - 9 : 0;
+        wanted.filters = (const char *const *)argv + 9;
+        report_list(&place, &wanted);
     } else {
-        run_cases(&place, argv + 7, strtod(argv[5], NULL) / 1000);
+        run_cases(&place, argv[7], strtod(argv[5], NULL) / 1000);
     }
     place_finish(&place);
     return status;

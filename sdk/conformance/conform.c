@@ -4,7 +4,6 @@
 #include "expect.h"
 #include "runner.h"
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +23,6 @@ static void complain(const struct conform_options *o, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-}
-
-/* Whether a comma-separated list has a word. */
-static bool has_word(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-
-    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == n && !strncmp(at, word, n)) return true;
-    return false;
 }
 
 static bool check_options(const struct conform_options *o)
@@ -63,13 +52,10 @@ static bool check_options(const struct conform_options *o)
     return true;
 }
 
-static bool fits(const struct conform_options *o, const struct report_case *c)
+static bool fits(const struct selection *s, const struct report_case *c)
 {
-    if (o->suites && !has_word(o->suites, suite_name(c->suite))) return false;
-    if (o->quick && !c->quick && !c->fixed) return false;
-    for (size_t i = 0; i < o->n_filters; i++)
-        if (!fnmatch(o->filters[i], c->id, FNM_NOESCAPE)) return true;
-    return o->n_filters == 0;
+    return selection_has(s, c->suite) && (!s->quick || c->quick || c->fixed) &&
+           selection_fits(s, c->id);
 }
 
 /* Marks what is to be run; answers how many. */
@@ -79,7 +65,7 @@ static size_t select_cases(struct report *r)
     size_t n = 0, kept = 0;
 
     for (size_t i = 0; i < r->n; i++) {
-        r->at[i].selected = fits(o, &r->at[i]);
+        r->at[i].selected = fits(&r->wanted, &r->at[i]);
         if (!r->at[i].selected) continue;
         /* Runs of neighbours stay together, so that they share children. */
         if (o->shards && n++ / 16 % o->shards != o->shard - 1) r->at[i].selected = false;
@@ -225,6 +211,7 @@ int conform_run(const struct conform_options *options)
 {
     struct conform_options o = *options;
     struct report report = {.options = &o,
+                            .wanted = {o.suites, o.filters, o.n_filters, o.quick},
                             .device = strdup(o.device),
                             .description = strdup(""),
                             .driver = strdup(""),

@@ -11,16 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *suite_name(enum suite suite)
-{
-    static const char *const name[] = {
-#define X(NAME, name) #name,
-        CONFORM_SUITES(X)
-#undef X
-    };
-    return name[suite];
-}
-
 static struct listed *add(struct list *list, enum suite suite)
 {
     if (list->n == list->room) {
@@ -28,17 +18,27 @@ static struct listed *add(struct list *list, enum suite suite)
         list->at = realloc(list->at, list->room * sizeof *list->at);
         if (!list->at) abort();
     }
-    list->at[list->n] =
-        (struct listed){.suite = suite, .unit = list->unit, .row = -1, .quick = true};
+    list->at[list->n] = (struct listed){.suite = suite,
+                                        .unit = list->unit,
+                                        .at = (int)(list->n - list->first),
+                                        .row = -1,
+                                        .quick = true};
     return &list->at[list->n++];
 }
 
-/* Whether the cases that come now are wanted: they are a unit. */
-static bool unit_begin(struct list *list)
+/* The cases that come now are a unit, of that suite; the ids of all begin with the suite and name
+ * (NULL: may be any). Whether they are to be made. */
+static bool unit_begin(struct list *list, enum suite suite, const char *name)
 {
+    char stem[CASE_ID];
+
     list->unit++;
     list->first = list->n;
-    return list->only == LIST_ALL || list->unit == list->only;
+    if (list->only != LIST_ALL) return list->unit == list->only;
+    snprintf(stem, sizeof stem, "%s%s%s", suite_name(suite), name ? "/" : "", name ? name : "");
+    if (selection_has(list->wanted, suite) && selection_reaches(list->wanted, stem)) return true;
+    list->left_out[suite] = true;
+    return false;
 }
 
 static void add_checks(struct list *list, enum suite suite, const struct check_case *checks)
@@ -116,21 +116,6 @@ static void add_note(struct list *list, enum suite suite, enum outcome outcome,
     if (!l->message) abort();
 }
 
-/* A case for which the device lacks a row is no case: one line stands for all of its operator and
- * dtype. */
-static bool is_lacking(struct into *into, const struct kernel_case *made)
-{
-    const char *dtype = num_type(made->in[0].dtype)->name;
-    char text[160], id[96];
-
-    if (!kernel_case_lacks(into->device, made, text, sizeof text)) return false;
-    snprintf(id, sizeof id, "kernel/%s/%s@none", made->op->name, dtype);
-    for (size_t i = 0; i < into->list->n; i++)
-        if (!strcmp(into->list->at[i].id, id)) return true;
-    add_note(into->list, SUITE_KERNEL, OUTCOME_UNSUPPORTED, text, "%s", id);
-    return true;
-}
-
 /* FNV-1a. */
 static uint64_t hash_of(const char *text)
 {
@@ -138,6 +123,36 @@ static uint64_t hash_of(const char *text)
 
     for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
     return hash;
+}
+
+/* A case for which the device lacks a row is no case: one line stands for all of its operator and
+ * dtype. */
+static bool is_lacking(struct into *into, const struct kernel_case *made)
+{
+    const char *dtype = num_type(made->in[0].dtype)->name;
+    char text[160], id[96];
+    struct list *list = into->list;
+    uint64_t hash;
+
+    if (!kernel_case_lacks(into->device, made, text, sizeof text)) return false;
+    snprintf(id, sizeof id, "kernel/%s/%s@none", made->op->name, dtype);
+    hash = hash_of(id);
+    for (size_t i = list->first; i < list->n; i++)
+        if (list->at[i].hash == hash) return true;
+    add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED, text, "%s", id);
+    list->at[list->n - 1].hash = hash;
+    return true;
+}
+
+/* Each row of the operator has the line in its unit, of which a process may make no other. */
+bool list_repeats(const struct list *list, size_t index)
+{
+    const struct listed *l = &list->at[index];
+
+    if (l->run || l->kernel || !l->hash) return false;
+    for (size_t i = 0; i < index && list->at[i].unit < l->unit; i++)
+        if (list->at[i].hash == l->hash) return true;
+    return false;
 }
 
 /* Cases that a family calls by one name, of numbers that it chose, get numbers: the second one of
@@ -225,6 +240,32 @@ static void add_rowless(struct list *list, struct bp_device *device, const struc
     add_dtypes(&maker, op, types, 0);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Operators without a row. */
+static void add_others(struct list *list, struct bp_device *device)
+{
+    const char **has = calloc(list->n_row + 1, sizeof *has);
+
+    if (!has) abort();
+    for (size_t r = 0; r < list->n_row; r++) has[r] = list->row[r].op;
+    qsort(has, list->n_row, sizeof *has, compare_names);
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+        const struct bp_opinfo *op = bp_opinfo_at(i);
+        if (bsearch(&op->name, has, list->n_row, sizeof *has, compare_names) ||
+            !unit_begin(list, SUITE_KERNEL, op->name))
+            continue;
+        if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
+        else
+            add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
+                     "the device has no row for this operator", "kernel/%s", op->name);
+    }
+    free(has);
+}
+
 static void add_rows(struct list *list, struct bp_device *device)
 {
     uint32_t n = bp_device_kernels(device);
@@ -236,7 +277,7 @@ static void add_rows(struct list *list, struct bp_device *device)
         const struct bp_opinfo *op;
         if (bp_device_kernel(device, i, &info)) continue;
         if (strchr(info.op, '.')) { /* DOMAIN.NAME: it is no row that has to be executed */
-            if (unit_begin(list) && list->kernel)
+            if (unit_begin(list, SUITE_KERNEL, info.op))
                 add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
                          "nothing here knows what it means", "kernel/%s@%s", info.op, info.name);
             continue;
@@ -244,23 +285,14 @@ static void add_rows(struct list *list, struct bp_device *device)
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
         list->n_row++;
-        if (!unit_begin(list) || !list->kernel) continue;
+        /* An operator has an alias too; ids have its name. */
+        if (!unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op)) continue;
         if (*info.reason)
             add_note(list, SUITE_KERNEL, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op,
                      info.name);
         else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row - 1);
     }
-    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
-        const struct bp_opinfo *op = bp_opinfo_at(i);
-        bool found = false;
-        for (size_t r = 0; r < list->n_row; r++)
-            found = found || !strcmp(list->row[r].op, op->name);
-        if (found || !unit_begin(list) || !list->kernel) continue;
-        if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
-        else
-            add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
-                     "the device has no row for this operator", "kernel/%s", op->name);
-    }
+    add_others(list, device);
 }
 
 /* A marked case, and the same for the second order. */
@@ -341,15 +373,17 @@ static void add_gradients(struct list *list, struct bp_device *device)
 {
     struct bp_device_properties p = {.size = sizeof p};
 
-    if (!list->gradient || bp_device_properties(device, &p)) return;
+    if (bp_device_properties(device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
-        if (!unit_begin(list)) return;
+        if (!unit_begin(list, SUITE_GRADIENT, "f64")) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
                  "the device does not hold f64, in which gradients are compared", "gradient/f64");
         return;
     }
-    for (uint32_t i = 0; i < bp_opinfo_count(); i++)
-        if (unit_begin(list)) add_gradients_of(list, device, bp_opinfo_at(i));
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+        const struct bp_opinfo *op = bp_opinfo_at(i);
+        if (unit_begin(list, SUITE_GRADIENT, op->name)) add_gradients_of(list, device, op);
+    }
 }
 
 /* Whether an operator has cases of that suite. */
@@ -471,23 +505,21 @@ static void add_brought(struct list *list)
     }
 }
 
-void list_init(struct list *list, struct bp_device *device, int unit, const char *suites)
+void list_init(struct list *list, struct bp_device *device, int unit,
+               const struct selection *wanted)
 {
-    *list = (struct list){.unit = -1, .only = unit};
-    list->kernel = !suites || strstr(suites, suite_name(SUITE_KERNEL));
-    list->gradient = !suites || strstr(suites, suite_name(SUITE_GRADIENT));
-    list->stress = unit != LIST_ALL || (suites && strstr(suites, suite_name(SUITE_STRESS)));
-    if (brought) {
-        if (unit_begin(list)) add_brought(list);
-        return;
-    }
-    if (unit_begin(list)) {
+    *list = (struct list){.unit = 0, .only = unit, .wanted = wanted};
+    if (unit == LIST_ALL || unit == 0) {
+        if (brought) {
+            add_brought(list);
+            return;
+        }
         add_checks(list, SUITE_PLUGIN, suite_plugin);
         if (device) add_rest(list, device);
     }
-    if (!device) return;
-    if (unit_begin(list) && list->stress) add_stress(list, device);
-    if (unit_begin(list)) cases_ccl(add_ccl, list);
+    if (!device || unit == 0) return;
+    if (unit_begin(list, SUITE_STRESS, NULL)) add_stress(list, device);
+    if (unit_begin(list, SUITE_CCL, NULL)) cases_ccl(add_ccl, list);
     add_rows(list, device);
     add_gradients(list, device);
 }

@@ -8,24 +8,12 @@
 
 #include "check.h"
 #include "kernel_case.h"
-
-/* X(NAME, name) in the order in which they run. */
-#define CONFORM_SUITES(X) \
-    X(PLUGIN, plugin) \
-    X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) \
-    X(STRESS, stress) X(ONNX, onnx)
-enum suite {
-#define X(NAME, name) SUITE_##NAME,
-    CONFORM_SUITES(X)
-#undef X
-    SUITE_COUNT,
-};
-const char *suite_name(enum suite suite);
+#include "select.h"
 
 struct listed {
     char id[CASE_ID];
     enum suite suite;
-    int unit;
+    int unit, at; /* number at of that unit's cases */
     int row; /* of a kernel case: number in rows; else -1 */
     bool quick;
     check_fn *run; /* of all suites but kernel, gradient and onnx */
@@ -35,7 +23,9 @@ struct listed {
     struct kernel_case *kernel;
     enum outcome outcome;
     char *message; /* own */
-    uint64_t hash; /* of the id of a kernel's or gradient's case, before it got a number */
+    /* Of the id of a kernel's or gradient's case, before it got a number; of a line that stands
+     * for all that an operator lacks. */
+    uint64_t hash;
 };
 
 struct list_row {
@@ -50,15 +40,21 @@ struct list {
     size_t n_row;
     int unit, only; /* the unit that is being made, and the one that is wanted */
     size_t first;   /* case of that unit */
-    bool kernel, gradient, stress; /* whether these suites are wanted */
+    const struct selection *wanted;
+    bool left_out[SUITE_COUNT]; /* whether there are units that were not made, for no case of them
+                                   can be wanted */
 };
 
 enum { LIST_ALL = -1 };
 
-/* All cases, or those of one unit; of kernel and gradient only where `suites`, names with
- * commas between them, has them (NULL: all but stress, which is to be
- * named). With device NULL only the suite `plugin`, which comes first in both. */
-void list_init(struct list *list, struct bp_device *device, int unit, const char *suites);
+/* All units, or one. Those after the first only where cases of them may be wanted; one that is made
+ * is whole, so that its cases have the same numbers in every process. With device NULL only the
+ * suite `plugin`, which comes first in both. */
+void list_init(struct list *list, struct bp_device *device, int unit,
+               const struct selection *wanted);
+
+/* Whether it is a line that an earlier unit has too. */
+bool list_repeats(const struct list *list, size_t index);
 void list_finish(struct list *list);
 
 #endif

@@ -28,10 +28,9 @@ void report_case_message(struct report_case *c, const char *format, ...)
     c->message = message;
 }
 
-/* Entries first to last - 1 of the order: cases of one suite and unit, the first case of which has
- * number base. */
+/* Entries first to last - 1 of the order: cases of one suite. */
 struct group {
-    size_t first, last, base;
+    size_t first, last;
 };
 
 /* Groups that are one job's until it has no more, and others help: next to end - 1. */
@@ -151,17 +150,28 @@ static void blame(struct shift *s, size_t number, const struct bp_child_result *
     finish_case(s->run, c, timed_out ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
 }
 
-/* "0-4,7": the cases of a part of the order, as a child is told them. To be freed. */
+/* Whether a case has the number and the place in its unit that come after those of another. */
+static bool is_next(const struct run *run, size_t case_, size_t after)
+{
+    const struct report_case *c = &run->report->at[case_], *a = &run->report->at[after];
+
+    return case_ == after + 1 && c->unit == a->unit && c->at == a->at + 1;
+}
+
+/* The cases of a part of the order, as child_mode.c wants them. To be freed. */
 static char *cases_text(const struct run *run, size_t first, size_t last)
 {
-    char *text = malloc((last - first) * 24 + 1);
+    char *text = malloc((last - first) * 80 + 1);
     size_t used = 0;
 
     if (!text) abort();
+    *text = 0;
     for (size_t i = first; i < last; i++) {
-        size_t from = run->order[i];
-        while (i + 1 < last && run->order[i + 1] == run->order[i] + 1) i++;
-        used += (size_t)sprintf(text + used, "%s%zu-%zu", used ? "," : "", from, run->order[i]);
+        size_t from = i;
+        const struct report_case *c = &run->report->at[run->order[i]];
+        while (i + 1 < last && is_next(run, run->order[i + 1], run->order[i])) i++;
+        used += (size_t)sprintf(text + used, "%s%d:%d:%zu:%zu", used ? "," : "", c->unit, c->at,
+                                run->order[from], i + 1 - from);
     }
     return text;
 }
@@ -214,7 +224,7 @@ static size_t run_child(struct run *run, struct group group)
 {
     size_t first = group.first, last = group.last;
     const struct conform_options *o = run->report->options;
-    char seed[32], timeout[32], unit[32], base[32], asan[400], tsan[400];
+    char seed[32], timeout[32], asan[400], tsan[400];
     char *cases = cases_text(run, first, last);
     const char *argv[] = {o->self,
                           o->command,
@@ -227,8 +237,6 @@ static size_t run_child(struct run *run, struct group group)
                           seed,
                           timeout,
                           o->dump ? o->dump : "",
-                          unit,
-                          base,
                           cases,
                           NULL};
     const char *env[] = {asan, tsan, NULL};
@@ -238,8 +246,6 @@ static size_t run_child(struct run *run, struct group group)
     size_t at = first;
 
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
-    snprintf(unit, sizeof unit, "%d", run->report->at[run->order[first]].unit);
-    snprintf(base, sizeof base, "%zu", group.base);
     add_sanitizer_option("ASAN_OPTIONS", asan, sizeof asan);
     add_sanitizer_option("TSAN_OPTIONS", tsan, sizeof tsan);
     snprintf(timeout, sizeof timeout, "%.0f", o->timeout_s * 1000);
@@ -265,7 +271,7 @@ static void run_group(struct run *run, struct group group)
 
     for (; at < group.last; at++)
         if (waits(&run->report->at[run->order[at]]))
-            run_child(run, (struct group){at, at + 1, group.base});
+            run_child(run, (struct group){at, at + 1});
 }
 
 /* The next of a job's own, or the last of who has most left; false: there are none. */
@@ -295,7 +301,7 @@ static void *work(void *ctx)
 static void make_groups(struct run *run, size_t max)
 {
     struct report *r = run->report;
-    size_t n = 0, base = 0;
+    size_t n = 0;
 
     run->group = calloc(r->n + 1, sizeof *run->group);
     run->order = calloc(r->n + 1, sizeof *run->order);
@@ -303,13 +309,12 @@ static void make_groups(struct run *run, size_t max)
     for (size_t i = 0; i < r->n; i++) {
         struct group *g = run->n_group ? &run->group[run->n_group - 1] : NULL;
         const struct report_case *before = n ? &r->at[run->order[n - 1]] : NULL;
-        if (r->at[i].unit != r->at[base].unit) base = i;
         if (!waits(&r->at[i])) continue;
         /* The plugin's own cases each need a process that has not loaded it. */
         if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
-            before->suite == r->at[i].suite && before->unit == r->at[i].unit)
+            before->suite == r->at[i].suite)
             g->last = n + 1;
-        else run->group[run->n_group++] = (struct group){n, n + 1, base};
+        else run->group[run->n_group++] = (struct group){n, n + 1};
         run->order[n++] = i;
     }
 }
@@ -331,6 +336,11 @@ static void run_groups(struct run *run)
     while (started) pthread_join(thread[--started], NULL);
 }
 
+static bool comes_before(const struct report_case *c, const struct listed *l)
+{
+    return c->unit < l->unit || (c->unit == l->unit && c->at < l->at);
+}
+
 /* All but the suite `plugin` in this process: for debuggers. A crash is a crash of the whole. */
 static int run_here(struct run *run)
 {
@@ -340,13 +350,17 @@ static int run_here(struct run *run)
     int status = place_init(&place, r->options->device, r->library, r->manifest, true);
 
     if (status) return status;
-    list_init(&list, place.device, LIST_ALL, r->options->suites);
-    for (size_t i = 0; i < list.n && i < r->n; i++) {
-        struct report_case *c = &r->at[i];
+    list_init(&list, place.device, LIST_ALL, &r->wanted);
+    for (size_t i = 0, n = 0; i < list.n; i++) {
+        const struct listed *l = &list.at[i];
+        struct report_case *c;
         struct result result;
+        while (n < r->n && comes_before(&r->at[n], l)) n++;
+        c = n < r->n ? &r->at[n] : NULL;
+        if (!c || c->unit != l->unit || c->at != l->at) continue;
         if (!waits(c) || c->suite == SUITE_PLUGIN) continue;
         show_progress(run, c->id);
-        listed_run(&place, &list.at[i], &result);
+        listed_run(&place, l, &result);
         c->seconds = result.seconds;
         c->worst = result.worst;
         c->executed = result.executed;

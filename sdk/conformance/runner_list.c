@@ -37,7 +37,7 @@ static void take_case(struct listing *l, const cJSON *json)
 {
     struct report *r = l->report;
     double outcome = number_of(json, "outcome"), suite = number_of(json, "suite"),
-           row = number_of(json, "of"), unit = number_of(json, "unit");
+           row = number_of(json, "of");
     struct report_case *c;
 
     if (r->n == l->room) {
@@ -50,7 +50,8 @@ static void take_case(struct listing *l, const cJSON *json)
         .id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
     c->suite = suite >= 0 && suite < SUITE_COUNT ? (enum suite)suite : SUITE_PLUGIN;
     c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
-    c->unit = (int)unit;
+    c->unit = (int)number_of(json, "unit");
+    c->at = (int)number_of(json, "at");
     c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
     c->fixed = outcome >= 0;
     c->outcome = c->fixed ? (enum outcome)outcome : OUTCOME_COUNT;
@@ -79,6 +80,13 @@ static void take_device(struct report *r, const cJSON *json)
     r->manifest = text_of(json, "manifest");
 }
 
+static void take_left_out(struct report *r, const cJSON *json)
+{
+    double suite = number_of(json, "left_out");
+
+    if (suite >= 0 && suite < SUITE_COUNT) r->left_out[(int)suite] = true;
+}
+
 static void take_line(void *ctx, const char *line)
 {
     struct listing *l = ctx;
@@ -88,6 +96,7 @@ static void take_line(void *ctx, const char *line)
     else if (cJSON_HasObjectItem(json, "case")) take_case(l, json);
     else if (cJSON_HasObjectItem(json, "row")) take_row(l->report, json);
     else if (cJSON_HasObjectItem(json, "device")) take_device(l->report, json);
+    else if (cJSON_HasObjectItem(json, "left_out")) take_left_out(l->report, json);
     else if (cJSON_HasObjectItem(json, "error")) {
         char *text = text_of(json, "error");
         snprintf(l->error, sizeof l->error, "%s", text);
@@ -123,23 +132,25 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
     return 0;
 }
 
+/* The child's command. To be freed. Expectations are held against the names of all cases. */
+static const char **list_command(const struct report *r)
+{
+    const struct conform_options *o = r->options;
+    const char *head[] = {o->self, o->command, CONFORM_CHILD, o->data ? o->data : "", "list",
+                          o->device, "", "", "0", "0", "", o->suites ? o->suites : "",
+                          o->quick && !o->expect ? "quick" : ""};
+    size_t n = sizeof head / sizeof *head, n_filters = o->expect ? 0 : o->n_filters;
+    const char **argv = calloc(n + n_filters + 1, sizeof *argv);
+
+    if (!argv) abort();
+    memcpy(argv, head, sizeof head);
+    for (size_t i = 0; i < n_filters; i++) argv[n + i] = o->filters[i];
+    return argv;
+}
+
 int runner_list(struct report *r, char *text, size_t size)
 {
-    const char *argv[] = {r->options->self,
-                          r->options->command,
-                          CONFORM_CHILD,
-                          r->options->data ? r->options->data : "",
-                          "list",
-                          r->options->device,
-                          "",
-                          "",
-                          "0",
-                          "0",
-                          "",
-                          "",
-                          "",
-                          r->options->suites ? r->options->suites : "",
-                          NULL};
+    const char **argv = list_command(r);
     struct listing listing = {.report = r};
     double most_s = r->options->timeout_s;
     if (most_s > LIST_MOST_S) most_s = LIST_MOST_S;
@@ -150,6 +161,7 @@ int runner_list(struct report *r, char *text, size_t size)
     int status = 4;
 
     bp_child_run(&child, &result);
+    free(argv);
     if (result.end == BP_CHILD_EXITED && result.code == 0 && listing.complete) status = 0;
     else if (*listing.error && result.end == BP_CHILD_EXITED) status = result.code == 3 ? 3 : 4;
     else if (result.end != BP_CHILD_NOT_RUN && r->n == 0) status = broken_plugin(r, &result);

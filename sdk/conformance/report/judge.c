@@ -74,6 +74,12 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
 {
     size_t cases = 0;
 
+    if (r->left_out[suite]) {
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for %s all of suite %s must pass; not all of it was run", level_name(level),
+                 suite_name(suite));
+        return false;
+    }
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
         const char *why = NULL;

@@ -12,7 +12,7 @@
 struct report_case {
     char *id;
     enum suite suite;
-    int unit; /* of list.h */
+    int unit, at; /* of list.h */
     int row; /* number in rows, or -1 */
     bool quick, selected;
     bool fixed;    /* nothing to run: outcome and message came with the list */
@@ -43,9 +43,11 @@ enum level level_find(const char *name); /* LEVEL_COUNT: there is none */
 
 struct report {
     const struct conform_options *options;
+    struct selection wanted; /* what the options select */
     char *device, *description, *driver, *library, *manifest, *machine;
-    struct report_case *at;
+    struct report_case *at; /* all but such as are not wanted and not asked for their names */
     size_t n;
+    bool left_out[SUITE_COUNT]; /* whether there are others */
     struct report_row *row;
     size_t n_row;
     bool lost; /* the plugin ended the process that listed: the one case says so */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* select.c: which cases are wanted. */
+#include "select.h"
+#include <fnmatch.h>
+#include <string.h>
+
+const char *suite_name(enum suite suite)
+{
+    static const char *const name[] = {
+#define X(NAME, name) #name,
+        CONFORM_SUITES(X)
+#undef X
+    };
+    return name[suite];
+}
+
+bool selection_has(const struct selection *s, enum suite suite)
+{
+    const char *name = suite_name(suite);
+    size_t n = strlen(name);
+
+    if (!s->suites) return suite != SUITE_STRESS;
+    for (const char *at = s->suites; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && !strncmp(at, name, n)) return true;
+    return false;
+}
+
+bool selection_fits(const struct selection *s, const char *id)
+{
+    for (size_t i = 0; i < s->n_filters; i++)
+        if (!fnmatch(s->filters[i], id, FNM_NOESCAPE)) return true;
+    return s->n_filters == 0;
+}
+
+/* A glob's letters up to its first wildcard are those of every id that it fits. */
+static bool reaches(const char *filter, const char *stem)
+{
+    size_t fixed = strcspn(filter, "*?["), n = strlen(stem);
+
+    if (fixed <= n) return !strncmp(filter, stem, fixed);
+    return !strncmp(filter, stem, n) && (filter[n] == '/' || filter[n] == '@');
+}
+
+bool selection_reaches(const struct selection *s, const char *stem)
+{
+    for (size_t i = 0; i < s->n_filters; i++)
+        if (reaches(s->filters[i], stem)) return true;
+    return s->n_filters == 0;
+}
