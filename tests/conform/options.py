@@ -4,6 +4,7 @@
 
     options.py BUILD BP MUTANT MUTANT_EXTRA
 """
+import fnmatch
 import glob
 import html.parser
 import json
@@ -17,15 +18,18 @@ from kit import BP, WORK, Run, main, test
 
 MUTANT = os.path.abspath(sys.argv[3])
 WIDTH = "kernel/add/f32/width/33+33@mutant_add_f32"
+# What decides on levels, without collectives, which take longer than all of it.
+LEVELS = ("--suite", "plugin,runtime,memory,kernel")
+ADD = ("--filter", "kernel/add/*")
 
 
 def run(*args, mutant="none", **more):
     return Run(MUTANT, *args, env={"BP_MUTANT": mutant}, **more)
 
 
-def ids(*args):
+def ids(*args, status=0):
     result = run("--list", *args, report=False)
-    assert result.status == 0, result
+    assert result.status == status, result
     return result.out.split("\n")[:-1]
 
 
@@ -61,8 +65,10 @@ def suites_filters_and_quick_select():
     assert {case.split("/")[0] for case in everything} == \
         {"plugin", "runtime", "memory", "kernel", "gradient", "ccl"}
     assert {case.split("/")[0] for case in ids("--suite", "plugin,memory")} == {"plugin", "memory"}
-    assert ids("--filter", "plugin/*", "--filter", "runtime/stream/*") == \
-        [c for c in everything if c.startswith(("plugin/", "runtime/stream/"))]
+    for filters in (["plugin/*", "runtime/stream/*"], ["kernel/add/*", "gradient/mean*"], ["kernel/a*"], ["*/add/*"],
+                    ["ccl/*", "kernel/sum[/m]*"], ["kernel/add"], ["k[e]rnel/*@none", "kernel/softmax/f32/*"], ["*"]):
+        fit = [c for c in everything if any(fnmatch.fnmatchcase(c, f) for f in filters)]
+        assert ids(*(f"--filter={f}" for f in filters), status=0 if fit else 2) == fit, filters
     quick = ids("--quick")
     assert 0 < len(quick) < len(everything) and set(quick) < set(everything)
 
@@ -112,9 +118,9 @@ def seed_decides_the_inputs():
 
 @test
 def level_needs_all():
-    assert run("--require", "core").status == 0
-    assert run("--require", "inference").status == 1
-    part = run("--quick", "--require", "runtime")
+    assert run("--require", "core", *LEVELS).status == 0
+    assert run("--require", "inference", *LEVELS).status == 1
+    part = run("--quick", "--require", "runtime", *LEVELS)
     assert part.status == 1 and part.json["level"] == "none", part
     runtime = run("--suite", "plugin,runtime,memory", "--require", "runtime")
     assert runtime.status == 0 and runtime.json["level"] == "runtime", runtime
@@ -123,20 +129,34 @@ def level_needs_all():
 @test
 def level_of_a_part_is_not_judged():
     page = os.path.join(WORK, "part.html")
-    for args in (["--quick"], ["--shard", "1/40"], ["--filter", "kernel/*"], ["--suite", "plugin,runtime"]):
+    for args in (["--quick", *LEVELS], ["--shard", "1/40"], ADD, ["--suite", "plugin,runtime"]):
         part = run(*args, "--html", page)
         assert part.status == 0 and part.json["level"] == "none", part
         assert part.out.endswith("level not judged (only a part was run)\n"), part
         with open(page, encoding="utf-8") as file:
             assert "level not judged<" in file.read(), args
     assert "level not judged" not in run("--suite", "plugin,runtime,memory").out
-    failed = run(mutant="nameless")
+    failed = run("--suite", "plugin,runtime,memory", mutant="nameless")
     assert failed.status == 1 and "level none (for runtime all of suite runtime" in failed.out, failed
 
 
 @test
+def what_a_filter_leaves_out_denies_the_level():
+    part = run("--filter", "[prm]*", "--filter", "kernel/add/*", "--require", "runtime")
+    assert part.status == 0 and part.json["level"] == "runtime", part
+    assert {i.split("/")[1] for i in part.by_id if i.startswith("kernel/")} == {"add"}, part
+
+
+@test
+def expectations_of_cases_that_a_filter_leaves_out():
+    path = write("expect.txt", "kernel/softmax/* xfail one day; issue 16\n")
+    assert run(*ADD, "--expect", path).status == 0
+    assert run(*ADD, "--expect", path, "--isolate", "none").status == 0
+
+
+@test
 def a_broken_row_is_shown_by_three_cases_and_a_line():
-    result = run("--filter", "kernel/add/*", mutant="unwritten")
+    result = run(*ADD, mutant="unwritten")
     bad, cases = len(result.bad()), sum(i.startswith("kernel/add/") for i in result.by_id)
     assert bad > 30 and result.out.count("\nfail  ") == 3, result
     assert f"\nmutant_add_f32: {bad} of {cases} cases fail; {bad - 3} more are in --json\n" in result.out, result
@@ -146,10 +166,10 @@ def a_broken_row_is_shown_by_three_cases_and_a_line():
 @test
 def a_whole_broken_row_is_expected_without_its_empty_cases():
     path = write("expect.txt", "kernel/add/f32/[!e]* xfail the last element is lost; issue 15\n")
-    result = run("--filter", "kernel/add/*", "--expect", path, mutant="unwritten")
+    result = run(*ADD, "--expect", path, mutant="unwritten")
     assert result.status == 0 and result.json["totals"]["xfail"] > 30, result
     path = write("expect.txt", "kernel/add/f32/* xfail the last element is lost; issue 15\n")
-    result = run("--filter", "kernel/add/*", "--expect", path, mutant="unwritten")
+    result = run(*ADD, "--expect", path, mutant="unwritten")
     assert result.status == 1 and result.json["totals"]["xpass"] == 3, result
     shapes = ids("--filter", "kernel/softmax/f32/*/[1-9]*[1-9]@*")
     assert len(shapes) > 5 and not any("0x5" in i or "5x0" in i for i in shapes), shapes
@@ -158,7 +178,7 @@ def a_whole_broken_row_is_expected_without_its_empty_cases():
 @test
 def expected_failure():
     path = write("expect.txt", f"# known\n{WIDTH} xfail the vector loop; issue 12\n")
-    result = run("--suite", "kernel", "--expect", path, mutant="crash")
+    result = run(*ADD, "--expect", path, mutant="crash")
     assert result.status == 0 and result.by_id[WIDTH]["outcome"] == "xfail", result
     assert "issue 12" in result.by_id[WIDTH]["message"]
 
@@ -166,31 +186,31 @@ def expected_failure():
 @test
 def expected_failure_denies_the_level():
     path = write("expect.txt", f"{WIDTH} xfail the vector loop; issue 12\n")
-    result = run("--expect", path, mutant="crash")
+    result = run("--expect", path, *LEVELS, mutant="crash")
     assert result.status == 0 and result.json["level"] == "runtime", result
 
 
 @test
 def unexpected_pass_fails():
     path = write("expect.txt", f"{WIDTH} xfail the vector loop; issue 12\n")
-    result = run("--suite", "kernel", "--expect", path)
+    result = run(*ADD, "--expect", path)
     assert result.status == 1 and result.by_id[WIDTH]["outcome"] == "xpass", result
 
 
 @test
 def expected_skip_does_not_run():
     path = write("expect.txt", f"{WIDTH} skip it hangs the machine; issue 13\n")
-    result = run("--suite", "kernel", "--expect", path, mutant="crash")
+    result = run(*ADD, "--expect", path, mutant="crash")
     assert result.status == 0 and result.by_id[WIDTH]["outcome"] == "skip", result
 
 
 @test
 def unsupported_hides_no_wrong_result():
     path = write("expect.txt", "kernel/add/f32/* unsupported only small ranks; issue 14\n")
-    result = run("--suite", "kernel", "--expect", path, mutant="last")
+    result = run(*ADD, "--expect", path, mutant="last")
     assert result.status == 1 and result.by_id[WIDTH]["outcome"] == "fail", result
     path = write("expect.txt", "kernel/add/f32/rank5/* unsupported only small ranks; issue 14\n")
-    result = run("--suite", "kernel", "--expect", path, mutant="refuses")
+    result = run(*ADD, "--expect", path, mutant="refuses")
     assert result.status == 0 and result.json["totals"]["unsupported"] >= 1, result
 
 
@@ -205,7 +225,7 @@ def bad_expectations_are_refused():
 
 @test
 def failure_says_how_to_repeat_it():
-    result = run("--suite", "kernel", mutant="last")
+    result = run(*ADD, mutant="last")
     case = "kernel/add/f32/one/1+1@mutant_add_f32"
     assert f"bp conform {MUTANT} --filter '{case}'" in result.out, result
     assert "worst at [0] (element 0 of 1)" in result.by_id[case]["message"], result.by_id[case]
@@ -231,7 +251,7 @@ def json_to_standard_output_is_alone():
 @test
 def junit_is_valid():
     path = os.path.join(WORK, "report.xml")
-    result = run("--suite", "plugin,kernel", "--junit", path, mutant="prints")
+    result = run("--filter", "plugin/*", *ADD, "--junit", path, mutant="prints")
     root = xml.etree.ElementTree.parse(path).getroot()
     cases = root.findall(".//testcase")
     assert len(cases) == len(result.by_id) == int(root.get("tests"))
@@ -264,7 +284,7 @@ class Page(html.parser.HTMLParser):
 @test
 def html_is_one_sound_page():
     path = os.path.join(WORK, "report.html")
-    run("--html", path, mutant="last")
+    run("--html", path, *LEVELS, mutant="last")
     page = Page()
     with open(path, encoding="utf-8") as file:
         text = file.read()
