@@ -34,7 +34,7 @@ static struct bp_shared *mapped;
 
 /* Where the parts begin. */
 struct layout {
-    size_t ranks, pairs, counts, slots, windows, little, end;
+    size_t ranks, pairs, counts, units, windows, little, end;
 };
 
 static struct layout layout_of(size_t n)
@@ -43,8 +43,8 @@ static struct layout layout_of(size_t n)
 
     l.pairs = l.ranks + n * sizeof(struct bp_board_rank);
     l.counts = l.pairs + n * n * sizeof(struct bp_board_pair);
-    l.slots = (l.counts + n * 2 * n * sizeof(uint64_t) + 4095) & ~(size_t)4095;
-    l.windows = l.slots + n * n * 2 * BP_BOARD_SLOT;
+    l.units = (l.counts + n * 2 * n * sizeof(uint64_t) + 4095) & ~(size_t)4095;
+    l.windows = l.units + n * n * BP_BOARD_UNITS * BP_BOARD_UNIT;
     l.little = l.windows + n * 2 * BP_BOARD_WINDOW;
     l.end = l.little + n * BP_BOARD_ENTRIES * BP_BOARD_LITTLE;
     return l;
@@ -74,10 +74,10 @@ struct bp_board_pair *bp_board_pair(const struct bp_board *b, uint32_t from, uin
            ((size_t)from * b->n + to);
 }
 
-char *bp_board_slot(const struct bp_board *b, uint32_t from, uint32_t to, uint64_t number)
+char *bp_board_unit(const struct bp_board *b, uint32_t from, uint32_t to, uint64_t number)
 {
-    return b->shared->base + layout_of(b->n).slots +
-           (((size_t)from * b->n + to) * 2 + (number & 1)) * BP_BOARD_SLOT;
+    return b->shared->base + layout_of(b->n).units +
+           (((size_t)from * b->n + to) * BP_BOARD_UNITS + number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
 }
 
 static bool write_at(int fd, size_t at, const void *bytes, size_t size)
@@ -258,7 +258,7 @@ static struct bp_board *make_board(uint32_t rank, uint32_t n)
     b->n = n;
     b->one_process = true;
     b->pidfd = malloc(n * sizeof *b->pidfd);
-    b->sent = calloc(2 * (size_t)n, sizeof *b->sent);
+    b->sent = calloc(3 * (size_t)n, sizeof *b->sent);
     if (!b->pidfd || !b->sent) {
         free(b->pidfd);
         free(b->sent);
@@ -266,6 +266,7 @@ static struct bp_board *make_board(uint32_t rank, uint32_t n)
         return NULL;
     }
     b->taken = b->sent + n;
+    b->gone = b->taken + n;
     for (uint32_t i = 0; i < n; i++) b->pidfd[i] = -1;
     return b;
 }

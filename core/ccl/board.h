@@ -19,11 +19,13 @@
 enum {
     BP_BOARD_RANKS = 256,
     BP_BOARD_INLINE = 40,        /* bytes that travel in an entry */
-    BP_BOARD_AHEAD = 24,         /* calls that a rank may be ahead of another */
-    BP_BOARD_ENTRIES = 64,       /* more than twice as many, for both to look back */
+    BP_BOARD_AHEAD = 56,         /* calls that a rank may be ahead of another */
+    BP_BOARD_ENTRIES = 128,      /* more than twice as many, for both to look back */
     BP_BOARD_LITTLE = 16 << 10,  /* bytes that go with an entry */
     BP_BOARD_WINDOW = 128 << 10, /* bytes of one of a rank's two windows */
-    BP_BOARD_SLOT = 32 << 10,    /* bytes of one of the two slots of a pair of ranks */
+    BP_BOARD_SLOT = 32 << 10,    /* bytes of a message, or of a piece of one: two have room */
+    BP_BOARD_UNIT = 2 << 10,     /* bytes of the units in which they lie */
+    BP_BOARD_UNITS = 2 * BP_BOARD_SLOT / BP_BOARD_UNIT,
 };
 #define BP_BOARD_ANY UINT32_MAX        /* instead of a rank: whichever */
 #define BP_BOARD_JOINED (UINT32_MAX / 2) /* it has been joined, or not */
@@ -113,16 +115,23 @@ struct bp_board_part {
     uint64_t what, count; /* bp_what of a call, alike for sends and receives; elements */
 };
 
-/* One direction between two ranks. */
+/* What one rank has sent to another, or a piece of that: a line, and a unit or more, of which this
+ * is the first. */
 struct bp_board_message {
-    uint64_t what, count;
-    struct bp_where where;
-    uint32_t way, zero; /* enum bp_way; 0: in a slot */
+    _Alignas(64) _Atomic uint64_t number; /* of that unit, over all messages */
+    uint32_t dtype, way;                  /* enum bp_way; 0: in the units, or here if it fits */
+    uint64_t count;
+    union {
+        struct bp_where where;
+        unsigned char data[BP_BOARD_INLINE];
+    };
 };
+_Static_assert(sizeof(struct bp_board_message) == 64, "a line");
+
+/* One direction between two ranks. */
 struct bp_board_pair {
-    _Alignas(64) _Atomic uint64_t sent;  /* messages, or pieces of them */
-    struct bp_board_message message[2];  /* by the parity of their number */
-    _Alignas(64) _Atomic uint64_t taken;
+    struct bp_board_message message[BP_BOARD_UNITS]; /* by their numbers, modulo */
+    _Alignas(64) _Atomic uint64_t taken;             /* units */
     _Atomic uint64_t gave, took; /* parts that one sends, and the other receives, by devices */
     struct bp_board_post gives[BP_BOARD_GIVEN], takes[BP_BOARD_GIVEN]; /* by number, modulo */
 };
@@ -176,7 +185,8 @@ struct bp_board {
     uint64_t ended;     /* calls that all have ended, as far as this rank knows */
     uint64_t lag;       /* it waits for who has not begun a call so many before its own */
     uint64_t pieces;    /* as me->step */
-    uint64_t *sent, *taken; /* messages to and from each rank, or pieces of them */
+    uint64_t *sent, *taken; /* units of messages to and from each rank */
+    uint64_t *gone;         /* of those to it, that it is known to have taken */
     const struct bp_collective *pair; /* the send or receive that waits; or NULL */
     uint64_t timeout_ns, deadline; /* of the call that is under way; deadline 0: not looked yet */
     uint64_t needs;     /* posts that it waits for now; or 0 */
@@ -199,7 +209,7 @@ char *bp_board_little(const struct bp_board *b, uint32_t rank, uint64_t sequence
 char *bp_board_window(const struct bp_board *b, uint32_t rank, uint64_t piece);
 uint64_t *bp_board_counts(const struct bp_board *b, uint32_t rank, uint64_t sequence);
 struct bp_board_pair *bp_board_pair(const struct bp_board *b, uint32_t from, uint32_t to);
-char *bp_board_slot(const struct bp_board *b, uint32_t from, uint32_t to, uint64_t number);
+char *bp_board_unit(const struct bp_board *b, uint32_t from, uint32_t to, uint64_t number);
 
 /* board.c. What rank 0 makes, for n ranks that are these processes, and the others open. */
 enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,

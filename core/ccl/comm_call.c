@@ -91,8 +91,8 @@ static enum bp_status check_meeting(const struct form *f, const struct bp_comm *
     uint64_t src_at = src->offset + (f->src_parts ? comm->rank * bytes : 0);
     uint64_t dst_at = dst->offset + (f->dst_parts ? comm->rank * bytes : 0);
 
-    if (src->storage != dst->storage || !bp_tensors_meet(src, dst)) return BP_OK;
-    if (f->meets && src_at == dst_at) return BP_OK;
+    if (src->storage != dst->storage || (f->meets && src_at == dst_at)) return BP_OK;
+    if (!bp_tensors_meet(src, dst)) return BP_OK; /* which takes longer than a small call */
     return bp_error(BP_ERR_INVALID, "%s: src and dst share memory, and not as the call allows",
                     f->call);
 }

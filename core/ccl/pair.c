@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pair.c: sends and receives. What two ranks say to each other in one direction has numbers, of
- * which two may be on the board at a time: a message that fits into a slot, a piece of one that
- * does not, or the place of a buffer from which the receiver takes all. Those of a group go on side
- * by side, each by steps that do not wait. */
+ * which some may be on the board at a time: a message, a piece of a large one, or the place of a
+ * buffer from which the receiver takes all. Those of a group go on side by side, each by steps that
+ * do not wait. */
 #include "hosts.h"
 
 #include <inttypes.h>
@@ -49,50 +49,90 @@ static uint32_t choose_way(const struct bp_board *b, const struct bp_collective 
 
 static struct bp_board_message *message_of(const struct exchange *x, uint64_t number)
 {
-    return &x->pair->message[number & 1];
+    return &x->pair->message[number % BP_BOARD_UNITS];
 }
 
-/* One number: what it is, and its bytes or where they are. */
+/* Of what is left of it, in the next message. */
+static uint64_t piece_of(const struct exchange *x)
+{
+    uint64_t left = bytes_of(x->c) - x->at;
+
+    return left < BP_BOARD_SLOT ? left : BP_BOARD_SLOT;
+}
+
+/* Units that it takes, whatever is in them. */
+static uint64_t units_of(uint64_t piece)
+{
+    return piece > BP_BOARD_UNIT ? (piece + BP_BOARD_UNIT - 1) / BP_BOARD_UNIT : 1;
+}
+
+/* A piece from src, or to dst, where it fits: in the message, or in units, of which the first
+ * follows the last. */
+static void copy_piece(const struct bp_board *b, const struct exchange *x, uint64_t number,
+                       const char *src, char *dst, uint64_t size)
+{
+    uint32_t from = is_send(x) ? b->rank : x->c->root, to = is_send(x) ? x->c->root : b->rank;
+    uint64_t part = (BP_BOARD_UNITS - number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
+    char *here = size <= BP_BOARD_INLINE ? (char *)message_of(x, number)->data
+                                         : bp_board_unit(b, from, to, number);
+
+    for (uint64_t at = 0; at < size; at += part, part = size - at) {
+        if (part > size - at) part = size - at;
+        bp_copy_bytes(dst ? dst + at : here, src ? src + at : here, part, false);
+        here = bp_board_unit(b, from, to, 0);
+    }
+}
+
+/* What it is, and its bytes or where they are. */
 static enum bp_status put_message(struct bp_board *b, struct exchange *x, uint64_t number)
 {
     const struct bp_collective *c = x->c;
     struct bp_board_message *m = message_of(x, number);
-    uint64_t left = bytes_of(c) - x->at, size = left < BP_BOARD_SLOT ? left : BP_BOARD_SLOT;
-    uint64_t k = x->at / BP_BOARD_SLOT;
+    uint64_t size = piece_of(x), k = x->at / BP_BOARD_SLOT;
+    const char *src;
 
     if (c->stage) TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
-    m->what = bp_what(c->call, c->dtype, 0, c->root);
+    m->dtype = c->dtype;
     m->count = c->count;
     if (!x->at && bytes_of(c) > BP_BOARD_SLOT) {
         bp_where_fill(b, c->src, c->src_storage, &m->where);
         x->way = choose_way(b, c, &m->where);
     }
     m->way = x->way;
-    if (x->way) {
-        x->at = bytes_of(c);
-    } else {
-        const char *from = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
-        if (size) bp_copy_bytes(bp_board_slot(b, b->rank, c->root, number), from, size, false);
-        x->at += size;
-    }
-    b->sent[c->root] = number;
-    bp_board_set(b, &x->pair->sent, number);
+    src = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
+    if (!x->way) copy_piece(b, x, number, src, NULL, size);
+    b->sent[c->root] = number - 1 + (x->way ? 1 : units_of(size));
+    x->at = x->way ? bytes_of(c) : x->at + size;
+    bp_board_set(b, &m->number, number);
+    bp_fetch_to_write(message_of(x, b->sent[c->root] + 1));
     return BP_OK;
+}
+
+/* Whether the units of a piece are free: who waits for that waits until about half of all are. */
+static bool has_room(struct bp_board *b, struct exchange *x, uint64_t units)
+{
+    uint64_t *gone = &b->gone[x->c->root], end = b->sent[x->c->root] + units;
+
+    if (end <= *gone + BP_BOARD_UNITS) return true;
+    *gone = atomic_load_explicit(&x->pair->taken, memory_order_acquire);
+    x->word = &x->pair->taken;
+    x->value = end - units - BP_BOARD_UNITS / 2;
+    return end <= *gone + BP_BOARD_UNITS;
 }
 
 /* Until it has to wait, or is done. */
 static enum bp_status step_send(struct bp_board *b, struct exchange *x, bool *out_moved)
 {
-    uint64_t number = b->sent[x->c->root] + 1;
+    uint64_t *sent = &b->sent[x->c->root];
 
-    for (; !x->done && !x->way; number++) {
-        if (!has_come(x, &x->pair->taken, number > 2 ? number - 2 : 0)) return BP_OK;
-        TRY(put_message(b, x, number));
+    while (!x->done && !x->way) {
+        if (!has_room(b, x, units_of(piece_of(x)))) return BP_OK;
+        TRY(put_message(b, x, *sent + 1));
         *out_moved = true;
         x->done = !x->way && x->at == bytes_of(x->c);
     }
     /* The receiver takes it. */
-    if (!x->done && has_come(x, &x->pair->taken, number - 1)) x->done = *out_moved = true;
+    if (!x->done && has_come(x, &x->pair->taken, *sent)) x->done = *out_moved = true;
     return BP_OK;
 }
 
@@ -100,12 +140,11 @@ static enum bp_status check_message(struct bp_board *b, const struct exchange *x
                                     const struct bp_board_message *m)
 {
     const struct bp_collective *c = x->c;
-    uint32_t dtype = m->what >> 8 & 0xff;
 
-    if (dtype == c->dtype && m->count == c->count) return BP_OK;
+    if (m->dtype == c->dtype && m->count == c->count) return BP_OK;
     return bp_board_fail(b, BP_ERR_INVALID,
                          "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
-                         bp_board_number(b, c->root), m->count, bp_dtype_name(dtype),
+                         bp_board_number(b, c->root), m->count, bp_dtype_name(m->dtype),
                          bp_board_number(b, b->rank), c->count, bp_dtype_name(c->dtype));
 }
 
@@ -117,15 +156,14 @@ static enum bp_status take_pieces(struct bp_board *b, struct exchange *x, uint64
     uint64_t end = bytes_of(c), k = x->at / BP_BOARD_SLOT;
 
     do {
-        uint64_t size = end - x->at < BP_BOARD_SLOT ? end - x->at : BP_BOARD_SLOT;
+        uint64_t size = piece_of(x);
         char *to = c->dst + x->at;
         if (c->stage) {
             TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
             to = bp_stage_dst(c->stage, 0, k);
         }
         if (from) TRY(bp_reach_read(b, from, x->at, to, size, false));
-        else if (size)
-            bp_copy_bytes(to, bp_board_slot(b, c->root, b->rank, number), size, false);
+        else copy_piece(b, x, number, NULL, to, size);
         x->at += size;
         if (c->stage) TRY(bp_stage_done(c->stage, b, k++));
     } while (from && x->at < end);
@@ -136,6 +174,7 @@ static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint6
 {
     const struct bp_collective *c = x->c;
     const struct bp_board_message *m = message_of(x, number);
+    uint64_t units = m->way ? 1 : units_of(piece_of(x));
     struct bp_reach from;
 
     TRY(check_message(b, x, m));
@@ -146,19 +185,19 @@ static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint6
     } else {
         TRY(take_pieces(b, x, number, m->way ? &from : NULL));
     }
-    b->taken[c->root] = number;
-    bp_board_set(b, &x->pair->taken, number);
+    b->taken[c->root] += units;
+    bp_board_set(b, &x->pair->taken, b->taken[c->root]);
     x->done = x->at == bytes_of(c);
     return BP_OK;
 }
 
 static enum bp_status step(struct bp_board *b, struct exchange *x, bool *out_moved)
 {
-    uint64_t number = b->taken[x->c->root] + 1;
+    const uint64_t *taken = &b->taken[x->c->root];
 
     if (is_send(x)) return step_send(b, x, out_moved);
-    while (!x->done && has_come(x, &x->pair->sent, number)) {
-        TRY(take_message(b, x, number++));
+    while (!x->done && has_come(x, &message_of(x, *taken + 1)->number, *taken + 1)) {
+        TRY(take_message(b, x, *taken + 1));
         *out_moved = true;
     }
     return BP_OK;

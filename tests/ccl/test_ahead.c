@@ -4,7 +4,8 @@
  * not come is named all the same. Each rank is a process. */
 #include "failing.h"
 
-enum { FEW = 20 }; /* so many calls may be made before others come */
+/* So many calls may be made before others come; and so many not. */
+enum { FEW = 20, MANY = 60 };
 
 static void set(struct bp_tensor *t, int64_t n, float value)
 {
@@ -170,7 +171,7 @@ static void late(uint32_t rank, uint32_t size, void *ctx)
 
     OK(bp_comm_barrier(comm, stream));
     OK(bp_comm_set_timeout(comm, SECOND / 2));
-    for (int i = 0; rank == 2 && i < FEW; i++) OK(bp_comm_broadcast(comm, stream, x, x, 0));
+    for (int i = 0; rank == 2 && i < MANY - 10; i++) OK(bp_comm_broadcast(comm, stream, x, x, 0));
     if (rank) usleep(1200000);
     expect_failure(comm, broadcast_on(comm, x), BP_ERR_TIMEOUT, "with root 0, sequence ",
                    ": rank 1 (process");
@@ -243,7 +244,7 @@ static void roots(uint32_t rank, uint32_t size, void *ctx)
     enum bp_status status = BP_OK;
 
     OK(bp_comm_barrier(comm, stream));
-    for (int i = 0; i <= FEW + 5 && !status; i++)
+    for (int i = 0; i < MANY && !status; i++)
         status = bp_comm_broadcast(comm, stream, x, x, rank);
     expect_failure(comm, status, BP_ERR_INVALID,
                    "sequence 2: rank 1 calls broadcast of 4 f32 with root 1",
@@ -338,6 +339,85 @@ static void counts_stand_until_they_are_read(void)
     run(6, ragged, UINT32_MAX);
 }
 
+/* Sends do not wait for who sleeps; one that is not what the other expects is named when it comes.
+ */
+static void sends(uint32_t rank, uint32_t size, void *ctx)
+{
+    static const int64_t counts[] = {1, 500};
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    struct bp_tensor *x, *y = make(BP_F32, 3);
+    enum bp_status status = BP_OK;
+
+    for (int k = 0; k < 2; k++) {
+        double begin;
+        OK(bp_comm_barrier(comm, stream));
+        begin = seconds();
+        if (rank) usleep(300000);
+        x = make(BP_F32, counts[k]);
+        for (int i = 0; i < FEW; i++) {
+            if (!rank) set(x, counts[k], (float)i);
+            if (rank) OK(bp_comm_recv(comm, stream, x, 0));
+            else OK(bp_comm_send(comm, stream, x, 1));
+            expect("message", i, x, 0, counts[k], (float)i);
+        }
+        CHECK(rank || seconds() - begin < 0.2, "%d numbers: %g s", (int)counts[k],
+              seconds() - begin);
+        bp_tensor_destroy(x);
+    }
+    x = make(BP_F32, 2);
+    OK(bp_comm_barrier(comm, stream));
+    for (int i = 0; i < 100 && !status; i++)
+        status = rank ? bp_comm_recv(comm, stream, i == 10 ? y : x, 0)
+                      : bp_comm_send(comm, stream, x, 1);
+    expect_failure(comm, status, BP_ERR_INVALID, "rank 0 sends 2 f32 to rank 1", "expects 3 f32");
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    close_all(comm);
+}
+
+static void sends_do_not_wait(void)
+{
+    run(2, sends, UINT32_MAX);
+}
+
+/* Messages of all sizes, each way, alone and in groups. */
+static void many_sends(uint32_t rank, uint32_t size, void *ctx)
+{
+    static const int64_t counts[] = {0, 1, 10, 11, 511, 512, 513, 3000, 8191, 8192, 8193, 30000};
+    const struct ids *ids = ctx;
+    struct bp_comm *comm = join(&ids->first, rank, size);
+    unsigned seed = ids->seed, own = ids->seed + rank + 1;
+    uint32_t next = (rank + 1) % size, before = (rank + size - 1) % size;
+
+    for (int i = 0; i < 3000; i++) {
+        int64_t n = counts[rand_r(&seed) / 16 % 12];
+        uint32_t sender = (uint32_t)rand_r(&seed) / 16 % size;
+        bool all = rand_r(&seed) / 16 % 8 == 0;
+        struct bp_tensor *x = make(BP_F32, n), *y = make(BP_F32, n);
+        float base = (float)(i % 50);
+        if (rand_r(&own) / 16 % 200 == 0) usleep(2000);
+        if (n) set(x, n, base + (float)rank);
+        OK(bp_comm_group_begin(comm, stream));
+        if (all || rank == sender) OK(bp_comm_send(comm, stream, x, next));
+        if (all || before == sender) OK(bp_comm_recv(comm, stream, y, before));
+        OK(bp_comm_group_end(comm));
+        if (n && (all || before == sender)) expect("sent", i, y, 0, n, base + (float)before);
+        bp_tensor_destroy(x), bp_tensor_destroy(y);
+    }
+    close_all(comm);
+}
+
+static void messages_of_all_sizes(void)
+{
+    for (uint32_t size = 2; size < 5; size++) {
+        struct ids ids = {.seed = (unsigned)time(NULL) + size};
+        printf("# seed %u\n", ids.seed);
+        OK(bp_comm_id_create(&ids.first));
+        kit_processes(size, many_sends, &ids, UINT32_MAX, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
@@ -350,6 +430,8 @@ int main(int argc, char **argv)
         {"calls_of_the_past_are_compared", calls_of_the_past_are_compared},
         {"two_roots_are_compared", two_roots_are_compared},
         {"calls_in_any_order", calls_in_any_order},
+        {"sends_do_not_wait", sends_do_not_wait},
+        {"messages_of_all_sizes", messages_of_all_sizes},
         {"counts_stand_until_they_are_read", counts_stand_until_they_are_read},
     };
 
