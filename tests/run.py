@@ -143,6 +143,7 @@ class Run:
         """The environment of a step, without the settings of the caller that change what is tested."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
         env["BUILD"] = self.build
+        env.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin take the processors from other tests
         env.update(self.driver())
         if self.full and kind == "normal":
             env["LARGE_TESTS"] = "1"  # tests that take gigabytes, where these are free

@@ -54,6 +54,31 @@ void num_set_int(const struct num_type *type, void *at, uint64_t value)
     memcpy(at, &value, type->size);
 }
 
+/* 2 to the power of n. Each number of a result is compared with several, which ldexpl is slow to
+ * make. */
+static long double power(int n)
+{
+    uint64_t bits = (uint64_t)(n + 1023) << 52;
+    double d;
+
+    if (n < -1022 || n > 1023) return ldexpl(1, n);
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+/* What ilogbl answers for a positive finite number. */
+static int exponent_of(long double value)
+{
+    double d = (double)value;
+    uint64_t bits;
+    int n;
+
+    memcpy(&bits, &d, sizeof bits);
+    n = (int)(bits >> 52) - 1023;
+    if (n < -1022 || n > 1023) return ilogbl(value);
+    return power(n) > value ? n - 1 : n; /* it may have been rounded up to the next power */
+}
+
 static bool is_f32(const struct num_type *type)
 {
     return type->digits == 24;
@@ -67,8 +92,10 @@ static long double half_decode(const struct num_type *type, uint16_t bits)
     long double value;
 
     if (exponent == type->emax - type->emin + 2) value = fraction ? NAN : INFINITY;
-    else if (exponent == 0) value = ldexpl(fraction, type->emin - fraction_bits);
-    else value = ldexpl(fraction + (1 << fraction_bits), type->emin + exponent - 1 - fraction_bits);
+    else if (exponent == 0) value = fraction * power(type->emin - fraction_bits);
+    else
+        value = (fraction + (1 << fraction_bits)) *
+                power(type->emin + exponent - 1 - fraction_bits);
     return bits & 0x8000 ? -value : value;
 }
 
@@ -83,12 +110,12 @@ static uint16_t half_encode(const struct num_type *type, long double value)
     if (isinf(value)) return (uint16_t)(sign | infinity);
     if (value == 0) return sign;
 
-    int exponent = ilogbl(value);
+    int exponent = exponent_of(value);
     if (exponent < type->emin) exponent = type->emin;
     if (exponent > type->emax) return (uint16_t)(sign | infinity);
     /* The significand as an integer, rounded; a carry out of it moves on to the exponent by
      * itself, and without the hidden digit the number is subnormal. */
-    bits = (uint32_t)rintl(ldexpl(value, fraction_bits - exponent));
+    bits = (uint32_t)rintl(value * power(fraction_bits - exponent));
     bits += (uint32_t)(exponent - type->emin) << fraction_bits;
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));
 }
@@ -120,22 +147,22 @@ long double num_ulp(const struct num_type *type, long double value)
     int exponent = type->emin;
 
     value = fabsl(value);
-    if (isfinite(value) && value >= num_min_normal(type)) exponent = ilogbl(value);
+    if (isfinite(value) && value >= num_min_normal(type)) exponent = exponent_of(value);
     if (exponent > type->emax) exponent = type->emax;
-    return ldexpl(1, exponent - type->digits + 1);
+    return power(exponent - type->digits + 1);
 }
 
 long double num_unit(const struct num_type *type)
 {
-    return ldexpl(1, -type->digits);
+    return power(-type->digits);
 }
 
 long double num_max(const struct num_type *type)
 {
-    return ldexpl(2 - ldexpl(1, 1 - type->digits), type->emax);
+    return (2 - power(1 - type->digits)) * power(type->emax);
 }
 
 long double num_min_normal(const struct num_type *type)
 {
-    return ldexpl(1, type->emin);
+    return power(type->emin);
 }

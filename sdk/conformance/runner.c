@@ -239,7 +239,10 @@ static size_t run_child(struct run *run, struct group group)
                           o->dump ? o->dump : "",
                           cases,
                           NULL};
-    const char *env[] = {asan, tsan, NULL};
+    /* Children share the processors: threads of OpenMP that spin while they wait for each other
+     * take them from the others. */
+    const char *wait = getenv("OMP_WAIT_POLICY") ? NULL : "OMP_WAIT_POLICY=passive";
+    const char *env[] = {asan, tsan, wait, NULL};
     struct shift shift = {run, SIZE_MAX, false, ""};
     struct bp_child child = {.argv = argv, .env = env, .report = take_line, .ctx = &shift};
     struct bp_child_result result;
