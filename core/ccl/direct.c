@@ -4,13 +4,15 @@
  * results are the same everywhere, and why a buffer may be both source and destination. */
 #include "collective.h"
 
-static const uint64_t far_bytes = 4 << 20; /* more than that is not kept in caches */
+enum { NEAR_PIECE = 8 << 10 };
+static const uint64_t near_bytes = 128 << 10; /* up to that all is near a processor */
+static const uint64_t far_bytes = 4 << 20;    /* more than that is not kept in caches */
 
 struct direct {
     struct bp_board *b;
     const struct bp_collective *c;
     uint32_t way;
-    bool far;
+    bool near, far;
     struct bp_reach src[BP_BOARD_RANKS], dst[BP_BOARD_RANKS];
 };
 
@@ -46,6 +48,17 @@ static void reduce_far(struct direct *d, uint64_t skip, uint64_t from, uint64_t 
     bp_copies_end();
 }
 
+/* Where results may be computed where they belong: in a destination of the first two ranks, for
+ * their sources are read before anything is written; which is no source itself, for that is slow.
+ * Only what is near: lines that have to be fetched are better copied to in large pieces. */
+static char *place_of(const struct direct *d, uint64_t skip, uint32_t only)
+{
+    for (uint32_t i = 0; i < 2 && i < d->b->n && d->near; i++)
+        if ((only == BP_BOARD_ANY || i == only) && d->dst[i].here != d->src[i].here + skip)
+            return d->dst[i].here;
+    return NULL;
+}
+
 /* Reduces bytes from `from` to `to` of all sources, and hands them to some destinations: to rank
  * only, or (BP_BOARD_ANY) to all. skip: what lies in the sources before. */
 static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t from, uint64_t to,
@@ -53,15 +66,17 @@ static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t fro
 {
     struct bp_board *b = d->b;
     const void *src[BP_BOARD_RANKS];
-    char *out = bp_board_scratch(b, b->n);
+    char *scratch = bp_board_scratch(b, b->n), *place = place_of(d, skip, only);
+    uint64_t piece = d->near ? NEAR_PIECE : BP_BOARD_SCRATCH;
 
     if (d->way == BP_WAY_MAP && d->far) {
         reduce_far(d, skip, from, to, only);
         return BP_OK;
     }
-    if (!out) return BP_ERR_MEMORY;
+    if (!scratch) return BP_ERR_MEMORY;
     for (uint64_t at = from, size; at < to; at += size) {
-        size = to - at < BP_BOARD_SCRATCH ? to - at : BP_BOARD_SCRATCH;
+        char *out = place ? place + at : scratch;
+        size = to - at < piece ? to - at : piece;
         for (uint32_t i = 0; i < b->n; i++) {
             src[i] = bp_reach_fetch(b, &d->src[i], skip + at, size, bp_board_scratch(b, i));
             if (!src[i]) return bp_board_answer(b);
@@ -154,6 +169,7 @@ enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collecti
     struct direct d = {.b = b, .c = c, .way = way};
 
     bp_reach_renew(b);
+    d.near = way == BP_WAY_MAP && part <= near_bytes;
     d.far = part * (c->call == BP_COMM_ALL_GATHER || c->call == BP_COMM_ALL_TO_ALL ? b->n : 1) >=
             far_bytes;
     switch (c->call) {
