@@ -43,7 +43,8 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
     *out_allowed = 0;
     if (isnan(value)) return isnan(got) ? 0 : INFINITY;
     if (isnan(got)) return INFINITY;
-    if (isinf(value)) return got == value ? 0 : INFINITY;
+    if (got == value) return 0;
+    if (isinf(value)) return INFINITY;
     *out_allowed = allowed = allowance(op, expected, i);
     /* From half an ulp past the largest value on, rounding gives infinity. */
     overflow = num_max(type) + num_ulp(type, num_max(type)) / 2;
@@ -53,7 +54,6 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
                    : INFINITY;
     error = fabsl(got - value);
     if (!op->terms && fabsl(value) >= overflow) return INFINITY;
-    if (error == 0) return 0;
     if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 &&
         !tie_is_even(type, got))
         return INFINITY;
