@@ -39,8 +39,8 @@ static struct bp_hosts *make_hosts(uint32_t rank, uint32_t size)
     h->number = UINT64_MAX; /* the first call is that of try_all, 0 */
     h->at = calloc(size, sizeof *h->at);
     h->leaders = calloc(size, sizeof *h->leaders);
-    h->heads = malloc(2 * (size_t)size * BP_HOSTS_HEAD_BYTES);
-    if (h->at && h->leaders && h->heads) return h;
+    h->extra = malloc((size_t)size * BP_HOSTS_LITTLE);
+    if (h->at && h->leaders && h->extra) return h;
     bp_hosts_destroy(h);
     return NULL;
 }
@@ -187,7 +187,8 @@ void bp_hosts_destroy(struct bp_hosts *h)
     free(h->ops);
     free(h->at);
     free(h->leaders);
-    free(h->heads);
+    free(h->extra);
+    free(h->pairs);
     free(h->scratch);
     free(h);
 }

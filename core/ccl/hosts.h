@@ -26,7 +26,6 @@ enum {
 struct bp_hosts_head {
     uint64_t what, count, bytes;
 };
-enum { BP_HOSTS_HEAD_BYTES = sizeof(struct bp_hosts_head) + BP_HOSTS_LITTLE };
 
 /* Messages one way between two ranks that are taken at some later time: now and then the other side
  * says that it has them. Both sides count alike. */
@@ -38,6 +37,7 @@ struct bp_hosts_flow {
 /* A message that is under way, of this call. */
 struct bp_hosts_op {
     struct bp_net_op net; /* first */
+    struct bp_net_headed headed;
     uint32_t rank;        /* the other */
     bool recv, lax;
 };
@@ -54,7 +54,7 @@ struct bp_hosts_rank {
     struct bp_hosts_flow out, in;      /* of heads that nobody waits for */
     struct bp_hosts_flow pair_out, pair_in; /* of sends and receives */
     uint64_t pair_mark;                /* of those that it has taken, the last that was heard of */
-    struct bp_hosts_head said; /* of a leader: its last head */
+    struct bp_hosts_head head, said; /* of a leader: where the next comes to; the last */
     uint64_t said_number;
 };
 
@@ -75,10 +75,10 @@ struct bp_hosts {
     uint64_t told;               /* the call that the store was last told, by its number */
     uint32_t first_head;         /* operation, of those that are received */
     const struct bp_collective *pair; /* the send or receive to another host that waits; or NULL */
-    struct bp_hosts_exchange *pairs;  /* of this call */
-    uint32_t n_pair;
+    struct bp_hosts_exchange *pairs;  /* of this call; kept for the next */
+    uint32_t n_pair, pair_room;
     uint64_t number;             /* of collective calls */
-    uint64_t what, count;        /* of the call that is under way */
+    struct bp_hosts_head own;    /* of the call that is under way: what all say of it */
     struct bp_hosts_head past[BP_HOSTS_PAST]; /* collective calls, by their numbers */
     _Atomic uint64_t watched;    /* when the store was last asked, in ns */
     uint64_t looked;             /* when leaders were last seen to be there */
@@ -86,7 +86,7 @@ struct bp_hosts {
     uint32_t n_op, room;
     char *scratch;
     uint64_t scratch_bytes;
-    char *heads;                 /* one in and one out for each host, with what follows them */
+    char *extra;                 /* what follows heads, from each host, and to all from this one */
 };
 
 enum { BP_MEET_LOOK_NS = 100000000 }; /* between two looks of who waits at how the others are */
@@ -159,6 +159,13 @@ struct bp_hosts_op *bp_hosts_send(struct bp_hosts *h, uint32_t to, uint64_t tag,
                                   uint64_t bytes, bool lax);
 struct bp_hosts_op *bp_hosts_recv(struct bp_hosts *h, uint32_t from, uint64_t tag, void *data,
                                   uint64_t bytes);
+/* The same of messages with a head. What follows the one that is wanted comes to data, and nothing
+ * else does. Heads are kept until the operation is done. */
+struct bp_hosts_op *bp_hosts_send_headed(struct bp_hosts *h, uint32_t to, uint64_t tag,
+                                         struct bp_hosts_head *head, const void *data, bool lax);
+struct bp_hosts_op *bp_hosts_recv_headed(struct bp_hosts *h, uint32_t from, uint64_t tag,
+                                         struct bp_hosts_head *head,
+                                         const struct bp_hosts_head *want, void *data);
 /* One round of waiting, when nothing has moved: BP_OK, or the failure of the communicator. */
 enum bp_status bp_hosts_idle(struct bp_hosts *h, uint32_t *round);
 /* Whether an operation is done; not BP_OK: it failed, and others were given time to say why. */
@@ -212,12 +219,14 @@ enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes);
 /* All make the same call: of leaders when the others' heads have come, of the others when their
  * leader says so. At once if that is known. */
 enum bp_status bp_hosts_agree(struct bp_hosts *h);
-/* What came with the head of a host, or goes to it; of this one what goes to all. */
-void *bp_hosts_extra(struct bp_hosts *h, uint32_t host, bool out);
-/* The head that goes to a host, with bytes behind it: those of this host's, if it goes to all. */
-enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, bool to_all, uint64_t bytes);
-/* The next head of a host: NULL: no memory, and the call has failed. */
-struct bp_hosts_op *bp_hosts_listen(struct bp_hosts *h, uint32_t host);
+/* Room for BP_HOSTS_LITTLE bytes behind a host's head: those that come, or of this one those that go
+ * to all. */
+void *bp_hosts_extra(struct bp_hosts *h, uint32_t host);
+/* The head goes to a host, and as much data as it says, or none if that is NULL. */
+enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, const void *data);
+/* The next head of a host. What follows it comes to data, if that is not NULL and the head is this
+ * rank's own. NULL: no memory, and the call has failed. */
+struct bp_hosts_op *bp_hosts_listen(struct bp_hosts *h, uint32_t host, void *data);
 /* Waits for it, and compares what it says. */
 enum bp_status bp_hosts_compare(struct bp_hosts *h, uint32_t host, const struct bp_hosts_op *op);
 enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,

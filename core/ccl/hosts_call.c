@@ -8,46 +8,38 @@
 
 enum { ROUNDS = 4 };
 
-static char *head_at(struct bp_hosts *h, uint32_t host, bool out)
+void *bp_hosts_extra(struct bp_hosts *h, uint32_t host)
 {
-    return h->heads + (out ? h->n_host + host : host) * (size_t)BP_HOSTS_HEAD_BYTES;
+    return h->extra + host * (size_t)BP_HOSTS_LITTLE;
 }
 
-void *bp_hosts_extra(struct bp_hosts *h, uint32_t host, bool out)
+enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, const void *data)
 {
-    return head_at(h, host, out) + sizeof(struct bp_hosts_head);
-}
-
-enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, bool to_all, uint64_t bytes)
-{
-    struct bp_hosts_head *own = (void *)head_at(h, to_all ? h->host : host, true);
     uint32_t to = h->leaders[host];
+    uint64_t tag = bp_hosts_tag(BP_HOSTS_HEAD, h->rank, h->at[to].heads_out++);
 
-    *own = (struct bp_hosts_head){h->what, h->count, bytes};
-    return bp_hosts_send(h, to, bp_hosts_tag(BP_HOSTS_HEAD, h->rank, h->at[to].heads_out++), own,
-                         sizeof *own + bytes, true)
-               ? BP_OK
-               : BP_ERR_MEMORY;
+    return bp_hosts_send_headed(h, to, tag, &h->own, data, true) ? BP_OK : BP_ERR_MEMORY;
 }
 
-/* Whatever call the other is in: so its length is not known. */
-struct bp_hosts_op *bp_hosts_listen(struct bp_hosts *h, uint32_t host)
+struct bp_hosts_op *bp_hosts_listen(struct bp_hosts *h, uint32_t host, void *data)
 {
     uint32_t from = h->leaders[host];
+    struct bp_hosts_rank *leader = &h->at[from];
 
-    return bp_hosts_recv(h, from, bp_hosts_tag(BP_HOSTS_HEAD, from, h->at[from].heads_in++),
-                         head_at(h, host, false), BP_HOSTS_HEAD_BYTES);
+    return bp_hosts_recv_headed(h, from, bp_hosts_tag(BP_HOSTS_HEAD, from, leader->heads_in++),
+                                &leader->head, &h->own, data);
 }
 
 enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes)
 {
     h->announced = true;
+    h->own.bytes = bytes;
     if (!bp_hosts_leads(h)) return BP_OK;
     for (uint32_t i = 0; i < h->n_host; i++)
-        if (i != h->host) TRY(bp_hosts_say(h, i, true, bytes));
+        if (i != h->host) TRY(bp_hosts_say(h, i, bp_hosts_extra(h, h->host)));
     h->first_head = h->n_op;
     for (uint32_t i = 0; i < h->n_host; i++)
-        if (i != h->host && !bp_hosts_listen(h, i)) return BP_ERR_MEMORY;
+        if (i != h->host && !bp_hosts_listen(h, i, bp_hosts_extra(h, i))) return BP_ERR_MEMORY;
     return BP_OK;
 }
 
@@ -72,15 +64,24 @@ static enum bp_status fail_odd(struct bp_hosts *h, const struct bp_hosts_head *h
 enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
                                      const struct bp_hosts_head *head)
 {
-    bool same = head->what == h->what && head->count == h->count;
+    bool same = head->what == h->own.what && head->count == h->own.count;
 
     return same ? BP_OK : fail_odd(h, head, rank);
+}
+
+/* To some milliseconds: each call looks, and a better clock costs several times that. */
+static uint64_t rough_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* A leader that came, and was cut off since, may have given the communicator up. */
 enum bp_status bp_hosts_hear_of_lost(struct bp_hosts *h)
 {
-    uint64_t now = bp_clock_ns();
+    uint64_t now = rough_ns();
     bool lost = false;
 
     if (now - h->looked < BP_MEET_LOOK_NS) return BP_OK;
@@ -95,7 +96,6 @@ enum bp_status bp_hosts_hear_of_lost(struct bp_hosts *h)
 
 enum bp_status bp_hosts_compare(struct bp_hosts *h, uint32_t host, const struct bp_hosts_op *op)
 {
-    const struct bp_hosts_head *head = (void *)head_at(h, host, false);
     struct bp_hosts_rank *leader = &h->at[h->leaders[host]];
     uint32_t round = 0;
     bool done;
@@ -105,9 +105,9 @@ enum bp_status bp_hosts_compare(struct bp_hosts *h, uint32_t host, const struct 
         if (done) break;
         TRY(bp_hosts_idle(h, &round));
     }
-    leader->said = *head;
-    leader->said_number = head->what >> 32;
-    return bp_hosts_compare_head(h, h->leaders[host], head);
+    leader->said = leader->head;
+    leader->said_number = leader->said.what >> 32;
+    return bp_hosts_compare_head(h, h->leaders[host], &leader->said);
 }
 
 static enum bp_status compare_heads(struct bp_hosts *h)
@@ -143,9 +143,8 @@ static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collect
     struct bp_board *b = h->board;
 
     h->number++;
-    h->what = say(h, c);
-    h->count = c->count;
-    h->past[h->number % BP_HOSTS_PAST] = (struct bp_hosts_head){h->what, h->count, 0};
+    h->own = (struct bp_hosts_head){say(h, c), c->count, 0};
+    h->past[h->number % BP_HOSTS_PAST] = h->own;
     h->announced = h->agreed = false;
     h->little = bp_hosts_is_little(h, c);
     b->deadline = 0;

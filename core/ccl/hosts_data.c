@@ -15,8 +15,8 @@ enum bp_status bp_hosts_local(struct bp_hosts *h, const struct bp_collective *c,
     part.root = root;
     part.src = src;
     part.dst = dst;
-    part.what = h->what;
-    part.said = h->count;
+    part.what = h->own.what;
+    part.said = h->own.count;
     part.src_storage = src == c->src ? c->src_storage : src == c->dst ? c->dst_storage : NULL;
     if (dst != c->dst) part.dst_storage = NULL;
     if (part.reduction == BP_REDUCE_AVERAGE) part.reduction = BP_REDUCE_SUM;

@@ -114,13 +114,12 @@ enum bp_status bp_hosts_hear(struct bp_hosts *h)
  * long says in the store for which call, and compares. */
 static enum bp_status compare_waits(struct bp_hosts *h)
 {
-    const struct bp_hosts_head own = {h->what, h->count, 0};
     struct bp_hosts_head other;
     char word[20], key[BP_STORE_KEY_MAX];
 
     snprintf(word, sizeof word, "call/%u", h->rank);
     make_key(h->name, key, word);
-    if (h->told != h->number && !h->gone && !bp_store_set(h->store, key, &own, sizeof own))
+    if (h->told != h->number && !h->gone && !bp_store_set(h->store, key, &h->own, sizeof h->own))
         h->told = h->number;
     for (uint32_t i = 0; i < h->n_op; i++) {
         uint32_t rank = h->ops[i]->rank;
@@ -149,7 +148,7 @@ static const char *own_text(const struct bp_hosts *h, char *text, size_t size)
     if (!h->made) snprintf(text, size, "bp_comm_create");
     else
         snprintf(text, size, "%s, sequence %" PRIu64,
-                 bp_what_text(h->what, h->count, what, sizeof what), h->number);
+                 bp_what_text(h->own.what, h->own.count, what, sizeof what), h->number);
     return text;
 }
 

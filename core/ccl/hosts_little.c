@@ -69,30 +69,32 @@ static enum bp_status hold_back(struct bp_hosts *h, uint32_t to, uint64_t bytes)
 
 static enum bp_status send_all(struct bp_hosts *h, const struct bp_collective *c)
 {
-    uint64_t part = c->count * c->width;
-    bool parted = has_src_parts(c), is_there = false;
-
     for (uint32_t k = 1; k < h->size; k++) {
         uint32_t to = (h->rank + k) % h->size;
         if (!is_said(c, h->rank, to)) continue;
-        if (is_rooted(c)) TRY(hold_back(h, to, part));
-        if (part && (parted || !is_there))
-            memcpy(bp_hosts_extra(h, parted ? h->at[to].host : h->host, true), src_for(c, to),
-                   part);
-        is_there = true;
-        TRY(bp_hosts_say(h, h->at[to].host, !parted, part));
+        if (is_rooted(c)) TRY(hold_back(h, to, h->own.bytes));
+        TRY(bp_hosts_say(h, h->at[to].host, src_for(c, to)));
     }
     return BP_OK;
 }
 
-/* dst is not written before all are known to make this call. */
+/* dst is not written before all are known to make this call. What one other rank only says comes to
+ * it at once, if that one does. */
+static char *place_of(struct bp_hosts *h, const struct bp_collective *c, uint32_t rank)
+{
+    bool one = c->call == BP_COMM_BROADCAST || c->call == BP_COMM_SCATTER || h->size == 2;
+
+    return one && !bp_call_reduces(c->call) ? dst_of(c, rank)
+                                            : bp_hosts_extra(h, h->at[rank].host);
+}
+
 static enum bp_status hear_all(struct bp_hosts *h, const struct bp_collective *c)
 {
     const struct bp_hosts_op *op[BP_BOARD_RANKS];
 
     for (uint32_t i = 0; i < h->size; i++) {
         if (i == h->rank || !is_said(c, i, h->rank)) continue;
-        op[i] = bp_hosts_listen(h, h->at[i].host);
+        op[i] = bp_hosts_listen(h, h->at[i].host, place_of(h, c, i));
         if (!op[i]) return BP_ERR_MEMORY;
     }
     for (uint32_t i = 0; i < h->size; i++)
@@ -101,22 +103,24 @@ static enum bp_status hear_all(struct bp_hosts *h, const struct bp_collective *c
     return bp_hosts_hear_of_lost(h);
 }
 
-/* What is this rank's own, and what has come, to dst. */
+/* What is this rank's own, and what has come, to dst. A sum may overwrite src: that has gone
+ * before. */
 static enum bp_status take_all(struct bp_hosts *h, const struct bp_collective *c)
 {
-    uint64_t part = c->count * c->width;
+    uint64_t part = h->own.bytes;
     const void *src[BP_BOARD_RANKS];
     void *tmp;
 
     if (!part) return BP_OK;
     for (uint32_t i = 0; i < h->size; i++) {
-        src[i] = i == h->rank ? src_for(c, i) : bp_hosts_extra(h, h->at[i].host, false);
+        src[i] = i == h->rank ? src_for(c, i) : place_of(h, c, i);
         if (bp_call_reduces(c->call) || !is_said(c, i, h->rank)) continue;
         if (dst_of(c, i) != src[i]) memcpy(dst_of(c, i), src[i], part);
     }
     if (!bp_call_reduces(c->call) || !is_said(c, h->rank, h->rank)) return BP_OK;
     tmp = bp_hosts_scratch(h, part);
     if (!tmp) return BP_ERR_MEMORY;
+    TRY(bp_hosts_await(h, 0, h->n_op));
     bp_hosts_combine(h, c, c->dst, src, h->size, part, tmp);
     return BP_OK;
 }
@@ -129,7 +133,7 @@ static enum bp_status answer_all(struct bp_hosts *h, const struct bp_collective 
     for (uint32_t i = 0; i < h->size; i++) {
         struct bp_hosts_flow *flow = &h->at[i].in;
         if (i == h->rank || !is_said(c, i, h->rank)) continue;
-        if (bp_hosts_count(flow, c->count * c->width) &&
+        if (bp_hosts_count(flow, h->own.bytes) &&
             !bp_hosts_send(h, i, bp_hosts_tag(BP_HOSTS_HAD, h->rank, flow->marks), &empty, 0, true))
             return BP_ERR_MEMORY;
     }
@@ -138,6 +142,7 @@ static enum bp_status answer_all(struct bp_hosts *h, const struct bp_collective 
 
 enum bp_status bp_hosts_little(struct bp_hosts *h, const struct bp_collective *c)
 {
+    h->own.bytes = c->count * c->width;
     TRY(send_all(h, c));
     TRY(hear_all(h, c));
     TRY(take_all(h, c));

@@ -56,6 +56,32 @@ struct bp_hosts_op *bp_hosts_recv(struct bp_hosts *h, uint32_t from, uint64_t ta
     return op;
 }
 
+struct bp_hosts_op *bp_hosts_send_headed(struct bp_hosts *h, uint32_t to, uint64_t tag,
+                                         struct bp_hosts_head *head, const void *data, bool lax)
+{
+    struct bp_hosts_op *op = make_op(h, to, false, lax);
+
+    if (!op) return NULL;
+    op->headed = (struct bp_net_headed){.head = head, .head_bytes = sizeof *head,
+                                        .data = (void *)(uintptr_t)data,
+                                        .bytes = data ? head->bytes : 0};
+    h->net->send_headed(h->at[to].peer, tag, &op->headed, &op->net);
+    return op;
+}
+
+struct bp_hosts_op *bp_hosts_recv_headed(struct bp_hosts *h, uint32_t from, uint64_t tag,
+                                         struct bp_hosts_head *head,
+                                         const struct bp_hosts_head *want, void *data)
+{
+    struct bp_hosts_op *op = make_op(h, from, true, false);
+
+    if (!op) return NULL;
+    op->headed = (struct bp_net_headed){.head = head, .head_bytes = sizeof *head, .data = data,
+                                        .bytes = data ? want->bytes : 0, .want = want};
+    h->net->recv_headed(h->worker, tag, &op->headed, &op->net);
+    return op;
+}
+
 enum bp_status bp_hosts_idle(struct bp_hosts *h, uint32_t *round)
 {
     enum bp_status status;

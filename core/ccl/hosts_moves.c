@@ -21,7 +21,7 @@ static void add_local(struct bp_hosts_moves *m, uint32_t call, uint32_t rank, co
     m->local[m->n_local++] =
         (struct bp_collective){.call = call, .dtype = BP_U8, .root = m->h->at[rank].local,
                                .width = 1, .count = bytes, .src = src, .dst = dst,
-                               .timeout_ns = m->call->timeout_ns, .what = m->h->what};
+                               .timeout_ns = m->call->timeout_ns, .what = m->h->own.what};
 }
 
 void bp_hosts_give(struct bp_hosts_moves *m, uint32_t to, const void *data, uint64_t bytes)

@@ -12,7 +12,7 @@ struct bp_hosts_exchange {
     struct bp_hosts_op *head, *bulk, *taken;
     uint64_t number, mark; /* mark: that it ends with; or 0 */
     bool done;
-    char *text; /* the head, and what follows */
+    struct bp_hosts_head own, said; /* heads: of this rank's, or that is wanted; that came */
 };
 
 static uint64_t bytes_of(const struct bp_collective *c)
@@ -37,35 +37,30 @@ static enum bp_status await_mark(struct bp_hosts *h, struct bp_hosts_exchange *x
 static enum bp_status begin_send(struct bp_hosts *h, struct bp_hosts_exchange *x)
 {
     const struct bp_collective *c = x->c;
-    struct bp_hosts_head head = {bp_what(c->call, c->dtype, 0, 0), c->count, bytes_of(c)};
-    bool bulk = head.bytes > BP_HOSTS_LITTLE;
+    bool bulk = x->own.bytes > BP_HOSTS_LITTLE;
 
-    memcpy(x->text, &head, sizeof head);
-    if (!bulk && head.bytes) memcpy(x->text + sizeof head, c->src, head.bytes);
-    x->head = bp_hosts_send(h, c->root, bp_hosts_tag(BP_HOSTS_PAIR, h->rank, x->number), x->text,
-                            sizeof head + (bulk ? 0 : head.bytes), false);
+    x->head = bp_hosts_send_headed(h, c->root, bp_hosts_tag(BP_HOSTS_PAIR, h->rank, x->number),
+                                   &x->own, bulk ? NULL : c->src, false);
     if (bulk && x->head)
         x->bulk = bp_hosts_send(h, c->root, bp_hosts_tag(BP_HOSTS_BULK, h->rank, x->number), c->src,
-                                head.bytes, false);
+                                x->own.bytes, false);
     if (!x->head || (bulk && !x->bulk)) return BP_ERR_MEMORY;
     return await_mark(h, x, bulk);
 }
 
 static enum bp_status begin(struct bp_hosts *h, struct bp_hosts_exchange *x)
 {
-    struct bp_hosts_rank *other = &h->at[x->c->root];
-    bool sends = x->c->call == BP_COMM_SEND;
+    const struct bp_collective *c = x->c;
+    struct bp_hosts_rank *other = &h->at[c->root];
+    bool sends = c->call == BP_COMM_SEND;
     struct bp_hosts_flow *flow = sends ? &other->pair_out : &other->pair_in;
 
-    x->text = malloc(BP_HOSTS_HEAD_BYTES);
-    if (!x->text)
-        return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a message",
-                             h->rank);
+    x->own = (struct bp_hosts_head){bp_what(BP_COMM_SEND, c->dtype, 0, 0), c->count, bytes_of(c)};
     x->number = sends ? other->sent++ : other->taken++;
-    if (bp_hosts_count(flow, bytes_of(x->c))) x->mark = flow->marks;
+    if (bp_hosts_count(flow, x->own.bytes)) x->mark = flow->marks;
     if (sends) return begin_send(h, x);
-    x->head = bp_hosts_recv(h, x->c->root, bp_hosts_tag(BP_HOSTS_PAIR, x->c->root, x->number),
-                            x->text, BP_HOSTS_HEAD_BYTES);
+    x->head = bp_hosts_recv_headed(h, c->root, bp_hosts_tag(BP_HOSTS_PAIR, c->root, x->number),
+                                   &x->said, &x->own, c->dst);
     return x->head ? BP_OK : BP_ERR_MEMORY;
 }
 
@@ -85,23 +80,17 @@ static enum bp_status end_recv(struct bp_hosts *h, struct bp_hosts_exchange *x)
 static enum bp_status take(struct bp_hosts *h, struct bp_hosts_exchange *x)
 {
     const struct bp_collective *c = x->c;
-    struct bp_hosts_head head;
-    uint32_t dtype;
+    uint32_t dtype = x->said.what >> 8 & 0xff;
 
-    memcpy(&head, x->text, sizeof head);
-    dtype = head.what >> 8 & 0xff;
-    if (dtype != c->dtype || head.count != c->count)
+    if (dtype != c->dtype || x->said.count != c->count)
         return bp_board_fail(h->board, BP_ERR_INVALID,
                              "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64
                              " %s",
-                             c->root, head.count, bp_dtype_name(dtype), h->rank, c->count,
+                             c->root, x->said.count, bp_dtype_name(dtype), h->rank, c->count,
                              bp_dtype_name(c->dtype));
-    if (head.bytes <= BP_HOSTS_LITTLE) {
-        if (head.bytes) memcpy(c->dst, x->text + sizeof head, head.bytes);
-        return end_recv(h, x);
-    }
+    if (x->said.bytes <= BP_HOSTS_LITTLE) return end_recv(h, x);
     x->bulk = bp_hosts_recv(h, c->root, bp_hosts_tag(BP_HOSTS_BULK, c->root, x->number), c->dst,
-                            head.bytes);
+                            x->said.bytes);
     return x->bulk ? BP_OK : BP_ERR_MEMORY;
 }
 
@@ -121,7 +110,6 @@ static enum bp_status step(struct bp_hosts *h, struct bp_hosts_exchange *x, bool
 enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool *out_moved)
 {
     *out_left = 0;
-    if (bp_hosts_progress(h)) *out_moved = true;
     for (uint32_t i = 0; i < h->n_pair; i++) {
         struct bp_hosts_exchange *x = &h->pairs[i];
         if (!x->done) TRY(step(h, x, out_moved));
@@ -129,6 +117,7 @@ enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool 
         h->pair = x->c;
         ++*out_left;
     }
+    if (*out_left && bp_hosts_progress(h)) *out_moved = true;
     return BP_OK;
 }
 
@@ -145,47 +134,71 @@ static enum bp_status run_far(struct bp_hosts *h)
     }
 }
 
-/* Sorts those of this host from the others, begins these, and runs both. */
-static enum bp_status run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
-                          size_t stride, struct bp_collective *near)
+static const struct bp_collective *call_at(const struct bp_collective *first, size_t stride,
+                                           uint32_t i)
 {
+    const void *at = (const char *)first + i * stride;
+
+    return at;
+}
+
+/* Those of this host go by its board, while the others go on. */
+static enum bp_status run_near(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+                               size_t stride)
+{
+    struct bp_collective *near = malloc((n - h->n_pair) * sizeof *near);
+    enum bp_status status;
     uint32_t n_near = 0;
 
+    if (!near)
+        return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a group",
+                             h->rank);
     for (uint32_t i = 0; i < n; i++) {
-        const void *at = (const char *)first + i * stride;
-        const struct bp_collective *c = at;
-        if (bp_hosts_is_here(h, c->root)) {
-            near[n_near] = *c;
-            near[n_near++].root = h->at[c->root].local;
-        } else {
-            h->pairs[h->n_pair].c = c;
-            TRY(begin(h, &h->pairs[h->n_pair++]));
-        }
+        const struct bp_collective *c = call_at(first, stride, i);
+        if (!bp_hosts_is_here(h, c->root)) continue;
+        near[n_near] = *c;
+        near[n_near++].root = h->at[c->root].local;
     }
-    if (n_near) TRY(bp_pairs_run(h->board, near, n_near, sizeof *near));
+    status = bp_pairs_run(h->board, near, n_near, sizeof *near);
+    free(near);
+    return status;
+}
+
+static enum bp_status make_room(struct bp_hosts *h, uint32_t n)
+{
+    if (n <= h->pair_room) return BP_OK;
+    free(h->pairs);
+    h->pairs = malloc(n * sizeof *h->pairs);
+    h->pair_room = h->pairs ? n : 0;
+    if (h->pairs) return BP_OK;
+    return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a group", h->rank);
+}
+
+/* Begins those of other hosts, and runs all. */
+static enum bp_status run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+                          size_t stride)
+{
+    TRY(make_room(h, n));
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_collective *c = call_at(first, stride, i);
+        if (bp_hosts_is_here(h, c->root)) continue;
+        h->pairs[h->n_pair] = (struct bp_hosts_exchange){.c = c};
+        TRY(begin(h, &h->pairs[h->n_pair++]));
+    }
+    if (h->n_pair < n) TRY(run_near(h, first, n, stride));
     return run_far(h);
 }
 
 enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
                               size_t stride)
 {
-    struct bp_collective *near = malloc(n * sizeof *near);
-    enum bp_status status = BP_OK;
+    enum bp_status status;
 
-    h->pairs = calloc(n, sizeof *h->pairs);
-    h->n_pair = 0;
     h->announced = h->agreed = h->little = false;
     h->board->deadline = 0;
     h->board->timeout_ns = first->timeout_ns;
-    if (!near || !h->pairs)
-        status = bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a group",
-                               h->rank);
-    if (status == BP_OK) status = run(h, first, n, stride, near);
-    if (status) bp_hosts_abandon(h); /* texts are theirs */
-    for (uint32_t i = 0; i < h->n_pair; i++) free(h->pairs[i].text);
-    free(h->pairs);
-    free(near);
-    h->pairs = NULL;
+    status = run(h, first, n, stride);
+    if (status) bp_hosts_abandon(h); /* before what it points to is used again */
     h->pair = NULL;
     h->n_pair = 0;
     return status;

@@ -174,7 +174,7 @@ static enum bp_status all_reduce_both(struct group *g, const char *src, char *ds
 static enum bp_status all_reduce_small(struct bp_hosts *h, const struct bp_collective *c)
 {
     uint64_t part = c->count * c->width;
-    char *own = bp_hosts_extra(h, h->host, true);
+    char *own = bp_hosts_extra(h, h->host);
     const void *src[BP_BOARD_RANKS];
 
     TRY(bp_hosts_local(h, c, BP_COMM_REDUCE, 0, c->src, bp_hosts_leads(h) ? own : NULL));
@@ -182,7 +182,7 @@ static enum bp_status all_reduce_small(struct bp_hosts *h, const struct bp_colle
     TRY(bp_hosts_agree(h));
     if (bp_hosts_leads(h)) {
         for (uint32_t i = 0; i < h->n_host; i++)
-            src[i] = i == h->host ? own : bp_hosts_extra(h, i, false);
+            src[i] = i == h->host ? own : bp_hosts_extra(h, i);
         bp_ccl_reduce_of(c->dtype, c->reduction, c->dst, src, h->n_host, c->count, h->size);
     }
     if (h->board->n == 1) return BP_OK;

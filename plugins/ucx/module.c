@@ -23,9 +23,71 @@ struct worker {
     ucp_context_h context;
     ucp_worker_h worker;
     struct peer *peers;
+    ucp_datatype_t headed; /* of struct bp_net_headed */
 };
 
 enum { ROUNDS = 100000 }; /* of progress, for what ends by itself */
+
+/* Messages with a head, as UCX wants them from the app, and brings them to it: pieces at offsets. */
+static void *begin_sent(void *context, const void *message, size_t count)
+{
+    (void)context;
+    (void)count;
+    return (void *)(uintptr_t)message;
+}
+
+static void *begin_received(void *context, void *message, size_t count)
+{
+    (void)context;
+    (void)count;
+    return message;
+}
+
+/* Of what is received: whatever comes. */
+static size_t count_bytes(void *message)
+{
+    const struct bp_net_headed *m = message;
+
+    return m->want ? SIZE_MAX / 2 : m->head_bytes + m->bytes;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t give(void *message, size_t offset, void *dest, size_t room)
+{
+    const struct bp_net_headed *m = message;
+    size_t head = offset < m->head_bytes ? smaller(room, m->head_bytes - offset) : 0;
+    size_t at = offset + head - m->head_bytes, n = 0;
+
+    if (head) memcpy(dest, (const char *)m->head + offset, head);
+    if (offset + head >= m->head_bytes) n = smaller(room - head, m->bytes - at);
+    if (n) memcpy((char *)dest + head, (const char *)m->data + at, n);
+    return head + n;
+}
+
+/* Pieces come in order, over the one connection that there is. */
+static ucs_status_t take(void *message, size_t offset, const void *src, size_t length)
+{
+    struct bp_net_headed *m = message;
+    size_t head = offset < m->head_bytes ? smaller(length, m->head_bytes - offset) : 0;
+    size_t at = offset + head - m->head_bytes;
+
+    if (offset != m->come) return UCS_ERR_IO_ERROR;
+    m->come += length;
+    if (head) memcpy((char *)m->head + offset, src, head);
+    if (m->come <= m->head_bytes || at >= m->bytes) return UCS_OK;
+    if (memcmp(m->head, m->want, m->head_bytes)) return UCS_OK;
+    memcpy((char *)m->data + at, (const char *)src + head, smaller(length - head, m->bytes - at));
+    return UCS_OK;
+}
+
+static void end_message(void *message)
+{
+    (void)message;
+}
 
 static enum bp_status status_of(ucs_status_t status)
 {
@@ -85,8 +147,16 @@ static ucs_status_t make_worker(struct worker *w)
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
 
-    return ucp_worker_create(w->context, &params, &w->worker);
+    static const ucp_generic_dt_ops_t ops = {begin_sent, begin_received, count_bytes,
+                                             give,       take,           end_message};
+    ucs_status_t status = ucp_dt_create_generic(&ops, NULL, &w->headed);
+
+    if (status != UCS_OK) return status;
+    status = ucp_worker_create(w->context, &params, &w->worker);
+    if (status != UCS_OK) ucp_dt_destroy(w->headed);
+    return status;
 }
+
 
 /* UCX begins a thread for its timers: it is not to get the signals of the app. */
 static enum bp_status worker_create(void **out_worker, char *out_why)
@@ -153,6 +223,7 @@ static void worker_destroy(void *worker)
     }
     drop_messages(w);
     ucp_worker_destroy(w->worker);
+    ucp_dt_destroy(w->headed);
     ucp_cleanup(w->context);
     free(w);
 }
@@ -239,38 +310,68 @@ static void begun(struct bp_net_op *op, void *request)
 /* The first message is one of which the taking is answered: so what UCX's sides tell each other of
  * a connection has gone by then. 1.13 ends the process (ucp_request.c:684) where that is still to
  * go when the worker is destroyed, as when a first large message and a failure come together. */
-static void peer_send(void *peer, uint64_t tag, const void *data, uint64_t bytes,
-                      struct bp_net_op *out_op)
+static void begin_send(struct peer *p, uint64_t tag, const void *data, size_t count,
+                       ucp_datatype_t datatype, struct bp_net_op *out_op)
 {
-    struct peer *p = peer;
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = sent, .user_data = out_op};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                 UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_DATATYPE,
+                                 .cb.send = sent, .user_data = out_op, .datatype = datatype};
 
     *out_op = (struct bp_net_op){0};
     if (!p->ep || p->lost) end_op(out_op, UCS_ERR_CONNECTION_RESET);
     else if (p->met)
-        begun(out_op, ucp_tag_send_nbx(p->ep, data, bytes, tag, &param));
+        begun(out_op, ucp_tag_send_nbx(p->ep, data, count, tag, &param));
     else
-        begun(out_op, ucp_tag_send_sync_nbx(p->ep, data, bytes, tag, &param));
+        begun(out_op, ucp_tag_send_sync_nbx(p->ep, data, count, tag, &param));
     p->met = true;
+}
+
+static void peer_send(void *peer, uint64_t tag, const void *data, uint64_t bytes,
+                      struct bp_net_op *out_op)
+{
+    begin_send(peer, tag, data, bytes, ucp_dt_make_contig(1), out_op);
+}
+
+static void send_headed(void *peer, uint64_t tag, struct bp_net_headed *message,
+                        struct bp_net_op *out_op)
+{
+    struct peer *p = peer;
+
+    begin_send(p, tag, message, 1, p->worker->headed, out_op);
+}
+
+static void begin_recv(struct worker *w, uint64_t tag, void *data, size_t count,
+                       ucp_datatype_t datatype, struct bp_net_op *out_op)
+{
+    ucp_tag_recv_info_t info = {0};
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FIELD_DATATYPE,
+        .cb.recv = received, .user_data = out_op, .recv_info.tag_info = &info,
+        .datatype = datatype};
+    void *request;
+
+    *out_op = (struct bp_net_op){0};
+    request = ucp_tag_recv_nbx(w->worker, data, count, tag, UINT64_MAX, &param);
+    if (!request) out_op->bytes = info.length;
+    begun(out_op, request);
 }
 
 static void worker_recv(void *worker, uint64_t tag, void *data, uint64_t bytes,
                         struct bp_net_op *out_op)
 {
-    struct worker *w = worker;
-    ucp_tag_recv_info_t info = {0};
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                        UCP_OP_ATTR_FIELD_RECV_INFO,
-        .cb.recv = received, .user_data = out_op, .recv_info.tag_info = &info};
-    void *request;
+    begin_recv(worker, tag, data, bytes, ucp_dt_make_contig(1), out_op);
+}
 
-    *out_op = (struct bp_net_op){0};
-    request = ucp_tag_recv_nbx(w->worker, data, bytes, tag, UINT64_MAX, &param);
-    if (!request) out_op->bytes = info.length;
-    begun(out_op, request);
+static void recv_headed(void *worker, uint64_t tag, struct bp_net_headed *message,
+                        struct bp_net_op *out_op)
+{
+    struct worker *w = worker;
+
+    message->come = 0;
+    begin_recv(w, tag, message, 1, w->headed, out_op);
+    if (out_op->done) out_op->bytes = message->come; /* UCX 1.13 does not say it here */
 }
 
 static uint32_t worker_progress(void *worker)
@@ -315,6 +416,8 @@ static const struct bp_net table = {
     .recv = worker_recv,
     .progress = worker_progress,
     .abandon = worker_abandon,
+    .send_headed = send_headed,
+    .recv_headed = recv_headed,
 };
 
 __attribute__((visibility("default"))) const struct bp_net *bp_net_get(uint32_t version)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_net.c: the network module by itself: messages of which a part only has come, from a process
- * that has died, are given up.
+/* test_net.c: the network module by itself: messages with heads, whose data is taken where the head
+ * is the one that is wanted; messages of which a part only has come, from a process that has died,
+ * are given up.
  *
  *   test_net MODULE [CASE] */
 #include "kit.h"
@@ -49,6 +50,89 @@ static void greet(const struct side *s)
     net->recv(s->worker, HELLO, &other, 1, &in);
     while (!out.done || !in.done) net->progress(s->worker);
     CHECK(!out.status && !in.status && other == 1, "%u, %u", out.status, in.status);
+}
+
+static void await(const struct side *s, const struct bp_net_op *op)
+{
+    while (!op->done) net->progress(s->worker);
+    CHECK(!op->status, "status %u", op->status);
+}
+
+/* Messages by number: how long data is that is sent, and that there is room for; whether the head is
+ * the one that is wanted. The longest go in several pieces. */
+enum { TEXT = 32 };
+static const struct {
+    uint32_t sent, room;
+    bool wanted;
+} headed[] = {
+    {100, 100, true},    {100, 100, false},      {0, 0, true},           {100, 60, true},
+    {60, 100, true},     {30000, 30000, true},   {30000, 30000, false},  {200000, 200000, true},
+    {200000, 9, true},   {200000, 200000, false}, {100, 0, false},
+};
+enum { HEADED = sizeof headed / sizeof *headed };
+
+static void send_headed(const struct side *s)
+{
+    static char data[1 << 18];
+    char head[TEXT];
+
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)(1 + i % 125);
+    for (uint64_t i = 0; i < HEADED; i++) {
+        struct bp_net_headed m = {.head = head, .head_bytes = TEXT, .data = data,
+                                  .bytes = headed[i].sent};
+        struct bp_net_op op;
+        memset(head, (int)i + 1, sizeof head);
+        if (!headed[i].wanted) head[TEXT - 1] = 0;
+        net->send_headed(s->peer, HELLO + 1 + i, &m, &op);
+        await(s, &op);
+    }
+}
+
+static void recv_headed(const struct side *s, bool late)
+{
+    static char data[1 << 18];
+
+    if (late) usleep(100000); /* what has come by then is taken as it was kept */
+    for (uint64_t i = 0; i < HEADED; i++) {
+        char head[TEXT] = {0}, want[TEXT];
+        uint32_t taken = headed[i].sent < headed[i].room ? headed[i].sent : headed[i].room;
+        struct bp_net_headed m = {.head = head, .head_bytes = TEXT, .data = data,
+                                  .bytes = headed[i].room, .want = want};
+        struct bp_net_op op;
+        memset(want, (int)i + 1, sizeof want);
+        memset(data, 0, sizeof data);
+        net->recv_headed(s->worker, HELLO + 1 + i, &m, &op);
+        await(s, &op);
+        CHECK(op.bytes == TEXT + headed[i].sent, "message %d: %d bytes", (int)i, (int)op.bytes);
+        CHECK(!memcmp(head, want, TEXT - 1) && head[TEXT - 1] == (headed[i].wanted ? want[0] : 0),
+              "message %d has another head", (int)i);
+        if (!headed[i].wanted) taken = 0;
+        for (uint32_t j = 0; j < sizeof data; j++)
+            CHECK(data[j] == (j < taken ? (char)(1 + j % 125) : 0), "message %d, byte %u is %d",
+                  (int)i, j, data[j]);
+    }
+}
+
+static void one_way(uint32_t rank, uint32_t size, void *ctx)
+{
+    struct side s = meet(ctx, rank);
+
+    (void)size;
+    for (int late = 0; late < 2; late++) {
+        greet(&s);
+        if (rank) send_headed(&s);
+        else recv_headed(&s, late);
+    }
+    greet(&s);
+    net->destroy(s.worker);
+}
+
+static void data_is_taken_behind_the_head_that_is_wanted(void)
+{
+    struct pipes p;
+
+    CHECK(!pipe(p.to[0]) && !pipe(p.to[1]), "no pipe");
+    kit_processes_for(20, 2, one_way, &p, UINT32_MAX, NULL);
 }
 
 /* More than the systems' buffers take, while the other does not read; then it dies. */
@@ -107,6 +191,8 @@ static void parts_of_the_dead_are_given_up(void)
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
+        {"data_is_taken_behind_the_head_that_is_wanted",
+         data_is_taken_behind_the_head_that_is_wanted},
         {"parts_of_the_dead_are_given_up", parts_of_the_dead_are_given_up},
     };
     const struct bp_net *(*get)(uint32_t);

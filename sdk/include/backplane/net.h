@@ -15,7 +15,8 @@
 extern "C" {
 #endif
 
-enum { BP_NET_VERSION = 1, BP_NET_ADDRESS_MAX = 4096, BP_NET_WHY = 200 };
+/* Version 2 added messages with a head, at the end of the table. */
+enum { BP_NET_VERSION = 2, BP_NET_ADDRESS_MAX = 4096, BP_NET_WHY = 200 };
 
 /* A message that is under way. The caller keeps it, and the bytes, where they are until it is done;
  * the module writes to it in any of its functions. */
@@ -24,6 +25,15 @@ struct bp_net_op { /* hot */
     uint32_t status; /* enum bp_status */
     uint64_t bytes;  /* received */
     void *request;   /* the module's */
+};
+
+/* A message whose first bytes say what the others are. On its way it is one of head_bytes + bytes,
+ * like any other. The caller keeps it like the operation. */
+struct bp_net_headed { /* hot */
+    void *head, *data; /* sent from, not written to; or received to */
+    uint64_t head_bytes, bytes;
+    const void *want; /* received: as many bytes as a head. NULL where it is sent */
+    uint64_t come;    /* received: written by the module */
 };
 
 struct bp_net { /* table */
@@ -56,6 +66,15 @@ struct bp_net { /* table */
     /* Ends every message that is under way with a failure: no byte of them is touched afterwards,
      * and the worker is only to be destroyed. n: operations that may not be done. */
     void (*abandon)(void *worker, struct bp_net_op *const *ops, uint32_t n);
+
+    /* Sends head and data as one message. */
+    void (*send_headed)(void *peer, uint64_t tag, struct bp_net_headed *message,
+                        struct bp_net_op *out_op);
+    /* From whomever, with exactly that tag, of whatever length, with a head or not. The first bytes
+     * come to head; what follows, up to bytes, to data, if the head is the one that is wanted, byte
+     * by byte: else data is left alone, and what follows is dropped. */
+    void (*recv_headed)(void *worker, uint64_t tag, struct bp_net_headed *message,
+                        struct bp_net_op *out_op);
 };
 
 /* The one function that a module exports. NULL: it does not have that version. */
