@@ -37,7 +37,7 @@ struct bp_hosts_flow {
 /* A message that is under way, of this call. */
 struct bp_hosts_op {
     struct bp_net_op net; /* first */
-    struct bp_net_headed headed;
+    struct bp_net_message message;
     uint32_t rank;        /* the other */
     bool recv, lax;
 };

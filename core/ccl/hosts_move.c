@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 enum { OPS = 64, MARK = 32 }; /* MARK: messages at most from one mark to the next */
-/* Bytes. As many, and a message, may be under way twice: systems' buffers take 200 KiB and more on
- * a connection that has only begun. 32 KiB made a broadcast of 16 KiB a fifth slower. */
-static const uint64_t mark_bytes = 64 << 10;
+/* As many, and a message, may be under way twice. What systems' buffers do not take of it the sender
+ * waits for in its call: so are messages that net.h's modules do not keep. */
+static const uint64_t mark_bytes = 256 << 10;
 
 static struct bp_hosts_op *make_op(struct bp_hosts *h, uint32_t rank, bool recv, bool lax)
 {
@@ -40,7 +40,8 @@ struct bp_hosts_op *bp_hosts_send(struct bp_hosts *h, uint32_t to, uint64_t tag,
     struct bp_hosts_op *op = make_op(h, to, false, lax);
 
     if (!op) return NULL;
-    h->net->send(h->at[to].peer, tag, data, bytes, &op->net);
+    op->message = (struct bp_net_message){.data = (void *)(uintptr_t)data, .bytes = bytes};
+    h->net->send(h->at[to].peer, tag, &op->message, &op->net);
     if (tag >> 56 == BP_HOSTS_DATA) h->at[to].gave += bytes;
     return op;
 }
@@ -62,10 +63,10 @@ struct bp_hosts_op *bp_hosts_send_headed(struct bp_hosts *h, uint32_t to, uint64
     struct bp_hosts_op *op = make_op(h, to, false, lax);
 
     if (!op) return NULL;
-    op->headed = (struct bp_net_headed){.head = head, .head_bytes = sizeof *head,
-                                        .data = (void *)(uintptr_t)data,
-                                        .bytes = data ? head->bytes : 0};
-    h->net->send_headed(h->at[to].peer, tag, &op->headed, &op->net);
+    op->message = (struct bp_net_message){.head = head, .head_bytes = sizeof *head,
+                                          .data = (void *)(uintptr_t)data,
+                                          .bytes = data ? head->bytes : 0};
+    h->net->send(h->at[to].peer, tag, &op->message, &op->net);
     return op;
 }
 
@@ -76,9 +77,9 @@ struct bp_hosts_op *bp_hosts_recv_headed(struct bp_hosts *h, uint32_t from, uint
     struct bp_hosts_op *op = make_op(h, from, true, false);
 
     if (!op) return NULL;
-    op->headed = (struct bp_net_headed){.head = head, .head_bytes = sizeof *head, .data = data,
-                                        .bytes = data ? want->bytes : 0, .want = want};
-    h->net->recv_headed(h->worker, tag, &op->headed, &op->net);
+    op->message = (struct bp_net_message){.head = head, .head_bytes = sizeof *head, .data = data,
+                                          .bytes = data ? want->bytes : 0, .want = want};
+    h->net->recv_headed(h->worker, tag, &op->message, &op->net);
     return op;
 }
 

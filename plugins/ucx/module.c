@@ -23,12 +23,15 @@ struct worker {
     ucp_context_h context;
     ucp_worker_h worker;
     struct peer *peers;
-    ucp_datatype_t headed; /* of struct bp_net_headed */
+    ucp_datatype_t copied; /* of struct bp_net_message */
 };
 
-enum { ROUNDS = 100000 }; /* of progress, for what ends by itself */
+enum {
+    ROUNDS = 100000,      /* of progress, for what ends by itself */
+    ONE_PIECE = 40 << 10, /* bytes, of the 48 KiB that set says */
+};
 
-/* Messages with a head, as UCX wants them from the app, and brings them to it: pieces at offsets. */
+/* Messages as UCX wants them from the app, and brings them to it: pieces at offsets. */
 static void *begin_sent(void *context, const void *message, size_t count)
 {
     (void)context;
@@ -46,7 +49,7 @@ static void *begin_received(void *context, void *message, size_t count)
 /* Of what is received: whatever comes. */
 static size_t count_bytes(void *message)
 {
-    const struct bp_net_headed *m = message;
+    const struct bp_net_message *m = message;
 
     return m->want ? SIZE_MAX / 2 : m->head_bytes + m->bytes;
 }
@@ -58,7 +61,7 @@ static size_t smaller(size_t a, size_t b)
 
 static size_t give(void *message, size_t offset, void *dest, size_t room)
 {
-    const struct bp_net_headed *m = message;
+    const struct bp_net_message *m = message;
     size_t head = offset < m->head_bytes ? smaller(room, m->head_bytes - offset) : 0;
     size_t at = offset + head - m->head_bytes, n = 0;
 
@@ -71,14 +74,14 @@ static size_t give(void *message, size_t offset, void *dest, size_t room)
 /* Pieces come in order, over the one connection that there is. */
 static ucs_status_t take(void *message, size_t offset, const void *src, size_t length)
 {
-    struct bp_net_headed *m = message;
+    struct bp_net_message *m = message;
     size_t head = offset < m->head_bytes ? smaller(length, m->head_bytes - offset) : 0;
     size_t at = offset + head - m->head_bytes;
 
-    if (offset != m->come) return UCS_ERR_IO_ERROR;
-    m->come += length;
+    if (offset != m->module[0]) return UCS_ERR_IO_ERROR;
+    m->module[0] += length;
     if (head) memcpy((char *)m->head + offset, src, head);
-    if (m->come <= m->head_bytes || at >= m->bytes) return UCS_OK;
+    if (m->module[0] <= m->head_bytes || at >= m->bytes) return UCS_OK;
     if (memcmp(m->head, m->want, m->head_bytes)) return UCS_OK;
     memcpy((char *)m->data + at, (const char *)src + head, smaller(length - head, m->bytes - at));
     return UCS_OK;
@@ -109,14 +112,14 @@ static enum bp_status fail(ucs_status_t status, const char *call, char *out_why)
 /* Over TCP, what is put is acknowledged by the other side's progress: a send would wait until that
  * rank comes back from whatever the app does. TCP has no get: large messages are plain ones. And
  * 1.13 ends the process (comp->count > 0) where a peer dies while parts of a message are sent from
- * the app's memory: all is copied. A piece of what is copied is a call of the system, which costs
+ * the app's memory: those are copied. A piece of what is copied is a call of the system, which costs
  * more than the copy: larger ones than 8 KiB, unless the environment says otherwise. Up to a piece
  * of what is reduced goes without asking the other side first. */
 static ucs_status_t set(ucp_config_t *config)
 {
     static const char *const setting[][3] = {
         {"RNDV_SCHEME", "get_zcopy", NULL},
-        {"ZCOPY_THRESH", "inf", NULL},
+        {"ZCOPY_THRESH", "256", NULL},
         {"RNDV_THRESH", "264kb", "UCX_RNDV_THRESH"},
         {"TX_SEG_SIZE", "48kb", "UCX_TCP_TX_SEG_SIZE"},
         {"RX_SEG_SIZE", "128kb", "UCX_TCP_RX_SEG_SIZE"},
@@ -149,11 +152,11 @@ static ucs_status_t make_worker(struct worker *w)
 
     static const ucp_generic_dt_ops_t ops = {begin_sent, begin_received, count_bytes,
                                              give,       take,           end_message};
-    ucs_status_t status = ucp_dt_create_generic(&ops, NULL, &w->headed);
+    ucs_status_t status = ucp_dt_create_generic(&ops, NULL, &w->copied);
 
     if (status != UCS_OK) return status;
     status = ucp_worker_create(w->context, &params, &w->worker);
-    if (status != UCS_OK) ucp_dt_destroy(w->headed);
+    if (status != UCS_OK) ucp_dt_destroy(w->copied);
     return status;
 }
 
@@ -223,7 +226,7 @@ static void worker_destroy(void *worker)
     }
     drop_messages(w);
     ucp_worker_destroy(w->worker);
-    ucp_dt_destroy(w->headed);
+    ucp_dt_destroy(w->copied);
     ucp_cleanup(w->context);
     free(w);
 }
@@ -327,35 +330,33 @@ static void begin_send(struct peer *p, uint64_t tag, const void *data, size_t co
     p->met = true;
 }
 
-static void peer_send(void *peer, uint64_t tag, const void *data, uint64_t bytes,
+/* One piece goes from the app's memory, and is done when the system has it. Several are copied: see
+ * set. */
+static void peer_send(void *peer, uint64_t tag, struct bp_net_message *message,
                       struct bp_net_op *out_op)
 {
-    begin_send(peer, tag, data, bytes, ucp_dt_make_contig(1), out_op);
-}
-
-static void send_headed(void *peer, uint64_t tag, struct bp_net_headed *message,
-                        struct bp_net_op *out_op)
-{
+    const ucp_dt_iov_t parts[] = {{message->head, message->head_bytes},
+                                  {message->data, message->bytes}};
     struct peer *p = peer;
 
-    begin_send(p, tag, message, 1, p->worker->headed, out_op);
+    _Static_assert(sizeof message->module == sizeof parts, "room for the parts");
+    memcpy(message->module, parts, sizeof parts);
+    if (message->head_bytes + message->bytes > ONE_PIECE)
+        begin_send(p, tag, message, 1, p->worker->copied, out_op);
+    else
+        begin_send(p, tag, message->module, 2, ucp_dt_make_iov(), out_op);
 }
 
 static void begin_recv(struct worker *w, uint64_t tag, void *data, size_t count,
                        ucp_datatype_t datatype, struct bp_net_op *out_op)
 {
-    ucp_tag_recv_info_t info = {0};
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                        UCP_OP_ATTR_FIELD_RECV_INFO | UCP_OP_ATTR_FIELD_DATATYPE,
-        .cb.recv = received, .user_data = out_op, .recv_info.tag_info = &info,
-        .datatype = datatype};
-    void *request;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                 UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_DATATYPE,
+                                 .cb.recv = received, .user_data = out_op, .datatype = datatype};
 
     *out_op = (struct bp_net_op){0};
-    request = ucp_tag_recv_nbx(w->worker, data, count, tag, UINT64_MAX, &param);
-    if (!request) out_op->bytes = info.length;
-    begun(out_op, request);
+    begun(out_op, ucp_tag_recv_nbx(w->worker, data, count, tag, UINT64_MAX, &param));
 }
 
 static void worker_recv(void *worker, uint64_t tag, void *data, uint64_t bytes,
@@ -364,14 +365,14 @@ static void worker_recv(void *worker, uint64_t tag, void *data, uint64_t bytes,
     begin_recv(worker, tag, data, bytes, ucp_dt_make_contig(1), out_op);
 }
 
-static void recv_headed(void *worker, uint64_t tag, struct bp_net_headed *message,
+static void recv_headed(void *worker, uint64_t tag, struct bp_net_message *message,
                         struct bp_net_op *out_op)
 {
     struct worker *w = worker;
 
-    message->come = 0;
-    begin_recv(w, tag, message, 1, w->headed, out_op);
-    if (out_op->done) out_op->bytes = message->come; /* UCX 1.13 does not say it here */
+    message->module[0] = 0; /* so much has come */
+    begin_recv(w, tag, message, 1, w->copied, out_op);
+    if (out_op->done) out_op->bytes = message->module[0];
 }
 
 static uint32_t worker_progress(void *worker)
@@ -416,7 +417,6 @@ static const struct bp_net table = {
     .recv = worker_recv,
     .progress = worker_progress,
     .abandon = worker_abandon,
-    .send_headed = send_headed,
     .recv_headed = recv_headed,
 };
 

@@ -45,8 +45,9 @@ static void greet(const struct side *s)
 {
     struct bp_net_op out, in;
     char word = 1, other = 0;
+    struct bp_net_message hello = {.data = &word, .bytes = 1};
 
-    net->send(s->peer, HELLO, &word, 1, &out);
+    net->send(s->peer, HELLO, &hello, &out);
     net->recv(s->worker, HELLO, &other, 1, &in);
     while (!out.done || !in.done) net->progress(s->worker);
     CHECK(!out.status && !in.status && other == 1, "%u, %u", out.status, in.status);
@@ -78,12 +79,12 @@ static void send_headed(const struct side *s)
 
     for (size_t i = 0; i < sizeof data; i++) data[i] = (char)(1 + i % 125);
     for (uint64_t i = 0; i < HEADED; i++) {
-        struct bp_net_headed m = {.head = head, .head_bytes = TEXT, .data = data,
+        struct bp_net_message m = {.head = head, .head_bytes = TEXT, .data = data,
                                   .bytes = headed[i].sent};
         struct bp_net_op op;
         memset(head, (int)i + 1, sizeof head);
         if (!headed[i].wanted) head[TEXT - 1] = 0;
-        net->send_headed(s->peer, HELLO + 1 + i, &m, &op);
+        net->send(s->peer, HELLO + 1 + i, &m, &op);
         await(s, &op);
     }
 }
@@ -96,7 +97,7 @@ static void recv_headed(const struct side *s, bool late)
     for (uint64_t i = 0; i < HEADED; i++) {
         char head[TEXT] = {0}, want[TEXT];
         uint32_t taken = headed[i].sent < headed[i].room ? headed[i].sent : headed[i].room;
-        struct bp_net_headed m = {.head = head, .head_bytes = TEXT, .data = data,
+        struct bp_net_message m = {.head = head, .head_bytes = TEXT, .data = data,
                                   .bytes = headed[i].room, .want = want};
         struct bp_net_op op;
         memset(want, (int)i + 1, sizeof want);
@@ -139,9 +140,13 @@ static void data_is_taken_behind_the_head_that_is_wanted(void)
 static void send_and_die(const struct side *s, const struct pipes *p)
 {
     static struct bp_net_op op[MESSAGES];
+    static struct bp_net_message message[MESSAGES];
     static char bytes[BYTES];
 
-    for (uint64_t i = 0; i < MESSAGES; i++) net->send(s->peer, i, bytes, BYTES, &op[i]);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        message[i] = (struct bp_net_message){.data = bytes, .bytes = BYTES};
+        net->send(s->peer, i, &message[i], &op[i]);
+    }
     for (int i = 0; i < 1000; i++) net->progress(s->worker);
     CHECK(write(p->to[0][1], bytes, 1) == 1, "a pipe");
     kill(getpid(), SIGKILL);

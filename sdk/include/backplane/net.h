@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* Version 2 added messages with a head, at the end of the table. */
+/* In version 2 messages may have a head: send has another argument, and recv_headed is new. */
 enum { BP_NET_VERSION = 2, BP_NET_ADDRESS_MAX = 4096, BP_NET_WHY = 200 };
 
 /* A message that is under way. The caller keeps it, and the bytes, where they are until it is done;
@@ -23,17 +23,17 @@ enum { BP_NET_VERSION = 2, BP_NET_ADDRESS_MAX = 4096, BP_NET_WHY = 200 };
 struct bp_net_op { /* hot */
     uint32_t done;   /* 1: it has ended, with status */
     uint32_t status; /* enum bp_status */
-    uint64_t bytes;  /* received */
+    uint64_t bytes;  /* that recv_headed has received, the head's too */
     void *request;   /* the module's */
 };
 
-/* A message whose first bytes say what the others are. On its way it is one of head_bytes + bytes,
- * like any other. The caller keeps it like the operation. */
-struct bp_net_headed { /* hot */
+/* A message whose first bytes may say what the others are. On its way it is one of head_bytes +
+ * bytes, like any other. The caller keeps it like the operation. */
+struct bp_net_message { /* hot */
     void *head, *data; /* sent from, not written to; or received to */
     uint64_t head_bytes, bytes;
-    const void *want; /* received: as many bytes as a head. NULL where it is sent */
-    uint64_t come;    /* received: written by the module */
+    const void *want;   /* received: as many bytes as a head. NULL where it is sent */
+    uint64_t module[4]; /* the module's */
 };
 
 struct bp_net { /* table */
@@ -54,9 +54,9 @@ struct bp_net { /* table */
     const char *(*peer_lost)(void *peer);
 
     /* Messages of one tag between two workers arrive in order. A send is done when the bytes may be
-     * written again; what does not fit into the system's buffers, some 64 KiB, may need further
-     * progress to go on its way. */
-    void (*send)(void *peer, uint64_t tag, const void *data, uint64_t bytes,
+     * written again. Of less than 256 bytes, or more than 40 KiB, what does not fit into the system's
+     * buffers, 24 KiB at least, may need further progress to go on its way then. */
+    void (*send)(void *peer, uint64_t tag, struct bp_net_message *message,
                  struct bp_net_op *out_op);
     /* From whomever, with exactly that tag. A longer message is a failure. */
     void (*recv)(void *worker, uint64_t tag, void *data, uint64_t bytes, struct bp_net_op *out_op);
@@ -67,13 +67,10 @@ struct bp_net { /* table */
      * and the worker is only to be destroyed. n: operations that may not be done. */
     void (*abandon)(void *worker, struct bp_net_op *const *ops, uint32_t n);
 
-    /* Sends head and data as one message. */
-    void (*send_headed)(void *peer, uint64_t tag, struct bp_net_headed *message,
-                        struct bp_net_op *out_op);
     /* From whomever, with exactly that tag, of whatever length, with a head or not. The first bytes
      * come to head; what follows, up to bytes, to data, if the head is the one that is wanted, byte
      * by byte: else data is left alone, and what follows is dropped. */
-    void (*recv_headed)(void *worker, uint64_t tag, struct bp_net_headed *message,
+    void (*recv_headed)(void *worker, uint64_t tag, struct bp_net_message *message,
                         struct bp_net_op *out_op);
 };
 
