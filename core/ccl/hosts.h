@@ -219,8 +219,8 @@ enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes);
 /* All make the same call: of leaders when the others' heads have come, of the others when their
  * leader says so. At once if that is known. */
 enum bp_status bp_hosts_agree(struct bp_hosts *h);
-/* Room for BP_HOSTS_LITTLE bytes behind a host's head: those that come, or of this one those that go
- * to all. */
+/* Room for BP_HOSTS_LITTLE bytes behind a host's head: those that come, or of this one those that
+ * go to all. */
 void *bp_hosts_extra(struct bp_hosts *h, uint32_t host);
 /* The head goes to a host, and as much data as it says, or none if that is NULL. */
 enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, const void *data);

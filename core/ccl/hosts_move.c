@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum { OPS = 64, MARK = 32 }; /* MARK: messages at most from one mark to the next */
-/* As many, and a message, may be under way twice. What systems' buffers do not take of it the sender
- * waits for in its call: so are messages that net.h's modules do not keep. */
+/* As many, and a message, may be under way twice. What of it the system's buffers do not take the
+ * sender waits for in its call, since most messages are done only then (net.h). */
 static const uint64_t mark_bytes = 256 << 10;
 
 static struct bp_hosts_op *make_op(struct bp_hosts *h, uint32_t rank, bool recv, bool lax)

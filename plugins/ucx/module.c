@@ -112,9 +112,9 @@ static enum bp_status fail(ucs_status_t status, const char *call, char *out_why)
 /* Over TCP, what is put is acknowledged by the other side's progress: a send would wait until that
  * rank comes back from whatever the app does. TCP has no get: large messages are plain ones. And
  * 1.13 ends the process (comp->count > 0) where a peer dies while parts of a message are sent from
- * the app's memory: those are copied. A piece of what is copied is a call of the system, which costs
- * more than the copy: larger ones than 8 KiB, unless the environment says otherwise. Up to a piece
- * of what is reduced goes without asking the other side first. */
+ * the app's memory: such messages are copied. A piece is a call of the system, which costs more
+ * than the copy: larger ones than 8 KiB, unless the environment says otherwise. Up to a piece of
+ * what is reduced goes without asking the other side first. */
 static ucs_status_t set(ucp_config_t *config)
 {
     static const char *const setting[][3] = {

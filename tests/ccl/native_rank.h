@@ -62,6 +62,19 @@ static inline uint32_t ranks(uint32_t n)
     return commas == 3 ? 4 : n;
 }
 
+/* Whether a rank is on another host than rank 0. */
+static inline bool is_far(uint32_t rank)
+{
+    const char *first = getenv("KIT_HOSTS"), *at = first;
+
+    for (uint32_t i = 0; at && i < rank; i++) {
+        at += strcspn(at, ",");
+        at = *at ? at + 1 : first;
+    }
+    return at && (strcspn(at, ",") != strcspn(first, ",") ||
+                  strncmp(at, first, strcspn(first, ",")));
+}
+
 static inline void run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *), uint32_t spared)
 {
     struct bp_comm_id id[2];

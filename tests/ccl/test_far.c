@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_far.c: what holds between hosts only: a root that does not wait owes nothing when its call has
- * ended, and gives up at the deadline; a rank that dies between the head and the data of a call is
- * named. Each rank is a process. */
+/* test_far.c: what holds between hosts only: a root that does not wait owes nothing when its call
+ * has ended, and gives up at the deadline; a rank that dies between the head and the data of a call
+ * is named. Each rank is a process. */
 #include "failing.h"
 
 #include <dirent.h>

@@ -667,6 +667,39 @@ static void nobody_is_kept_in_the_library(void)
     }
 }
 
+/* The far host is cut off, of which nothing is heard any more: who calls is told at the timeout
+ * whom it waits for, and so is whoever calls there, later. */
+static void cut_off(uint32_t rank, uint32_t size, void *id)
+{
+    struct rank r = join_native(rank, size, id);
+    struct bp_tensor *x = filled(&r, N, 1);
+    bool far = is_far(rank);
+    char word[20];
+    double begin;
+
+    sum_well(&r, x);
+    OK(bp_comm_set_timeout(r.comm, SECOND));
+    if (far) CHECK(!system("ip link set up0 down"), "ip");
+    usleep(far ? 3000000 : 200000);
+    for (uint32_t i = 0; i < size; i++)
+        if (is_far(i)) snprintf(word, sizeof word, "rank %u ", i);
+    begin = seconds();
+    if (bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM) == BP_OK)
+        (void)bp_stream_synchronize(r.stream);
+    if (!far) FAILS(BP_ERR_TIMEOUT, word, bp_comm_error(r.comm));
+    CHECK(bp_comm_error(r.comm) == BP_ERR_TIMEOUT || bp_comm_error(r.comm) == BP_ERR_PEER, "%s",
+          bp_status_name(bp_comm_error(r.comm)));
+    CHECK(seconds() - begin < 5, "told after %g s", seconds() - begin);
+    bp_tensor_destroy(x);
+    rank_part(&r);
+}
+
+/* The last: there is no cable any more. */
+static void a_cut_cable_is_noticed(void)
+{
+    if (getenv("KIT_HOSTS")) run(ranks(3), cut_off, NOBODY);
+}
+
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
@@ -692,10 +725,11 @@ int main(int argc, char **argv)
         {"each_call_fails_once", each_call_fails_once},
         {"without_the_library", without_the_library},
         {"nobody_is_kept_in_the_library", nobody_is_kept_in_the_library},
+        {"a_cut_cable_is_noticed", a_cut_cable_is_noticed},
     };
     size_t n = sizeof cases / sizeof *cases;
 
     CHECK(argc > 1, "threads or processes?");
     forks = !strcmp(argv[1], "processes");
-    return kit_run(cases, forks ? n : n - 7, argc > 2 ? argv[2] : NULL);
+    return kit_run(cases, forks ? n : n - 8, argc > 2 ? argv[2] : NULL);
 }

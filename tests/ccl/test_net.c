@@ -59,8 +59,8 @@ static void await(const struct side *s, const struct bp_net_op *op)
     CHECK(!op->status, "status %u", op->status);
 }
 
-/* Messages by number: how long data is that is sent, and that there is room for; whether the head is
- * the one that is wanted. The longest go in several pieces. */
+/* Messages by number: how long data is that is sent, and that there is room for; whether the head
+ * is the one that is wanted. The longest go in several pieces. */
 enum { TEXT = 32 };
 static const struct {
     uint32_t sent, room;

@@ -54,8 +54,8 @@ struct bp_net { /* table */
     const char *(*peer_lost)(void *peer);
 
     /* Messages of one tag between two workers arrive in order. A send is done when the bytes may be
-     * written again. Of less than 256 bytes, or more than 40 KiB, what does not fit into the system's
-     * buffers, 24 KiB at least, may need further progress to go on its way then. */
+     * written again. Of less than 256 bytes, or more than 40 KiB, what does not fit into the
+     * system's buffers, 24 KiB at least, may need further progress to go on its way then. */
     void (*send)(void *peer, uint64_t tag, struct bp_net_message *message,
                  struct bp_net_op *out_op);
     /* From whomever, with exactly that tag. A longer message is a failure. */
