@@ -16,21 +16,23 @@ ROOT, FOLDER, CLANG, NEW_CLANG = sys.argv[1:5]
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = os.path.join(ROOT, "sdk", "kernels")
 FAMILIES = {name + ".h": types.split(",") for name, types in (a.split(":") for a in sys.argv[5:])}
-TEXT = ["-S", "-emit-llvm", "-o", "-"]
+TEXT = ["-O0", "-S", "-emit-llvm"]  # OpenCL is optimised where nothing is said, which takes twice the time of all else
 WARN = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+# What kernels for GPUs begin with: read once for each language, for it is longer than a kernel.
+FIRST = f'#include "{HERE}/runtime.h"\n#include <math.h>\n#include <stdint.h>\n'
 
-# language, ending, whose compiler, how, of which the output must define the entry by this pattern
+# language, ending, whose compiler, how, what is read first, of which the output must define the entry by this pattern
 WAYS = [
     ("OpenCL", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
-                             *WARN, *TEXT], "define .*spir_kernel .*@{}\\("),
+                             *WARN, *TEXT], None, "define .*spir_kernel .*@{}\\("),
     ("OpenCL without f64", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
                                          "-Xclang", "-cl-ext=-all", "-DNO_F64", "-cl-single-precision-constant",
-                                         *WARN, *TEXT], "define .*spir_kernel .*@{}\\("),
+                                         *WARN, *TEXT], None, "define .*spir_kernel .*@{}\\("),
     ("HIP gfx90a", "hip", CLANG, ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc",
-                                  "-include", os.path.join(HERE, "runtime.h"), *WARN, *TEXT], "define .*amdgpu_kernel .*@{}\\("),
+                                  *WARN, *TEXT], FIRST, "define .*amdgpu_kernel .*@{}\\("),
     ("CUDA sm_90", "cu", NEW_CLANG, ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_90", "-nocudalib", "-nocudainc",
-                                     "-Wno-unknown-cuda-version", "-D__CUDACC__", "-include", os.path.join(HERE, "runtime.h"), *WARN,
-                                     "-S", "-o", "-"], "\\.entry {}\\("),
+                                     "-Wno-unknown-cuda-version", "-D__CUDACC__", *WARN, "-S"], FIRST,
+     "\\.entry {}\\("),
 ]
 
 
@@ -47,11 +49,25 @@ def entries():
     return found
 
 
+def write(name, text):
+    path = os.path.join(FOLDER, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def precompiled(ending, command, text):
+    """Arguments by which the text has been read already; none for no text."""
+    if not text:
+        return []
+    result = os.path.join(FOLDER, f"first.{ending}.pch")
+    subprocess.run([*command, "-Xclang", "-emit-pch", "-o", result, write(f"first.{ending}", text)], check=True, timeout=300)
+    return ["-Xclang", "-include-pch", "-Xclang", result]
+
+
 def compiled(ending, command, header, dtype):
-    source = os.path.join(FOLDER, f"{header}.{dtype}.{ending}")
-    with open(source, "w", encoding="utf-8") as f:
-        f.write(f"#include <kernels/{header}>\n")
-    return subprocess.run([*command, "-I", os.path.join(ROOT, "sdk"), f"-DELEM={dtype}", f"-DELEM_{dtype}", source],
+    source = write(f"{header}.{dtype}.{ending}", f"#include <kernels/{header}>\n")
+    return subprocess.run([*command, "-I", os.path.join(ROOT, "sdk"), f"-DELEM={dtype}", f"-DELEM_{dtype}", "-o", "-", source],
                           capture_output=True, timeout=300)
 
 
@@ -60,7 +76,8 @@ def main():
     headers = entries()
     print(f"1..{len(WAYS) * len(headers)}")
     number = failed = 0
-    for language, ending, compiler, how, pattern in WAYS:
+    for language, ending, compiler, how, first, pattern in WAYS:
+        command = [compiler, *how, *(precompiled(ending, [compiler, *how], first) if compiler else [])]
         for header, names in headers.items():
             number += 1
             what = f"{number} - {language}: {header}"
@@ -69,7 +86,7 @@ def main():
                 continue
             wrong = []
             for dtype in (t for t in FAMILIES[header] if language != "OpenCL without f64" or t not in ("f64", "c128")):
-                done = compiled(ending, [compiler, *how], header, dtype)
+                done = compiled(ending, command, header, dtype)
                 text = done.stdout.decode("latin-1")
                 if done.returncode:
                     wrong.append(f"{dtype}: {done.stderr.decode(errors='replace')[:600]}")
