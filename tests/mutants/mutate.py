@@ -47,7 +47,7 @@ class Core:
         with open(source, "w", encoding="utf-8") as f:
             f.write(text.replace(old, new))
         flags = [a for a in self.command[path][1:] if a.startswith(("-I", "-D", "-std", "-pthread", "-f"))]
-        subprocess.run([self.command[path][0], *flags, "-O1", "-w", f"-I{os.path.dirname(os.path.join(self.root, path))}",
+        subprocess.run([self.command[path][0], *flags, "-O0", "-w", f"-I{os.path.dirname(os.path.join(self.root, path))}",
                         "-c", source, "-o", result], cwd=self.build, check=True)
         return result
 
