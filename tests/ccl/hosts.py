@@ -3,7 +3,8 @@
 """Ranks on several hosts: network namespaces, joined by virtual cables, in which the programs of ranks
 on one host run once more.
 
-    hosts.py PROGRAM [ARGUMENTS] -- HOSTS...
+    hosts.py PROGRAM [ARGUMENTS] -- HOSTS...            one after the other
+    hosts.py PROGRAM [ARGUMENTS] --at-once HOSTS...     where ranks mostly wait
 
 HOSTS says which hosts the ranks take by turns: ab, aab, abc. Namespaces last as long as the processes
 that hold them, which end with this one. Prints TAP; skips where namespaces are not permitted.
@@ -114,6 +115,46 @@ def agent(address, *command):
     os.execvp("nsenter", ["nsenter", "--net=" + path, *OWN_SYS, "sh", "-c", " ".join(command)])
 
 
+def alone(program, order):
+    """Whether the program did well with its ranks on these hosts."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1)
+    hosts = Hosts(sorted(set(order)))
+    try:
+        done = subprocess.run(hosts.inside("a", *OWN_SHM, *program), env=hosts.env(order), capture_output=True,
+                              text=True, timeout=200)
+        left = hosts.left()
+        if left and not done.returncode:
+            done = subprocess.CompletedProcess(program, -1, done.stdout, f"processes are left: {left}")
+    except subprocess.TimeoutExpired as late:
+        done = subprocess.CompletedProcess(program, -1, str(late.stdout), str(late))
+    finally:
+        hosts.close()
+    skip = done.returncode == 0 and re.search("# SKIP .*", done.stdout or "")
+    print(f"{'ok' if done.returncode == 0 else 'not ok'} 1 - ranks by turns on hosts {order}"
+          f"{' ' + skip.group() if skip else ''}")
+    for line in (done.stdout + done.stderr).splitlines():
+        if done.returncode or line.startswith("# "):
+            print("# " + line)
+    return done.returncode == 0
+
+
+def each(program, orders, at_once):
+    """Each in a process of its own, which sees what is left. Whether one failed."""
+    def begin(order):
+        return subprocess.Popen([sys.executable, __file__, *program, "--", order], stdout=subprocess.PIPE, text=True)
+
+    children = [begin(order) for order in orders if at_once]
+    failed = False
+    for number, order in enumerate(orders, 1):
+        child = children[number - 1] if at_once else begin(order)
+        text = child.communicate()[0]
+        if not re.match(r"(not )?ok 1 ", text):
+            text = f"not ok 1 - ranks by turns on hosts {order}\n# {text}"
+        failed = failed or bool(child.returncode) or text.startswith("not")
+        print(re.sub("ok 1 ", f"ok {number} ", text, count=1).removesuffix("1..1\n"), end="")
+    return failed
+
+
 def main():
     if sys.argv[1] == "agent":
         agent(*sys.argv[2:])
@@ -129,31 +170,12 @@ def main():
                                   env=hosts.env("ab")).returncode
         finally:
             hosts.close()
-    cut = sys.argv.index("--")
+    at_once = "--at-once" in sys.argv
+    cut = sys.argv.index("--at-once" if at_once else "--")
     program, orders = sys.argv[1:cut], sys.argv[cut + 1:]
-    failed = 0
-    ctypes.CDLL(None).prctl(SUBREAPER, 1)
-    for number, order in enumerate(orders, 1):
-        hosts = Hosts(sorted(set(order)))
-        try:
-            done = subprocess.run(hosts.inside("a", *OWN_SHM, *program), env=hosts.env(order), capture_output=True,
-                                  text=True, timeout=200)
-            left = hosts.left()
-            if left and not done.returncode:
-                done = subprocess.CompletedProcess(program, -1, done.stdout, f"processes are left: {left}")
-        except subprocess.TimeoutExpired as late:
-            done = subprocess.CompletedProcess(program, -1, str(late.stdout), str(late))
-        finally:
-            hosts.close()
-        failed += done.returncode != 0
-        skip = done.returncode == 0 and re.search("# SKIP .*", done.stdout or "")
-        print(f"{'ok' if done.returncode == 0 else 'not ok'} {number} - ranks by turns on hosts {order}"
-              f"{' ' + skip.group() if skip else ''}")
-        for line in (done.stdout + done.stderr).splitlines():
-            if done.returncode or line.startswith("# "):
-                print("# " + line)
+    failed = not alone(program, orders[0]) if len(orders) == 1 else each(program, orders, at_once)
     print(f"1..{len(orders)}")
-    return failed != 0
+    return failed
 
 
 if __name__ == "__main__":
