@@ -82,6 +82,14 @@ def shards_are_a_partition():
 
 
 @test
+def a_shard_that_cannot_run_cases_of_a_row_is_good():
+    path = write("expect.txt", "".join(f"{case} skip not now; issue 17\n" for case in ids(*ADD)[:16]))
+    part = run(*ADD, "--expect", path, "--shard", "1/5")
+    assert part.status == 0 and part.json["totals"]["skip"] == 16, part
+    assert run(*ADD, "--expect", path, "--shard", "2/5", mutant="unwritten").status == 1
+
+
+@test
 def wrong_use_is_refused():
     for args in [["--suite", "kernels"], ["--shard", "0/4"], ["--shard", "5/4"], ["--shard", "x"], ["--require", "all"],
                  ["-j0"], ["-jx"], ["-k2"], ["--isolate", "thread"], ["--seed", "-1"], ["--jobs", "0.5"], ["--jobs", "0"],

@@ -24,6 +24,15 @@ enum level level_find(const char *name)
     return (enum level)i;
 }
 
+/* Whether a case asks that its row be executed. In a shard one that cannot be run does not: those
+ * that can may be another's. */
+static bool asks_for_row(const struct report *r, const struct report_case *c)
+{
+    bool left = c->outcome == OUTCOME_SKIP || c->outcome == OUTCOME_UNSUPPORTED;
+
+    return c->row >= 0 && !(r->options->shards && left);
+}
+
 static void count(struct report *r)
 {
     memset(r->totals, 0, sizeof r->totals);
@@ -33,7 +42,7 @@ static void count(struct report *r)
         const struct report_case *c = &r->at[i];
         if (!c->selected) continue;
         r->selected++;
-        if (c->row >= 0) r->row[c->row].selected = true;
+        if (asks_for_row(r, c)) r->row[c->row].selected = true;
         if (c->row >= 0 && c->executed) r->row[c->row].executed = true;
         if (c->outcome == OUTCOME_COUNT) {
             r->broken++;
