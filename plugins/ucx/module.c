@@ -160,7 +160,6 @@ static ucs_status_t make_worker(struct worker *w)
     return status;
 }
 
-
 /* UCX begins a thread for its timers: it is not to get the signals of the app. */
 static enum bp_status worker_create(void **out_worker, char *out_why)
 {

@@ -54,7 +54,7 @@ static inline struct bp_tensor *make(uint32_t dtype, int64_t n)
 
     OK(bp_tensor_create(device, dtype, 1, &n, &t));
     OK(bp_tensor_info(t, &info));
-    memset(info.data, 0, info.bytes);
+    if (n) memset(info.data, 0, info.bytes);
     return t;
 }
 
