@@ -44,7 +44,8 @@ SANITIZERS = {
     "ASAN_OPTIONS": "abort_on_error=1:allocator_may_return_null=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0",
     "LSAN_OPTIONS": f"print_suppressions=0:suppressions={os.path.join(ROOT, 'tests', 'leaks.txt')}",
     "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
-    "TSAN_OPTIONS": "allocator_may_return_null=1:halt_on_error=1:abort_on_error=1:second_deadlock_stack=1",
+    "TSAN_OPTIONS": "allocator_may_return_null=1:halt_on_error=1:abort_on_error=1:second_deadlock_stack=1:"
+                    f"suppressions={os.path.join(ROOT, 'tests', 'races.txt')}",
 }
 
 
@@ -258,7 +259,7 @@ def reports(run, kind):
         causes.setdefault(report_cause(text), []).append((path, text))
     for cause, found in causes.items():
         path, text = found[-1]
-        print(f"REPORT {cause}", f"{len(found)} of them, the last: {path}", *text.splitlines()[:24], sep="\n    > ")
+        print(f"REPORT {cause}", f"{len(found)} of them, the last: {path}", *text.splitlines()[:80], sep="\n    > ")
 
 
 def meson_step(run, kind, suites, slower=2):
