@@ -34,15 +34,24 @@ static struct bp_hosts_op *make_op(struct bp_hosts *h, uint32_t rank, bool recv,
     return op;
 }
 
-struct bp_hosts_op *bp_hosts_send(struct bp_hosts *h, uint32_t to, uint64_t tag, const void *data,
-                                  uint64_t bytes, bool lax)
+static struct bp_hosts_op *send_message(struct bp_hosts *h, uint32_t to, uint64_t tag,
+                                        struct bp_net_message message, bool lax)
 {
     struct bp_hosts_op *op = make_op(h, to, false, lax);
 
     if (!op) return NULL;
-    op->message = (struct bp_net_message){.data = (void *)(uintptr_t)data, .bytes = bytes};
+    op->message = message;
     h->net->send(h->at[to].peer, tag, &op->message, &op->net);
-    if (tag >> 56 == BP_HOSTS_DATA) h->at[to].gave += bytes;
+    return op;
+}
+
+struct bp_hosts_op *bp_hosts_send(struct bp_hosts *h, uint32_t to, uint64_t tag, const void *data,
+                                  uint64_t bytes, bool lax)
+{
+    struct bp_net_message message = {.data = (void *)(uintptr_t)data, .bytes = bytes};
+    struct bp_hosts_op *op = send_message(h, to, tag, message, lax);
+
+    if (op && tag >> 56 == BP_HOSTS_DATA) h->at[to].gave += bytes;
     return op;
 }
 
@@ -60,14 +69,11 @@ struct bp_hosts_op *bp_hosts_recv(struct bp_hosts *h, uint32_t from, uint64_t ta
 struct bp_hosts_op *bp_hosts_send_headed(struct bp_hosts *h, uint32_t to, uint64_t tag,
                                          struct bp_hosts_head *head, const void *data, bool lax)
 {
-    struct bp_hosts_op *op = make_op(h, to, false, lax);
+    struct bp_net_message message = {.head = head, .head_bytes = sizeof *head,
+                                     .data = (void *)(uintptr_t)data,
+                                     .bytes = data ? head->bytes : 0};
 
-    if (!op) return NULL;
-    op->message = (struct bp_net_message){.head = head, .head_bytes = sizeof *head,
-                                          .data = (void *)(uintptr_t)data,
-                                          .bytes = data ? head->bytes : 0};
-    h->net->send(h->at[to].peer, tag, &op->message, &op->net);
-    return op;
+    return send_message(h, to, tag, message, lax);
 }
 
 struct bp_hosts_op *bp_hosts_recv_headed(struct bp_hosts *h, uint32_t from, uint64_t tag,

@@ -23,30 +23,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Writes object as one line and deletes it. */
-static void report(cJSON *object)
-{
-    char *text = cJSON_PrintUnformatted(object);
-    size_t size = text ? strlen(text) : 0, at = 0;
-
-    if (text) text[size++] = '\n'; /* over the end: the length is known */
-    while (at < size) {
-        ssize_t n = write(BP_CHILD_REPORT, text + at, size - at);
-        if (n <= 0) break;
-        at += (size_t)n;
-    }
-    cJSON_free(text);
-    cJSON_Delete(object);
-}
-
-/* The same into a buffer: lists are long, and each write would wake the parent. */
+/* Writes object as one line and deletes it. Into a buffer, as lists are long and each write would
+ * wake the parent; or at once, where to is NULL: a crash of the child is to lose nothing. */
 static void report_to(FILE *to, cJSON *object)
 {
     char *text = cJSON_PrintUnformatted(object);
 
-    if (text) fprintf(to, "%s\n", text);
+    if (text && to) fprintf(to, "%s\n", text);
+    else if (text) dprintf(BP_CHILD_REPORT, "%s\n", text);
     cJSON_free(text);
     cJSON_Delete(object);
+}
+
+static void report(cJSON *object)
+{
+    report_to(NULL, object);
 }
 
 /* Cases that nobody wants are many. Those of the suites that decide on levels are few. */

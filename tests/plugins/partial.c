@@ -10,23 +10,16 @@
  * partial_updates, and in partial_apart those whose output is not the very view that it updates; it
  * reads and writes that output only.
  * "partial_never" takes nothing. */
+#include "plain_memory.h"
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
-#include <backplane/runtime.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 __attribute__((visibility("default"))) int partial_plans, partial_packed, partial_updates,
     partial_apart;
-
-static enum bp_status device_count(void *self, uint32_t *out_count)
-{
-    (void)self;
-    *out_count = 1;
-    return BP_OK;
-}
 
 static enum bp_status device_properties(void *self, uint32_t device,
                                         struct bp_device_properties *out)
@@ -37,34 +30,6 @@ static enum bp_status device_properties(void *self, uint32_t device,
     out->dtypes = BP_MASK_ANY;
     out->alignment = 64;
     out->flags = BP_DEVICE_INLINE;
-    return BP_OK;
-}
-
-static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
-                                      struct bp_memory *out)
-{
-    (void)self, (void)device;
-    if (space != BP_SPACE_DEVICE) return BP_ERR_UNSUPPORTED;
-    out->handle = NULL;
-    return posix_memalign(&out->data, 64, size) ? BP_ERR_MEMORY : BP_OK;
-}
-
-static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *m)
-{
-    (void)self, (void)device, (void)space;
-    free(m->data);
-}
-
-static enum bp_status copy(void *self, uint32_t device, void *stream, const struct bp_copy *c)
-{
-    (void)self, (void)device, (void)stream;
-    memcpy(c->dst, c->src, c->size);
-    return BP_OK;
-}
-
-static enum bp_status synchronize(void *self, uint32_t device, void *stream)
-{
-    (void)self, (void)device, (void)stream;
     return BP_OK;
 }
 
