@@ -1,204 +1,217 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_bench.c: `bp ccl-bench`: how long collective calls take, by size. It starts itself as the
- * ranks of a job, unless a launcher has. */
-#include "tools.h"
+/* ccl_bench.c: `bp ccl-bench`: how long collective calls take, by size, beside Open MPI on the same
+ * ranks where that is installed. It starts itself as the ranks of a job, unless a launcher has. */
+#include "ccl_bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { RUNS = 21 };
+enum { TURNS_MAX = 10001 };
 
-struct bench {
+struct command {
+    struct ccl_bench bench;
     const char *device_name;
-    double ranks, most;
+    double ranks, least, most, turns;
+    struct bp_texts calls;
     const char *json;
+    bool alone;
+    const char *why_alone; /* NULL: Open MPI is beside */
     struct bp_core *core;
-    struct bp_device *device;
-    struct bp_stream *stream;
-    struct bp_comm *comm;
-    uint32_t rank, size;
     cJSON *results;
 };
 
-/* Of one size. x, y: of the part of one rank; all: one for each rank. */
-struct buffers {
-    struct bp_tensor *x, *y, *x_all, *y_all;
-};
-
-static const uint32_t calls[] = {BP_COMM_BARRIER,        BP_COMM_ALL_REDUCE, BP_COMM_BROADCAST,
-                                 BP_COMM_ALL_GATHER, BP_COMM_REDUCE_SCATTER, BP_COMM_ALL_TO_ALL};
-static const char *const names[] = {"barrier", "all_reduce", "broadcast", "all_gather",
-                                    "reduce_scatter", "all_to_all"};
-enum { CALLS = sizeof calls / sizeof *calls };
-
-static bool has_parts(uint32_t call)
+/* Whether a person reads standard output, and this rank writes there. */
+static bool prints(const struct command *c)
 {
-    return call == BP_COMM_ALL_GATHER || call == BP_COMM_REDUCE_SCATTER ||
-           call == BP_COMM_ALL_TO_ALL;
+    return !c->bench.rank && !(c->json && !strcmp(c->json, "-"));
 }
 
-static double now_us(void)
+static void print_head(const struct command *c)
 {
-    struct timespec t;
+    const struct ccl_bench *b = &c->bench;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+    if (!prints(c)) return;
+    printf("%u ranks of %s, f32, medians of %d turns; %s%s\n", b->size, c->device_name, b->turns,
+           c->why_alone ? "not beside Open MPI: " : "beside ",
+           c->why_alone ? c->why_alone : ccl_mpi_version(b->mpi));
+    printf("%-14s %10s %11s %8s %8s", "call", "bytes", "us", "GB/s", "of limit");
+    if (b->beside) printf(" %11s %6s", "Open MPI us", "ratio");
+    printf("  algorithm\n");
 }
 
-static enum bp_status do_call(const struct bench *b, uint32_t call, const struct buffers *m)
+static const char *number(char text[16], const char *format, double value)
 {
-    switch (call) {
-    case BP_COMM_ALL_REDUCE:
-        return bp_comm_all_reduce(b->comm, b->stream, m->x, m->y, BP_REDUCE_SUM);
-    case BP_COMM_BROADCAST: return bp_comm_broadcast(b->comm, b->stream, m->x, m->x, 0);
-    case BP_COMM_ALL_GATHER: return bp_comm_all_gather(b->comm, b->stream, m->x, m->y_all);
-    case BP_COMM_REDUCE_SCATTER:
-        return bp_comm_reduce_scatter(b->comm, b->stream, m->x_all, m->y, BP_REDUCE_SUM);
-    case BP_COMM_ALL_TO_ALL: return bp_comm_all_to_all(b->comm, b->stream, m->x_all, m->y_all);
-    default: return bp_comm_barrier(b->comm, b->stream);
-    }
+    if (isnan(value)) snprintf(text, 16, "-");
+    else snprintf(text, 16, format, value);
+    return text;
 }
 
-static int compare(const void *a, const void *b)
+static void add(cJSON *row, const char *key, double value)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
+    if (!isnan(value)) cJSON_AddNumberToObject(row, key, value);
 }
 
-/* The median time of a call, in microseconds; NaN: one failed, and it was printed why. */
-static double time_call(const struct bench *b, uint32_t call, const struct buffers *m, int times)
+static void report(struct command *c, const struct ccl_call *call, uint64_t bytes,
+                   const struct ccl_times *times)
 {
-    double runs[RUNS];
-
-    for (int i = -1; i < RUNS; i++) {
-        enum bp_status status = bp_comm_barrier(b->comm, b->stream);
-        double begin = now_us();
-        for (int j = 0; j < times && !status; j++) status = do_call(b, call, m);
-        if (!status) status = bp_stream_synchronize(b->stream);
-        if (status) {
-            bp_complain("ccl-bench", "%s", bp_error_message());
-            return NAN;
-        }
-        if (i >= 0) runs[i] = (now_us() - begin) / times;
-    }
-    qsort(runs, RUNS, sizeof *runs, compare);
-    return runs[RUNS / 2];
-}
-
-static bool make(const struct bench *b, int64_t n, struct bp_tensor **out)
-{
-    void *zeros = calloc((size_t)n, sizeof(float));
-    bool made = zeros && !bp_tensor_create(b->device, BP_F32, 1, &n, out) &&
-                !bp_tensor_write(b->stream, *out, zeros, (uint64_t)n * sizeof(float));
-
-    free(zeros);
-    if (!made) bp_complain("ccl-bench", "%s", bp_error_message());
-    return made;
-}
-
-static void print_result(struct bench *b, int c, uint64_t bytes, double us)
-{
-    uint64_t part = has_parts(calls[c]) ? bytes / b->size : bytes;
-    const char *algorithm = bp_comm_algorithm(b->comm, calls[c], part);
+    const struct ccl_bench *b = &c->bench;
+    bool parts = call->src == CCL_ALL || call->dst == CCL_ALL;
+    const char *algorithm = bp_comm_algorithm(b->comm, call->id, parts ? bytes / b->size : bytes);
+    char t[4][16];
     cJSON *row;
 
     if (b->rank) return;
-    if (!b->json || strcmp(b->json, "-"))
-        printf("%-15s %10llu B %12.2f us %9.3f GB/s  %s\n", names[c], (unsigned long long)bytes,
-               us, (double)bytes / us / 1e3, algorithm);
-    fflush(stdout);
-    row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "name", names[c]);
-    cJSON_AddNumberToObject(row, "bytes", (double)bytes);
-    cJSON_AddNumberToObject(row, "value", us);
-    cJSON_AddStringToObject(row, "unit", "us");
-    cJSON_AddStringToObject(row, "algorithm", algorithm);
-    cJSON_AddItemToArray(b->results, row);
-}
-
-static bool measure_size(struct bench *b, uint64_t bytes)
-{
-    struct buffers m = {NULL};
-    int64_t n = (int64_t)(bytes / sizeof(float)), part;
-    int times = bytes <= 4096 ? 20 : bytes <= 65536 ? 5 : 1;
-    bool good = true;
-
-    for (int c = bytes > 4; c < CALLS && good; c++) { /* a barrier has no size */
-        double us;
-        part = has_parts(calls[c]) ? (n + b->size - 1) / b->size : n;
-        good = make(b, part, &m.x) && make(b, part, &m.y) && make(b, part * b->size, &m.x_all) &&
-               make(b, part * b->size, &m.y_all);
-        us = good ? time_call(b, calls[c], &m, times) : NAN;
-        good = !isnan(us);
-        if (good) print_result(b, c, bytes, us);
-        bp_tensor_destroy(m.x);
-        bp_tensor_destroy(m.y);
-        bp_tensor_destroy(m.x_all);
-        bp_tensor_destroy(m.y_all);
-        m = (struct buffers){NULL};
+    if (prints(c)) {
+        printf("%-14s %10llu %11.2f %8s %8s", call->name, (unsigned long long)bytes, times->ours,
+               number(t[0], "%.3f", bytes ? (double)bytes / times->ours / 1e3 : NAN),
+               number(t[1], "%.2f", times->limit / times->ours));
+        if (b->beside)
+            printf(" %11s %6s", number(t[2], "%.2f", times->mpi),
+                   number(t[3], "%.2f", times->ours / times->mpi));
+        printf("  %s\n", algorithm);
+        fflush(stdout);
     }
-    return good;
+    row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", call->name);
+    cJSON_AddNumberToObject(row, "bytes", (double)bytes);
+    cJSON_AddNumberToObject(row, "value", times->ours);
+    cJSON_AddStringToObject(row, "unit", "us");
+    add(row, "limit", times->limit);
+    add(row, "open_mpi", times->mpi);
+    cJSON_AddStringToObject(row, "algorithm", algorithm);
+    cJSON_AddItemToArray(c->results, row);
 }
 
-static bool write_json(const struct bench *b)
+static bool wanted(const struct command *c, const struct ccl_call *call)
+{
+    for (size_t i = 0; i < c->calls.n; i++)
+        if (!strcmp(c->calls.at[i], call->name)) return true;
+    return !c->calls.n;
+}
+
+/* A barrier has no size, and a rank alone nobody to send to. */
+static bool measure_all(struct command *c)
+{
+    for (size_t i = 0; i < n_ccl_calls; i++) {
+        const struct ccl_call *call = &ccl_calls[i];
+        bool sized = call->src;
+        uint64_t bytes = sized ? (uint64_t)c->least : 0;
+        struct ccl_times times;
+
+        if (!wanted(c, call) || (call->id == BP_COMM_SEND && c->bench.size < 2)) continue;
+        do {
+            if (!ccl_measure(&c->bench, call, bytes, &times)) return false;
+            report(c, call, bytes, &times);
+            bytes *= 4;
+        } while (sized && (double)bytes <= c->most);
+    }
+    return true;
+}
+
+static bool write_json(const struct command *c)
 {
     cJSON *all = cJSON_CreateObject();
-    bool to_output = !strcmp(b->json, "-");
-    FILE *file = to_output ? stdout : fopen(b->json, "w");
+    bool to_output = !strcmp(c->json, "-");
+    FILE *file = to_output ? stdout : fopen(c->json, "w");
     char *text;
 
-    cJSON_AddStringToObject(all, "device", b->device_name);
-    cJSON_AddNumberToObject(all, "ranks", b->size);
-    cJSON_AddItemToObject(all, "results", cJSON_Duplicate(b->results, true));
+    cJSON_AddStringToObject(all, "device", c->device_name);
+    cJSON_AddNumberToObject(all, "ranks", c->bench.size);
+    cJSON_AddNumberToObject(all, "turns", c->bench.turns);
+    cJSON_AddStringToObject(all, "beside", c->why_alone ? "" : ccl_mpi_version(c->bench.mpi));
+    if (c->why_alone) cJSON_AddStringToObject(all, "why_alone", c->why_alone);
+    cJSON_AddItemToObject(all, "results", cJSON_Duplicate(c->results, true));
     text = cJSON_Print(all);
     if (file) fprintf(file, "%s\n", text);
     if (file && !to_output) fclose(file);
-    if (!file) bp_complain("ccl-bench", "%s cannot be written", b->json);
+    if (!file) bp_complain("ccl-bench", "%s cannot be written", c->json);
     cJSON_free(text);
     cJSON_Delete(all);
     return file;
 }
 
-static int be_rank(struct bench *b)
+/* An id, from the launcher, or by Open MPI, which also joins ranks of several machines. */
+static bool join(struct ccl_bench *b)
 {
-    struct bp_comm_id id;
+    struct bp_comm_id id = {""};
+    enum bp_status status = BP_OK;
+
+    if (b->mpi) {
+        ccl_mpi_rank(b->mpi, &b->rank, &b->size);
+        if (!b->rank) status = bp_comm_id_create(&id);
+        if (!status) ccl_mpi_share_id(b->mpi, &id);
+    } else {
+        status = bp_comm_id_of_job(&id, &b->rank, &b->size);
+    }
+    return !status && !bp_comm_create(b->device, &id, b->rank, b->size, &b->comm);
+}
+
+/* Open MPI's calls are made on host memory only. */
+static void see_memory(struct command *c)
+{
+    struct ccl_bench *b = &c->bench;
+    const int64_t n = 1;
+    struct bp_tensor *t = NULL;
+    void *data;
+
+    b->beside = b->mpi && !bp_tensor_create(b->device, BP_F32, 1, &n, &t) &&
+                !bp_tensor_map(t, &data);
+    bp_tensor_destroy(t);
+    if (b->mpi && !b->beside) c->why_alone = "the host does not reach the device's memory";
+}
+
+static int measure_here(struct command *c)
+{
+    struct ccl_bench *b = &c->bench;
     bool good;
 
-    b->core = bp_tool_core("ccl-bench", NULL);
-    if (!b->core) return BP_EXIT_BROKEN;
-    if (bp_device_create(b->core, b->device_name, &b->device)) {
+    c->core = bp_tool_core("ccl-bench", NULL);
+    if (!c->core) return BP_EXIT_BROKEN;
+    if (bp_device_create(c->core, c->device_name, &b->device)) {
         bp_complain("ccl-bench", "%s", bp_error_message());
-        bp_core_destroy(b->core);
         return BP_EXIT_NO_DEVICE;
     }
-    b->results = cJSON_CreateArray();
-    good = !bp_stream_create(b->device, &b->stream) &&
-           !bp_comm_id_of_job(&id, &b->rank, &b->size) &&
-           !bp_comm_create(b->device, &id, b->rank, b->size, &b->comm);
-    if (!good) bp_complain("ccl-bench", "%s", bp_error_message());
-    for (uint64_t bytes = 4; good && (double)bytes <= b->most; bytes *= 4)
-        good = measure_size(b, bytes);
-    if (good && !b->rank && b->json) good = write_json(b);
-    cJSON_Delete(b->results);
-    bp_comm_destroy(b->comm);
-    bp_stream_destroy(b->stream);
-    bp_device_destroy(b->device);
-    bp_core_destroy(b->core);
+    see_memory(c);
+    good = !bp_stream_create(b->device, &b->stream) && join(b);
+    if (!good) {
+        bp_complain("ccl-bench", "%s", bp_error_message());
+        return BP_EXIT_FAILED;
+    }
+    print_head(c);
+    good = measure_all(c);
+    if (good && !b->rank && c->json) good = write_json(c);
     return good ? BP_EXIT_GOOD : BP_EXIT_FAILED;
 }
 
-/* As bp launch does: the ranks find in their environment that they are some. */
-static int start_ranks(double ranks, int argc, char **argv)
+static int be_rank(struct command *c)
 {
-    char **words = calloc((size_t)argc + 6, sizeof *words), count[16];
+    struct ccl_bench *b = &c->bench;
+    int status;
+
+    if (!c->alone) b->mpi = ccl_mpi_create(&c->why_alone);
+    c->results = cJSON_CreateArray();
+    status = measure_here(c);
+    cJSON_Delete(c->results);
+    bp_comm_destroy(b->comm);
+    bp_stream_destroy(b->stream);
+    bp_device_destroy(b->device);
+    bp_core_destroy(c->core);
+    if (!status) ccl_mpi_destroy(b->mpi); /* which would wait for ranks that go on */
+    return status;
+}
+
+/* As bp launch does: the ranks find in their environment that they are some. */
+static int start_ranks(const struct command *c, int argc, char **argv)
+{
+    char **words, count[16];
+    const char *reason;
     int n = 0, status;
 
+    if (!c->alone && ccl_mpi_is_there(&reason)) return ccl_mpi_launch((int)c->ranks, argc, argv);
+    words = calloc((size_t)argc + 6, sizeof *words);
     if (!words) return BP_EXIT_BROKEN;
-    snprintf(count, sizeof count, "%d", (int)ranks);
+    snprintf(count, sizeof count, "%d", (int)c->ranks);
     words[n++] = (char[]){"launch"};
     words[n++] = (char[]){"-n"};
     words[n++] = count;
@@ -211,32 +224,60 @@ static int start_ranks(double ranks, int argc, char **argv)
     return status;
 }
 
+/* Whether numbers and names are some that can be measured; else it was printed which are. */
+static bool check(const struct command *c)
+{
+    if (!(c->ranks >= 1 && c->ranks <= 256 && c->ranks == (double)(int)c->ranks) ||
+        !(c->least >= 4 && c->least <= c->most && c->most <= 1e12) ||
+        !(c->turns >= 1 && c->turns <= TURNS_MAX)) {
+        bp_complain("ccl-bench", "expected --ranks from 1 to 256, --least from 4 to --most, and "
+                                 "--turns from 1 to %d", TURNS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < c->calls.n; i++) {
+        size_t j = 0;
+        while (j < n_ccl_calls && strcmp(ccl_calls[j].name, c->calls.at[i])) j++;
+        if (j < n_ccl_calls) continue;
+        bp_complain("ccl-bench", "no such call: '%s'; there are barrier, all_reduce, all_gather, "
+                                 "reduce_scatter, broadcast, all_to_all, reduce, gather, scatter, "
+                                 "send", c->calls.at[i]);
+        return false;
+    }
+    return true;
+}
+
 int bp_cmd_ccl_bench(int argc, char **argv)
 {
-    struct bench b = {.device_name = "cpu", .ranks = 2, .most = 16 << 20};
+    struct command c = {.device_name = "cpu", .ranks = 2, .least = 4, .most = 256 << 20,
+                        .turns = 21, .why_alone = "--alone was given"};
     struct bp_job job = {.size = sizeof job};
     const struct bp_option options[] = {
-        {"device", 0, BP_OPTION_TEXT, "DEV", "of each rank (default: cpu)", &b.device_name},
-        {"ranks", 'n', BP_OPTION_NUMBER, "N", "how many to start (default: 2)", &b.ranks},
-        {"most", 0, BP_OPTION_NUMBER, "BYTES", "the largest size (default: 16777216)", &b.most},
-        {"json", 0, BP_OPTION_TEXT, "FILE", "write results as JSON; - is standard output", &b.json},
+        {"device", 0, BP_OPTION_TEXT, "DEV", "of each rank (default: cpu)", &c.device_name},
+        {"ranks", 'n', BP_OPTION_NUMBER, "N", "how many to start (default: 2)", &c.ranks},
+        {"call", 0, BP_OPTION_TEXTS, "NAME", "only this call; may be given again", &c.calls},
+        {"least", 0, BP_OPTION_NUMBER, "BYTES", "the smallest size (default: 4)", &c.least},
+        {"most", 0, BP_OPTION_NUMBER, "BYTES", "the largest size (default: 268435456)", &c.most},
+        {"turns", 0, BP_OPTION_NUMBER, "N", "how often each is measured (default: 21)", &c.turns},
+        {"alone", 0, BP_OPTION_FLAG, NULL, "not beside Open MPI", &c.alone},
+        {"json", 0, BP_OPTION_TEXT, "FILE", "write results as JSON; - is standard output", &c.json},
         {0},
     };
     const struct bp_usage usage = {
         .command = "ccl-bench",
         .about = "Measures collective calls between ranks that it starts, or that a launcher has: "
-                 "medians of 21 turns on f32, by bytes of the larger buffer. GB/s are those bytes "
-                 "by that time.",
+                 "the time of the slowest rank, medians of turns on f32, by bytes of the larger "
+                 "buffer. GB/s are those bytes by that time. Of limit: how much of it the bytes "
+                 "take that each rank has to read and write whatever the algorithm, when all copy "
+                 "as many at once. Open MPI's calls are made in turns with ours by the same ranks "
+                 "on the same buffers, where mpirun is installed and the host reaches the "
+                 "device's memory.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, NULL);
 
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!(b.ranks >= 1 && b.ranks <= 256 && b.ranks == (double)(int)b.ranks) ||
-        !(b.most >= 4 && b.most <= 1e12)) {
-        bp_complain("ccl-bench", "expected --ranks from 1 to 256 and --most from 4");
-        return BP_EXIT_USAGE;
-    }
-    if (bp_job_find(&job) == BP_ERR_NOT_FOUND) return start_ranks(b.ranks, argc, argv);
-    return be_rank(&b);
+    if (!check(&c)) return BP_EXIT_USAGE;
+    c.bench.turns = (int)c.turns;
+    if (bp_job_find(&job) == BP_ERR_NOT_FOUND) return start_ranks(&c, argc, argv);
+    return be_rank(&c);
 }
