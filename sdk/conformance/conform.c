@@ -67,8 +67,8 @@ static size_t select_cases(struct report *r)
     for (size_t i = 0; i < r->n; i++) {
         r->at[i].selected = fits(&r->wanted, &r->at[i]);
         if (!r->at[i].selected) continue;
-        /* Runs of neighbours stay together, so that they share children. */
-        if (o->shards && n++ / 16 % o->shards != o->shard - 1) r->at[i].selected = false;
+        /* By turns, so that each part has some of all rows. */
+        if (o->shards && n++ % o->shards != o->shard - 1) r->at[i].selected = false;
         kept += r->at[i].selected;
     }
     return kept;

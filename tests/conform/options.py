@@ -78,14 +78,15 @@ def shards_are_a_partition():
     everything = ids()
     shards = [ids("--shard", f"{i}/4") for i in range(1, 5)]
     assert sorted(sum(shards, [])) == sorted(everything)
-    assert min(map(len, shards)) > len(everything) // 8, list(map(len, shards))
+    assert max(map(len, shards)) <= min(map(len, shards)) + 1, list(map(len, shards))
 
 
 @test
 def a_shard_that_cannot_run_cases_of_a_row_is_good():
-    path = write("expect.txt", "".join(f"{case} skip not now; issue 17\n" for case in ids(*ADD)[:16]))
+    skipped = ids(*ADD)[::5]
+    path = write("expect.txt", "".join(f"{case} skip not now; issue 17\n" for case in skipped))
     part = run(*ADD, "--expect", path, "--shard", "1/5")
-    assert part.status == 0 and part.json["totals"]["skip"] == 16, part
+    assert part.status == 0 and part.json["totals"]["skip"] == len(skipped), part
     assert run(*ADD, "--expect", path, "--shard", "2/5", mutant="unwritten").status == 1
 
 

@@ -137,6 +137,8 @@ CHECKS = {
     "libFuzzer with a finding": lambda: of_libfuzzer(77, TRIED) == (0, 1, 0),
     "libFuzzer that tried nothing": lambda: of_libfuzzer(0, "stat::number_of_executed_units: 0\n") == (0, 1, 0),
     "libFuzzer that says nothing": lambda: of_libfuzzer(0, "") == (0, 1, 0),
+    "a run beside, with its last line": lambda: counted(run.count_beside, "tsan", "FAIL x\n7 passed, 1 failed, 2 skipped\n") == (7, 1, 2),
+    "a run beside that broke off": lambda: counted(run.count_beside, "tsan", "tsan: unit   7 passed    0 failed\n") == (0, 1, 0),
     "an allowed skip without a reason is refused": refuses_without_reason,
     "a build ahead, which is behind": lambda: built_ahead("sleep 1\nnice\n") == ("19\n", [True, True], 0),
     "a build ahead that fails": lambda: built_ahead("echo no\n[ $2 = asan ]\n") == ("no\n", [True, False], 1),

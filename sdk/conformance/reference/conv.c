@@ -68,10 +68,9 @@ static void products(const struct geometry *g, product_fn *each, void *ctx)
 }
 
 struct sum {
-    const long double *x, *w, *y; /* what is given; NULL: what is added up */
+    const long double *x, *w, *y; /* the two that are given, of the three */
     struct ref_array *out;
     int64_t *terms; /* of each element of out */
-    int64_t bias;   /* 1: out began with one more term */
 };
 
 static void add(struct sum *s, int64_t i, long double product)
@@ -79,12 +78,6 @@ static void add(struct sum *s, int64_t i, long double product)
     s->out->v[i] += product;
     s->out->bound[i] += fabsl(product);
     s->terms[i]++;
-}
-
-static void add_y(void *ctx, int64_t x, int64_t w, int64_t y)
-{
-    struct sum *s = ctx;
-    add(s, y, s->x[x] * s->w[w]);
 }
 
 static void add_x(void *ctx, int64_t x, int64_t w, int64_t y)
@@ -108,25 +101,77 @@ static void add_up(const struct geometry *g, product_fn *each, struct sum *s)
     s->terms = (int64_t *)terms.u;
     products(g, each, s);
     for (int64_t i = 0; i < s->out->count; i++)
-        s->out->bound[i] *= ref_growth(s->terms[i] + s->bias - 1);
+        s->out->bound[i] *= ref_growth(s->terms[i] - 1);
     ref_array_finish(&terms);
+}
+
+/* One element of y: its sum so far, that of its terms' sizes, and how many they are. */
+struct element {
+    long double sum, size;
+    int64_t terms;
+};
+
+/* Adds the products of one window of one channel. The same as window() does; networks are verified
+ * by this one, which keeps its sums in registers and takes a quarter of the time. */
+static void add_window(const struct geometry *g, const int64_t *first, const long double *x,
+                       const long double *w, struct element *out)
+{
+    struct element e = *out;
+    int64_t p0 = first[0];
+
+    for (int64_t i = 0; i < g->window[0]; i++, p0 += g->dilation[0]) {
+        int64_t p1 = first[1];
+        for (int64_t j = 0; j < g->window[1]; j++, p1 += g->dilation[1]) {
+            int64_t p2 = first[2];
+            for (int64_t k = 0; k < g->window[2]; k++, p2 += g->dilation[2], w++) {
+                if (p0 < 0 || p0 >= g->in[0] || p1 < 0 || p1 >= g->in[1] || p2 < 0 ||
+                    p2 >= g->in[2])
+                    continue;
+                long double product = x[(p0 * g->in[1] + p1) * g->in[2] + p2] * *w;
+                e.sum += product;
+                e.size += fabsl(product);
+                e.terms++;
+            }
+        }
+    }
+    *out = e;
+}
+
+/* One filter on one image, behind its bias if it has one. */
+static void plane(const struct geometry *g, const long double *x, const long double *w,
+                  const long double *bias, long double *y, long double *bound)
+{
+    int64_t in_size = g->in[0] * g->in[1] * g->in[2], o[3] = {0}, first[3];
+    int64_t w_size = g->window[0] * g->window[1] * g->window[2];
+    int64_t n = g->out[0] * g->out[1] * g->out[2];
+
+    for (int64_t i = 0; i < n; i++, ref_next(3, g->out, o)) {
+        struct element e = {0};
+        if (bias) e = (struct element){*bias, fabsl(*bias), 1};
+        for (int axis = 0; axis < 3; axis++)
+            first[axis] = o[axis] * g->stride[axis] - g->before[axis];
+        for (int64_t c = 0; c < g->channels / g->groups; c++)
+            add_window(g, first, x + c * in_size, w + c * w_size, &e);
+        y[i] = e.sum;
+        bound[i] = e.size * ref_growth(e.terms - 1);
+    }
 }
 
 void ref_conv(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     struct geometry g = geometry_of(&in[0], &in[1], attrs);
     int64_t shape[REF_RANK] = {g.batch, g.filters, g.out[0], g.out[1], g.out[2]};
-    const struct ref_array *bias = &in[2];
-    struct sum s = {.x = in[0].v, .w = in[1].v, .out = out};
+    int64_t in_size = g.in[0] * g.in[1] * g.in[2], in_group = g.channels / g.groups;
+    int64_t w_size = g.window[0] * g.window[1] * g.window[2] * in_group;
+    int64_t out_size = g.out[0] * g.out[1] * g.out[2];
 
     ref_array_init(out, in[0].type->dtype, in[0].rank, shape);
-    int64_t inner = g.out[0] * g.out[1] * g.out[2];
-    for (int64_t i = 0; bias->type && i < out->count; i++) {
-        out->v[i] = bias->v[i / inner % g.filters];
-        out->bound[i] = fabsl(out->v[i]);
-    }
-    s.bias = bias->type != NULL;
-    add_up(&g, add_y, &s);
+    for (int64_t n = 0; n < g.batch; n++)
+        for (int64_t m = 0; m < g.filters; m++) {
+            int64_t group = m / (g.filters / g.groups), at = (n * g.filters + m) * out_size;
+            plane(&g, in[0].v + (n * g.channels + group * in_group) * in_size, in[1].v + m * w_size,
+                  in[2].type ? &in[2].v[m] : NULL, out->v + at, out->bound + at);
+        }
 }
 
 /* The attributes of the gradients are those of the forward, member for member. */
