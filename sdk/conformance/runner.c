@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner.c: runs groups of cases in children, several at once. A group that does not come to its
- * end is blamed on the case that had begun; those after it then run one by one. */
+ * end is blamed on the case that had begun; those after it run in another child. */
 #include "runner.h"
 #include "child.h"
 #include "place.h"
@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 enum {
-    GROUP_MAX = 160,
-    JOBS = 64 /* at most */
+    GROUP_LEAST = 160, /* cases in a group, as long as there are so many */
+    GROUP_MOST = 4096, /* some devices take half a second to begin to compile */
+    GROUPS = 8,        /* at least, for each job: they end at different times */
+    JOBS = 64          /* at most */
 };
 
 void report_case_message(struct report_case *c, const char *format, ...)
@@ -270,11 +272,15 @@ static bool waits(const struct report_case *c)
 
 static void run_group(struct run *run, struct group group)
 {
-    size_t at = run_child(run, group);
+    size_t at = group.first;
 
-    for (; at < group.last; at++)
+    while (at < group.last) {
+        size_t first = at;
         if (waits(&run->report->at[run->order[at]]))
-            run_child(run, (struct group){at, at + 1});
+            at = run_child(run, (struct group){at, group.last});
+        else at++;
+        if (at == first) at = run_child(run, (struct group){at, at + 1});
+    }
 }
 
 /* The next of a job's own, or the last of who has most left; false: there are none. */
@@ -376,6 +382,15 @@ static int run_here(struct run *run)
     return 0;
 }
 
+static size_t group_size(const struct report *r)
+{
+    uint32_t jobs = r->options->jobs;
+    size_t share = r->selected / (GROUPS * (jobs ? jobs : 1));
+
+    if (r->options->isolate != CONFORM_GROUP) return 1;
+    return share < GROUP_LEAST ? GROUP_LEAST : share > GROUP_MOST ? GROUP_MOST : share;
+}
+
 void runner_run(struct report *report)
 {
     struct run run = {.report = report};
@@ -384,7 +399,7 @@ void runner_run(struct report *report)
     report->selected = 0;
     for (size_t i = 0; i < report->n; i++) report->selected += report->at[i].selected;
     if (report->options->isolate == CONFORM_NONE) run_here(&run);
-    make_groups(&run, report->options->isolate == CONFORM_GROUP ? GROUP_MAX : 1);
+    make_groups(&run, group_size(report));
     run_groups(&run);
     if (report->options->progress) report->options->progress("");
     free(run.group);
