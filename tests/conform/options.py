@@ -293,7 +293,7 @@ class Page(html.parser.HTMLParser):
 @test
 def html_is_one_sound_page():
     path = os.path.join(WORK, "report.html")
-    run("--html", path, *LEVELS, mutant="last")
+    run("--html", path, *ADD, mutant="last")
     page = Page()
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -333,8 +333,8 @@ def unwritable_report_is_said():
 
 @test
 def in_one_process_the_results_are_the_same():
-    alone = run("--filter", "kernel/*", "--isolate", "none")
-    apart = run("--filter", "kernel/*")
+    alone = run("--filter", "kernel/[ab]*", "--isolate", "none")
+    apart = run("--filter", "kernel/[ab]*")
     assert alone.status == 0 and {i: c["outcome"] for i, c in alone.by_id.items()} == \
         {i: c["outcome"] for i, c in apart.by_id.items()}
 
