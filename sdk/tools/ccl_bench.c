@@ -15,7 +15,7 @@ struct command {
     double ranks, least, most, turns;
     struct bp_texts calls;
     const char *json;
-    bool alone;
+    bool alone, table;
     const char *why_alone; /* NULL: Open MPI is beside */
     struct bp_core *core;
     cJSON *results;
@@ -109,6 +109,48 @@ static bool measure_all(struct command *c)
     return true;
 }
 
+/* The last size from first on up to which a call goes the same way, of those up to limit. */
+static uint64_t last_alike(const struct ccl_bench *b, const struct ccl_call *call, uint64_t first,
+                           uint64_t limit)
+{
+    const char *algorithm = bp_comm_algorithm(b->comm, call->id, first);
+    uint64_t low = first, high = first;
+
+    while (high < limit && !strcmp(bp_comm_algorithm(b->comm, call->id, high), algorithm)) {
+        low = high;
+        high = 2 * high < limit ? 2 * high + 1 : limit;
+    }
+    if (!strcmp(bp_comm_algorithm(b->comm, call->id, high), algorithm)) return high;
+    while (low + 1 < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (strcmp(bp_comm_algorithm(b->comm, call->id, middle), algorithm)) high = middle;
+        else low = middle;
+    }
+    return low;
+}
+
+/* How each call is done, by bytes of the part of one rank. */
+static void print_table(const struct command *c)
+{
+    const uint64_t limit = UINT64_C(1) << 40;
+    const struct ccl_bench *b = &c->bench;
+
+    if (b->rank) return;
+    printf("%-14s %13s  algorithm\n", "call", "bytes up to");
+    for (size_t i = 0; i < n_ccl_calls; i++) {
+        const struct ccl_call *call = &ccl_calls[i];
+        uint64_t first = 0, last;
+        if (!wanted(c, call)) continue;
+        do {
+            last = call->src ? last_alike(b, call, first, limit) : limit;
+            if (last == limit) printf("%-14s %13s", call->name, "any");
+            else printf("%-14s %13llu", call->name, (unsigned long long)last);
+            printf("  %s\n", bp_comm_algorithm(b->comm, call->id, first));
+            first = last + 1;
+        } while (last < limit);
+    }
+}
+
 static bool write_json(const struct command *c)
 {
     cJSON *all = cJSON_CreateObject();
@@ -178,6 +220,10 @@ static int measure_here(struct command *c)
         bp_complain("ccl-bench", "%s", bp_error_message());
         return BP_EXIT_FAILED;
     }
+    if (c->table) {
+        print_table(c);
+        return bp_comm_barrier(b->comm, b->stream) ? BP_EXIT_FAILED : BP_EXIT_GOOD;
+    }
     print_head(c);
     good = measure_all(c);
     if (good && !b->rank && c->json) good = write_json(c);
@@ -208,7 +254,7 @@ static int start_ranks(const struct command *c, int argc, char **argv)
     const char *reason;
     int n = 0, status;
 
-    if (!c->alone && ccl_mpi_is_there(&reason)) return ccl_mpi_launch((int)c->ranks, argc, argv);
+    if (!c->alone && !c->table && ccl_mpi_is_there(&reason)) return ccl_mpi_launch((int)c->ranks, argc, argv);
     words = calloc((size_t)argc + 6, sizeof *words);
     if (!words) return BP_EXIT_BROKEN;
     snprintf(count, sizeof count, "%d", (int)c->ranks);
@@ -258,6 +304,8 @@ int bp_cmd_ccl_bench(int argc, char **argv)
         {"least", 0, BP_OPTION_NUMBER, "BYTES", "the smallest size (default: 4)", &c.least},
         {"most", 0, BP_OPTION_NUMBER, "BYTES", "the largest size (default: 268435456)", &c.most},
         {"turns", 0, BP_OPTION_NUMBER, "N", "how often each is measured (default: 21)", &c.turns},
+        {"table", 0, BP_OPTION_FLAG, NULL, "print how each call is done, and measure nothing",
+         &c.table},
         {"alone", 0, BP_OPTION_FLAG, NULL, "not beside Open MPI", &c.alone},
         {"json", 0, BP_OPTION_TEXT, "FILE", "write results as JSON; - is standard output", &c.json},
         {0},

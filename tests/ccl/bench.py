@@ -67,6 +67,15 @@ def alone(folder):
          CALLS[:-1], done)
 
 
+def table():
+    done = bench("--table", BP_CCL_TABLE="broadcast:*:100:direct")
+    lines = [line.split(None, 2) for line in done.stdout.splitlines()]
+    case("the table of algorithms, with what it was told", done.returncode == 0 and [call for call in CALLS if
+         [c for c, *_ in lines].count(call)] == CALLS and [line[1:] for line in lines if line[0] == "broadcast"] ==
+         [["100", "direct, by mapped memory"], ["4096", "through windows"], ["any", "direct, by mapped memory"]] and
+         ["all_reduce", "40", "inline"] in lines, done)
+
+
 def wrong_use():
     for words, text in ((["--call", "scream"], "no such call: 'scream'"), (["--least", "64", "--most", "4"], "--least"),
                         (["--turns", "0"], "--turns"), (["-n", "0"], "--ranks")):
@@ -109,6 +118,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         alone(folder)
         false_library(folder)
+    table()
     wrong_use()
     if "--without-open-mpi" in sys.argv:
         pass  # the sanitizer would look for leaks in its libraries

@@ -69,7 +69,7 @@ class Tree:
             folders[:] = [d for d in folders if d not in ("__pycache__", ".cache", ".vscode")]
             for name in names:
                 path = os.path.join(folder, name)
-                if not os.path.islink(path):
+                if not os.path.islink(path) and name != ".git":  # a file, in a linked worktree
                     yield os.path.relpath(path, self.root)
 
     def sources(self, pattern=SOURCE):

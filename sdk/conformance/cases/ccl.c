@@ -122,11 +122,11 @@ static void add_program(struct into *into, uint32_t program, uint32_t ranks, int
 static void add_failures(struct into *into)
 {
     static const char *const odd[] = {"operation", "dtype", "count", "reduction", "root",
-                                      "barrier"};
+                                      "barrier", "two-roots"};
     static const char *const deaths[] = {"before", "waiting", "data"};
     char name[48];
 
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         snprintf(name, sizeof name, "mismatch/%s", odd[i]);
         add_program(into, CCL_PROGRAM_MISMATCH, 3, i, 0, name);
         add_program(into, CCL_PROGRAM_MISMATCH, 8, i, 0, name);

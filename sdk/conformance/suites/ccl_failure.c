@@ -97,6 +97,7 @@ static const struct mismatch {
     {"rank 1 calls all_reduce max", BP_COMM_ALL_REDUCE, BP_F32, BP_REDUCE_MAX, 0, 0},
     {"rank 1 calls broadcast of 700 f32 with root 2", BP_COMM_BROADCAST, BP_F32, 0, 2, 0},
     {"rank 1 calls barrier", BP_COMM_BARRIER, BP_F32, 0, 0, 0},
+    {"rank 1 calls broadcast of 700 f32 with root 1", BP_COMM_BROADCAST, BP_F32, 0, 1, 0},
 };
 
 void ccl_program_mismatch(struct ccl_rank *r)
@@ -120,7 +121,7 @@ void ccl_program_mismatch(struct ccl_rank *r)
     bp_comm_set_timeout(r->comm, UINT64_C(10000000000));
     begin = seconds();
     status = ccl_done(r, ccl_call(r, odd ? &other : &usual, src, dst));
-    /* A root gets nothing, and need not wait. */
+    /* A root gets nothing, and need not wait: two who both think they are find it out here. */
     if (!status && (odd ? &other : &usual)->root == rank && m->call == BP_COMM_BROADCAST)
         status = ccl_done(r, bp_comm_barrier(r->comm, r->stream));
     if (check_blame(r, status, BP_ERR_INVALID, m->text, "all ranks make the same calls") &&
