@@ -254,7 +254,8 @@ static int start_ranks(const struct command *c, int argc, char **argv)
     const char *reason;
     int n = 0, status;
 
-    if (!c->alone && !c->table && ccl_mpi_is_there(&reason)) return ccl_mpi_launch((int)c->ranks, argc, argv);
+    if (!c->alone && !c->table && ccl_mpi_is_there(&reason))
+        return ccl_mpi_launch((int)c->ranks, argc, argv);
     words = calloc((size_t)argc + 6, sizeof *words);
     if (!words) return BP_EXIT_BROKEN;
     snprintf(count, sizeof count, "%d", (int)c->ranks);
