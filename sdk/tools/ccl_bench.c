@@ -243,7 +243,7 @@ static int be_rank(struct command *c)
     bp_stream_destroy(b->stream);
     bp_device_destroy(b->device);
     bp_core_destroy(c->core);
-    if (!status) ccl_mpi_destroy(b->mpi); /* which would wait for ranks that go on */
+    ccl_mpi_destroy(b->mpi, !status);
     return status;
 }
 

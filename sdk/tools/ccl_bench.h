@@ -62,7 +62,9 @@ int ccl_mpi_launch(int ranks, int argc, char **argv);
 
 /* In a process that mpirun started; elsewhere NULL, and *out_reason says why. Only once. */
 struct ccl_mpi *ccl_mpi_create(const char **out_reason);
-void ccl_mpi_destroy(struct ccl_mpi *mpi);
+
+/* good: with all ranks, which it waits for; else they may have failed too. */
+void ccl_mpi_destroy(struct ccl_mpi *mpi, bool good);
 const char *ccl_mpi_version(const struct ccl_mpi *mpi); /* "Open MPI v4.1.4" */
 void ccl_mpi_rank(const struct ccl_mpi *mpi, uint32_t *out_rank, uint32_t *out_size);
 void ccl_mpi_share_id(const struct ccl_mpi *mpi, struct bp_comm_id *id); /* rank 0's, to all */

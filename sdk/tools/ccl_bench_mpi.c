@@ -144,9 +144,9 @@ struct ccl_mpi *ccl_mpi_create(const char **out_reason)
     return mpi;
 }
 
-void ccl_mpi_destroy(struct ccl_mpi *mpi)
+void ccl_mpi_destroy(struct ccl_mpi *mpi, bool good)
 {
-    if (mpi) mpi->finalize();
+    if (mpi && good) mpi->finalize();
     free(mpi);
 }
 

@@ -226,14 +226,18 @@ static const struct matmul_case {
 static void matmul_reference(const struct matmul_case *c, const struct tensor *a,
                              const struct tensor *b, struct tensor *out)
 {
+    int64_t step_a = c->transpose_a ? a->shape[2] : 1, step_b = c->transpose_b ? 1 : b->shape[2];
+
     for (int64_t n = 0; n < out->view.count; n++) {
         int64_t at[3];
         tensor_index(out, n, at);
-        for (int64_t k = 0; k < c->k; k++) {
-            int64_t ia[3] = {c->once ? 0 : at[0], c->transpose_a ? k : at[1],
-                             c->transpose_a ? at[1] : k};
-            int64_t ib[3] = {at[0], c->transpose_b ? at[2] : k, c->transpose_b ? k : at[2]};
-            double complex term = a->value[tensor_number(a, ia)] * b->value[tensor_number(b, ib)];
+        int64_t row[3] = {c->once ? 0 : at[0], c->transpose_a ? 0 : at[1],
+                          c->transpose_a ? at[1] : 0};
+        int64_t column[3] = {at[0], c->transpose_b ? at[2] : 0, c->transpose_b ? 0 : at[2]};
+        const double complex *x = a->value + tensor_number(a, row);
+        const double complex *y = b->value + tensor_number(b, column);
+        for (int64_t k = 0; k < c->k; k++, x += step_a, y += step_b) {
+            double complex term = *x * *y;
             out->value[n] += term;
             out->weight[n] += cabs(term);
         }
