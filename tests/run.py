@@ -262,14 +262,14 @@ def reports(run, kind):
         print(f"REPORT {cause}", f"{len(found)} of them, the last: {path}", *text.splitlines()[:80], sep="\n    > ")
 
 
-def meson_step(run, kind, suites, slower=2):
+def meson_step(run, kind, suites, slower=2, at_once=None):
     """Runs suites of a build with meson, whose log has one JSON object a line for each program."""
     directory = run.directory(kind)
     log = os.path.join(directory, "meson-logs", "dev.json")
     remove(log)
     print(f"{kind}: running {', '.join(suites)}", flush=True)
     done = execute(run, kind, "meson", "test", "-C", directory, "--no-rebuild", "--logbase", "dev",
-                   "--timeout-multiplier", str(slower), *(f"--suite={s}" for s in suites))
+                   "--timeout-multiplier", str(slower), "--num-processes", str(at_once or os.cpu_count()), *(f"--suite={s}" for s in suites))
     tests = []
     if os.path.exists(log):
         with open(log, encoding="utf-8") as f:
@@ -390,12 +390,14 @@ def remove(path):
 
 def normal_steps(run, quick, later):
     """later: the kinds of build that will be needed after these steps. The simulator's kernels are the cpu's portable
-    ones, and a queue does not know of dtypes: of the simulator and of asynchronous streams less will do."""
+    ones, rules of gradients the core's, and a queue does not know of dtypes: of the simulator and of asynchronous streams
+    less will do."""
     if build_step(run, "normal"):
         run.ahead = Ahead(run, later)
         meson_step(run, "normal", NORMAL)
         for device in DEVICES:
-            conform_step(run, "normal", device, *(["--quick"] if quick or device == "sim" and not run.full else []))
+            less = ["--quick", "--suite", "plugin,runtime,memory,kernel,ccl"] if device == "sim" and not run.full else []
+            conform_step(run, "normal", device, *(["--quick"] if quick else less))
         conform_step(run, "normal", "cpu", *([] if run.full else shorter("cpu")), streams="async")
         if run.full:
             conform_step(run, "normal", "cpu", "--suite", "stress", "--timeout", "300", "-j", "1")
@@ -411,9 +413,9 @@ def shorter(device):
 
 
 def asan_steps(run, full):
-    """Of the cpu all dtypes: each has kernels of its own; a third of the cases of each."""
+    """Many programs at once, for they wait for each other's ranks, or for time. Of the cpu all dtypes: each has kernels of its own; a third of the cases of each."""
     with reports(run, "asan"):
-        meson_step(run, "asan", ASAN, slower=6)
+        meson_step(run, "asan", ASAN, slower=6, at_once=2 * os.cpu_count())
     for device in DEVICES:
         with reports(run, "asan"):
             part = ["--quick", "--shard=1/3"] if device == "cpu" else shorter(device)
@@ -421,15 +423,15 @@ def asan_steps(run, full):
 
 
 def tsan_steps(run):
-    """On asynchronous streams few operators: what is asynchronous is the core's, and collectives have tests of that."""
+    """On what is asynchronous few operators: what is asynchronous is the core's, and collectives have tests of that."""
     with reports(run, "tsan"):
-        meson_step(run, "tsan", TSAN, slower=6)
+        meson_step(run, "tsan", TSAN, slower=6, at_once=2 * os.cpu_count())
+    few = ["--quick", *(f"--filter={i}" for i in ("runtime/*", "memory/*", "kernel/[a-c]*/f32/*"))]
     for device in DEVICES:
         with reports(run, "tsan"):
-            conform_step(run, "tsan", device, *shorter(device))
+            conform_step(run, "tsan", device, *(few if device == "sim" else shorter(device)))
     with reports(run, "tsan"):
-        conform_step(run, "tsan", "cpu", "--quick", *(f"--filter={i}" for i in ("runtime/*", "memory/*", "kernel/[a-c]*/f32/*")),
-                     streams="async")
+        conform_step(run, "tsan", "cpu", *few, streams="async")
 
 
 @contextlib.contextmanager

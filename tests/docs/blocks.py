@@ -13,8 +13,8 @@ runs for long, needs a chip) has a line before it:
 A block that begins with ```c complete is compiled as C11, without a warning. The one in README.md is the
 example app, byte for byte. One that begins with ```c from PATH stands in that file, whitespace apart: those
 of docs/kernel-guide.md are all that there is of an operator, and have less than 60 lines. In blocks, $SCRATCH is a directory for the commands of one document, and
-$BUILD the build directory. A whole `bp conform cpu`, `--quick` or not, is a step of ./dev test: here a part of it is run,
-which reaches no level.
+$BUILD the build directory. A whole `bp conform` of the cpu or the template, `--quick` or not, is a step of ./dev test: here a part of it
+is run, which reaches no level.
 """
 import glob
 import os
@@ -30,7 +30,7 @@ PART = "--quick --filter='[prm]*/*' --filter='kernel/[a-e]*/f32/*'"
 
 
 def run_shell(text, root, build, scratch):
-    text = re.sub(r"(bp conform cpu)(?!.*--(?:suite|filter))(?: --quick| --require \w+)*", r"\1 " + PART, text)
+    text = re.sub(r"(bp conform (?:cpu|mydev))(?!.*--(?:suite|filter))(?: --quick| --require \w+)*", r"\1 " + PART, text)
     if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: the directory that documents call build
         text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
     env = dict(os.environ, BUILD=build, SCRATCH=scratch)

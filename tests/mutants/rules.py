@@ -511,7 +511,7 @@ RULES = [
      "inline", "ccl/mismatch/reduction/8"),
     (SUITES, "calls before this one are not compared", COLLECTIVE,
      "bp_history(b->history, what, count)", "bp_history(0, what, count)",
-     "inline", "ccl/mismatch/two-roots/3"),
+     "inline", "ccl/mismatch/two-roots/2"),
     (SUITES, "nobody looks for the dead", WAIT,
      "TRY(look_for_dead(b, w));", "if (false) TRY(look_for_dead(b, w));",
      "inline", "ccl/death/before/2"),

@@ -12,10 +12,10 @@ import sys
 import tempfile
 
 RTOL = {"densenet121": "0.002"}
-# The references are slow on purpose: these are verified node by node, in a minute of one core together.
-VERIFIED = ("resnet50", "squeezenet", "shufflenet")
-# These take from ten seconds to five minutes each: with LARGE_TESTS in the environment only.
-VERIFIED_LARGE = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "vgg19", "zfnet512")
+# The references are slow on purpose: these are verified node by node, in seconds.
+VERIFIED = ("squeezenet", "shufflenet")
+# These take from five seconds to two minutes each: with LARGE_TESTS in the environment only.
+VERIFIED_LARGE = ("resnet50", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "vgg19", "zfnet512")
 
 
 def run(bp, device, path, *words):

@@ -8,6 +8,13 @@
 #include <math.h>
 #include <string.h>
 
+/* A sanitizer sees in two threads what it would in one. */
+#ifdef __SANITIZE_ADDRESS__
+enum { NARROWEST = 2 };
+#else
+enum { NARROWEST = 1 };
+#endif
+
 /* The rows of op, each with each of its dtypes, in each layout, at width 1 and 2. run says what
  * the tensors are; it returns whether the row took them. */
 static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int dtype,
@@ -23,7 +30,8 @@ static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int
         if (strcmp(row->op, op) || kit_plugin->kernels->usable(kit_self, row)) continue;
         for (int dtype = 0; dtype < 17; dtype++)
             for (int layout = 0; layout < LAYOUTS && row->types[0] >> dtype & 1; layout++)
-                for (uint32_t width = 1; width <= 2; width++) ran += run(row, dtype, layout, width);
+                for (uint32_t width = NARROWEST; width <= 2; width++)
+                    ran += run(row, dtype, layout, width);
         cr_expect(ran, "%s took none of the cases", row->name);
         rows++;
     }

@@ -133,6 +133,7 @@ static void add_failures(struct into *into)
         add_program(into, CCL_PROGRAM_MISMATCH, 4, i, CCL_ASYNC, name);
         add_program(into, CCL_PROGRAM_MISMATCH, 4, i, CCL_MIXED, name);
     }
+    add_program(into, CCL_PROGRAM_MISMATCH, 2, 6, 0, "mismatch/two-roots"); /* nobody waits */
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "death/%s", deaths[i]);
         add_program(into, CCL_PROGRAM_DEATH, 2, i, 0, name);
