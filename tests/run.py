@@ -413,13 +413,16 @@ def shorter(device):
 
 
 def asan_steps(run, full):
-    """Many programs at once, for they wait for each other's ranks, or for time. Of the cpu all dtypes: each has kernels of its own; a third of the cases of each."""
+    """Many programs at once, for they wait for each other's ranks, or for time. Of the cpu all
+    dtypes: each has kernels of its own; a third of the cases of each."""
     with reports(run, "asan"):
         meson_step(run, "asan", ASAN, slower=6, at_once=2 * os.cpu_count())
+    kernels = ["--quick", "--suite=kernel,gradient", "--shard=1/3"]
+    others = ["--quick", "--suite=plugin,runtime,memory,ccl"]
     for device in DEVICES:
-        with reports(run, "asan"):
-            part = ["--quick", "--shard=1/3"] if device == "cpu" else shorter(device)
-            conform_step(run, "asan", device, *([] if full else part))
+        for part in [[]] if full else [kernels, others] if device == "cpu" else [shorter(device)]:
+            with reports(run, "asan"):
+                conform_step(run, "asan", device, *part)
 
 
 def tsan_steps(run):

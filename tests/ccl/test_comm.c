@@ -355,7 +355,11 @@ static void ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 
 static void calls_of_many_sizes(void)
 {
+#ifdef __SANITIZE_THREAD__ /* to which a byte that is compared is as dear as one that is sent */
+    static const uint32_t sizes[] = {2, 3, 8};
+#else
     static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
+#endif
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) ranks(sizes[i], every_size);
 }

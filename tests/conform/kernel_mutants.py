@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suites kernel and stress have teeth: kernels of tests/mutants/kernels*.py are broken, each once, in a cpu plugin of
 its own, and a case of its operator must fail. With LARGE_TESTS in the environment all of them, and those of
-tests/mutants/stress.py; else 30 that a seed chooses, another one each time; MUTANTS_SEED=N chooses them again.
+tests/mutants/stress.py; else 20 that a seed chooses, another one each time; MUTANTS_SEED=N chooses them again.
 MUTANTS=GLOB: those whose name or cases fit.
 
     kernel_mutants.py ROOT BUILD BP PLUGIN
@@ -28,7 +28,7 @@ KERNELS = [k for name in sorted(os.listdir(sys.path[0])) if name.startswith("ker
 FOLDER = os.path.join(BUILD, "tests", "conform", "kernel_mutants")
 BAD = ("fail", "crash", "timeout")
 LIMIT, LIMIT_STRESS = 120, 400  # seconds, for one run
-SOME = 30
+SOME = 20
 
 
 def ninja(tool, *what):

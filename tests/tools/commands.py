@@ -668,9 +668,19 @@ def bench_measures_what_it_names():
 
 @test
 def bench_figures_fit_together():
-    """What a figure is follows from the medians of its side and of its reference, about."""
-    report = expect_status(bench("--filter", "launch/*", "--filter", "tensor/*", "--json", "-"), 0).json()
-    rows = {r["name"]: r for r in report["results"]}
+    """What a figure is follows from the medians of its side and of its reference, about: in one of three tries, for where
+    others work too the two sides are not disturbed alike."""
+    for tries_left in (2, 1, 0):
+        report = expect_status(bench("--filter", "launch/*", "--filter", "tensor/*", "--json", "-"), 0).json()
+        try:
+            figures_fit({r["name"]: r for r in report["results"]})
+            return
+        except AssertionError:
+            if not tries_left:
+                raise
+
+
+def figures_fit(rows):
     row = rows["launch/prepared"]
     about = row["reference_value"] * (row["ratio"] - 1)
     expect(row["unit"] == "ns" and abs(row["value"] - about) < 0.7 * row["reference_value"],
