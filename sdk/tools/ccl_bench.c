@@ -56,8 +56,8 @@ static void report(struct command *c, const struct ccl_call *call, uint64_t byte
                    const struct ccl_times *times)
 {
     const struct ccl_bench *b = &c->bench;
-    bool parts = call->src == CCL_ALL || call->dst == CCL_ALL;
-    const char *algorithm = bp_comm_algorithm(b->comm, call->id, parts ? bytes / b->size : bytes);
+    uint64_t part = ccl_has_parts(call) ? bytes / b->size : bytes;
+    const char *algorithm = bp_comm_algorithm(b->comm, call->id, part);
     char t[4][16];
     cJSON *row;
 

@@ -16,6 +16,12 @@ struct ccl_call {
 extern const struct ccl_call ccl_calls[];
 extern const size_t n_ccl_calls;
 
+/* Whether its larger buffer has a part for each rank. */
+static inline bool ccl_has_parts(const struct ccl_call *call)
+{
+    return call->src == CCL_ALL || call->dst == CCL_ALL;
+}
+
 /* What a call of one size works on. */
 struct ccl_buffers {
     struct bp_tensor *src, *dst; /* the same in place; NULL for a barrier */

@@ -82,9 +82,8 @@ static void buffers_finish(struct ccl_buffers *m)
 static bool buffers_init(const struct ccl_bench *b, const struct ccl_call *call, uint64_t bytes,
                          struct ccl_buffers *out)
 {
-    bool parts = call->src == CCL_ALL || call->dst == CCL_ALL;
     int64_t n = (int64_t)(bytes / sizeof(float));
-    struct ccl_buffers m = {.count = parts ? (n + b->size - 1) / b->size : n};
+    struct ccl_buffers m = {.count = ccl_has_parts(call) ? (n + b->size - 1) / b->size : n};
     bool good = true;
 
     m.n_src = elements(b, call->src, m.count);
@@ -250,7 +249,8 @@ static bool check_answers(const struct ccl_bench *b, const struct ccl_call *call
     char *answer = malloc(bytes + 1);
     bool good = answer && fill(b, m);
 
-    if (good) good = !ours(b, call, m) && !bp_stream_synchronize(b->stream);
+    if (good)
+        good = (!ours(b, call, m) && !bp_stream_synchronize(b->stream)) || failed();
     if (good && bytes) memcpy(answer, m->dst_data, bytes);
     good = good && fill(b, m);
     if (good) ccl_mpi_call(b->mpi, call, m);
@@ -258,8 +258,6 @@ static bool check_answers(const struct ccl_bench *b, const struct ccl_call *call
         bp_complain("ccl-bench", "rank %u: the answer to %s of %llu bytes is not Open MPI's",
                     b->rank, call->name, (unsigned long long)bytes);
         good = false;
-    } else if (!good) {
-        failed();
     }
     free(answer);
     return good;

@@ -13,20 +13,12 @@ import subprocess
 import sys
 import tempfile
 
+from tap import case, finish
+
 BP, FALSE_MPI, OTHER_MPI = sys.argv[1:4]
 CALLS = ["barrier", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "reduce", "gather",
          "scatter", "send"]
 LIMITED = ["all_reduce", "all_gather", "broadcast", "all_to_all"]
-count = failed = 0
-
-
-def case(name, good, detail=""):
-    global count, failed
-    count += 1
-    failed += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        print("\n".join("# " + line for line in str(detail).splitlines()))
 
 
 def bench(*words, launcher=(), **env):
@@ -126,8 +118,7 @@ def main():
         beside()
     else:
         case("beside # skip mpirun is not installed", True)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return finish()
 
 
 if __name__ == "__main__":

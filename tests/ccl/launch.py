@@ -12,17 +12,9 @@ import subprocess
 import sys
 import time
 
+from tap import case, finish
+
 BP = sys.argv[1]
-count = failed = 0
-
-
-def case(name, good, detail=""):
-    global count, failed
-    count += 1
-    failed += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {name}")
-    if not good:
-        print("\n".join("# " + line for line in str(detail).splitlines()))
 
 
 def launch(*words, **more):
@@ -104,8 +96,7 @@ def main():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = launch("-n", "2", "--store", f"127.0.0.1:{taken.getsockname()[1]}", "true")
     case("a store at a port in use", done.returncode == 4 and "is in use" in done.stderr, done)
-    print(f"1..{count}")
-    return 1 if failed else 0
+    return finish()
 
 
 if __name__ == "__main__":
