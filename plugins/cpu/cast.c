@@ -23,10 +23,12 @@ static void cast_run(const struct loop *loop, int64_t n, void *y, const void *co
 enum bp_status cpu_cast(const struct bp_launch *launch)
 {
     static cpu_cast_fn *const run[] = {
-        cpu_cast_run,
-#ifdef CPU_LEVELS
-        cpu_cast_run_avx2,
-        cpu_cast_run_avx512,
+        [CPU_ISA_PORTABLE] = cpu_cast_run,
+#ifdef CPU_AVX2
+        [CPU_ISA_AVX2] = cpu_cast_run_avx2,
+#endif
+#ifdef CPU_AVX512
+        [CPU_ISA_AVX512] = cpu_cast_run_avx512,
 #endif
     };
     struct cast c = {.loop.run = cast_run,

@@ -5,7 +5,7 @@
 #include "past.h"
 #include <string.h>
 
-#ifdef CPU_LEVELS
+#ifdef CPU_AVX512
 #include <immintrin.h>
 #endif
 
@@ -26,7 +26,7 @@ static size_t copy_by_pages(char *dst, const char *src, size_t size)
     return size / PIECE * PIECE;
 }
 
-#ifdef CPU_LEVELS
+#ifdef CPU_AVX512
 /* Whole lines in their order. A processor that stores 64 bytes at a time has its lines filled at
  * once; by 16 bytes copies were slower by a tenth. dst begins a line. */
 __attribute__((target("avx512f"))) static size_t copy_lines(char *dst, const char *src, size_t size)

@@ -46,9 +46,15 @@ void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t si
 /* A family of formulas (kernels/formulas.h) for one dtype and level; number: which formula. */
 typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
 
-/* isa.c: sets isa and isa_capped: what this machine has, capped by the environment variable
+/* isa.c: as users name the levels of enum cpu_isa. */
+extern const char *const cpu_isa_name[];
+
+/* Sets isa and isa_capped: what this machine has, capped by the environment variable
  * BP_CPU_ISA=portable|avx2|avx512. */
 void cpu_isa_detect(struct cpu *self);
+
+/* The highest level up to isa that kernels are built for. */
+uint32_t cpu_isa_built(uint32_t isa);
 
 /* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most width threads, the caller's
  * among them, and returns when all have. Which thread runs which i is not defined: for equal

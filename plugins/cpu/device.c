@@ -43,17 +43,13 @@ static uint32_t device_units(void)
 
 enum bp_status cpu_device_properties(void *p, uint32_t device, struct bp_device_properties *out)
 {
-    static const char *const isa[] = {"portable", "avx2", "avx512"};
     struct cpu *self = p;
-    uint32_t level = CPU_ISA_PORTABLE;
     uint64_t unused, total;
 
-#ifdef CPU_LEVELS
-    level = self->isa;
-#endif
     cpu_memory_info(self, device, &unused, &total);
     device_name(out->name, sizeof out->name);
-    snprintf(out->driver, sizeof out->driver, "%s, kernels %s", CPU_VERSION, isa[level]);
+    snprintf(out->driver, sizeof out->driver, "%s, kernels %s", CPU_VERSION,
+             cpu_isa_name[cpu_isa_built(self->isa)]);
     BP_SET(out, memory, total);
     BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
     BP_SET(out, alignment, 64);

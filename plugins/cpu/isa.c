@@ -63,9 +63,10 @@ static bool is_intel(void)
 }
 #endif
 
+const char *const cpu_isa_name[] = {"portable", "avx2", "avx512"};
+
 void cpu_isa_detect(struct cpu *self)
 {
-    static const char *const name[] = {"portable", "avx2", "avx512"};
     const char *cap = secure_getenv("BP_CPU_ISA");
     enum cpu_isa machine = isa_machine();
 
@@ -74,11 +75,23 @@ void cpu_isa_detect(struct cpu *self)
     self->intel = is_intel();
     if (!cap || !*cap) return;
     for (int level = 0; level <= CPU_ISA_AVX512; level++) {
-        if (strcmp(cap, name[level])) continue;
+        if (strcmp(cap, cpu_isa_name[level])) continue;
         self->isa_capped = level < (int)machine;
         if (self->isa_capped) self->isa = (uint32_t)level;
         return;
     }
     bp_log(self->host, BP_LOG_WARN,
            "BP_CPU_ISA=%s is unknown and ignored; expected portable, avx2 or avx512", cap);
+}
+
+uint32_t cpu_isa_built(uint32_t isa)
+{
+#ifdef CPU_AVX512
+    if (isa >= CPU_ISA_AVX512) return CPU_ISA_AVX512;
+#endif
+#ifdef CPU_AVX2
+    if (isa >= CPU_ISA_AVX2) return CPU_ISA_AVX2;
+#endif
+    (void)isa;
+    return CPU_ISA_PORTABLE;
 }

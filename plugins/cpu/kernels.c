@@ -53,7 +53,6 @@ int cpu_level(const struct bp_kernel *row)
 
 static enum bp_status cpu_usable(void *p, const struct bp_kernel *kernel)
 {
-    static const char *const name[] = {"portable", "avx2", "avx512"};
     struct cpu *self = p;
     size_t row = (size_t)(kernel - rows);
 
@@ -61,7 +60,7 @@ static enum bp_status cpu_usable(void *p, const struct bp_kernel *kernel)
     if (self->isa >= known[row].level) return BP_OK;
     return bp_fail(self->host, BP_ERR_UNSUPPORTED,
                    "%s: needs %s, which this machine lacks or BP_CPU_ISA forbids", kernel->name,
-                   name[known[row].level]);
+                   cpu_isa_name[known[row].level]);
 }
 
 const struct bp_kernels cpu_kernels = {

@@ -134,7 +134,7 @@ static cpu_turn_lines *lines_of(const struct cpu *self, int size)
     cpu_turn_lines *const lines[] = {[1] = cpu_turn_lines_i8, [2] = cpu_turn_lines_i16,
                                      [4] = cpu_turn_lines_i32, [8] = cpu_turn_lines_i64};
 
-#ifdef CPU_LEVELS
+#ifdef CPU_AVX512
     if (self->isa == CPU_ISA_AVX512 && size == 4) return cpu_turn_lines_f32_avx512;
     if (self->isa == CPU_ISA_AVX512 && size == 8) return cpu_turn_lines_f64_avx512;
 #else

@@ -15,6 +15,9 @@
 #include "suites/suites.h"
 #include "child.h"
 #include <cjson/cJSON.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +193,17 @@ static struct span take_span(const char **cases)
     return s;
 }
 
+/* What cases free is kept for those that follow: to give it back to the system and take it anew is
+ * an eighth of the time of short ones. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 128 << 20);
+    mallopt(M_TOP_PAD, 16 << 20);
+#endif
+}
+
 static void run_cases(struct place *place, const char *cases, double timeout_s)
 {
     struct sigaction action = {.sa_handler = on_deadline, .sa_flags = SA_RESTART};
@@ -198,6 +212,7 @@ static void run_cases(struct place *place, const char *cases, double timeout_s)
     long unit = -1;
 
     sigaction(SIGALRM, &action, NULL);
+    keep_memory();
     while (*cases) {
         struct span s = take_span(&cases);
         if (s.unit != unit) {

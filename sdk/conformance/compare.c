@@ -33,12 +33,20 @@ static bool tie_is_even(const struct num_type *type, long double got)
     return fmodl(got, 2 * num_ulp(type, got)) == 0;
 }
 
+/* From half an ulp past the largest value on, rounding gives infinity. */
+static bool overflows(const struct num_type *type, long double value)
+{
+    long double max = num_max(type);
+
+    return value > max && value >= max + num_ulp(type, max) / 2;
+}
+
 /* The error of got as a part of what is allowed. */
 static long double error_part(const struct conform_op *op, const struct ref_array *expected,
                               int64_t i, long double got, long double *out_allowed)
 {
     const struct num_type *type = part_type(expected->type);
-    long double value = expected->v[i], allowed, error, overflow;
+    long double value = expected->v[i], allowed, error;
 
     *out_allowed = 0;
     if (isnan(value)) return isnan(got) ? 0 : INFINITY;
@@ -46,14 +54,12 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
     if (got == value) return 0;
     if (isinf(value)) return INFINITY;
     *out_allowed = allowed = allowance(op, expected, i);
-    /* From half an ulp past the largest value on, rounding gives infinity. */
-    overflow = num_max(type) + num_ulp(type, num_max(type)) / 2;
     if (isinf(got))
-        return (got > 0) == (value > 0) && fabsl(value) + allowed * !!op->terms >= overflow
+        return (got > 0) == (value > 0) && overflows(type, fabsl(value) + allowed * !!op->terms)
                    ? 0
                    : INFINITY;
     error = fabsl(got - value);
-    if (!op->terms && fabsl(value) >= overflow) return INFINITY;
+    if (!op->terms && overflows(type, fabsl(value))) return INFINITY;
     if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 &&
         !tie_is_even(type, got))
         return INFINITY;

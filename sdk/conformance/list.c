@@ -95,6 +95,7 @@ struct into {
     struct list *list;
     int row;
     struct bp_device *device;
+    const struct kernel_case *runs; /* the last one for which the device has all rows */
 };
 
 /* A line in the report for what cannot be run: kernel/<op>@<row>, kernel/<op>/<dtype>@none, or
@@ -125,6 +126,14 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
+static bool needs_same(const struct kernel_case *a, const struct kernel_case *b)
+{
+    for (int i = 0; i < CASE_NEEDS; i++)
+        if (a->needs[i].op != b->needs[i].op || a->needs[i].dtype != b->needs[i].dtype)
+            return false;
+    return true;
+}
+
 /* A case for which the device lacks a row is no case: one line stands for all of its operator and
  * dtype. */
 static bool is_lacking(struct into *into, const struct kernel_case *made)
@@ -134,7 +143,11 @@ static bool is_lacking(struct into *into, const struct kernel_case *made)
     struct list *list = into->list;
     uint64_t hash;
 
-    if (!kernel_case_lacks(into->device, made, text, sizeof text)) return false;
+    if (into->runs && needs_same(into->runs, made)) return false;
+    if (!kernel_case_lacks(into->device, made, text, sizeof text)) {
+        into->runs = made;
+        return false;
+    }
     snprintf(id, sizeof id, "kernel/%s/%s@none", made->op->name, dtype);
     hash = hash_of(id);
     for (size_t i = list->first; i < list->n; i++)
@@ -210,7 +223,7 @@ static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, con
 static void add_row(struct list *list, struct bp_device *device,
                     const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
 {
-    struct into into = {list, row, device};
+    struct into into = {.list = list, .row = row, .device = device};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
@@ -226,7 +239,7 @@ static void add_row(struct list *list, struct bp_device *device,
 static void add_rowless(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
-    struct into into = {list, -1, device};
+    struct into into = {.list = list, .row = -1, .device = device};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .defaults = op->defaults,
@@ -343,7 +356,7 @@ static bool lacks_operator(struct bp_device *device, const struct bp_opinfo *op,
 static void add_gradients_of(struct list *list, struct bp_device *device,
                              const struct bp_opinfo *op)
 {
-    struct into into = {list, -1, device};
+    struct into into = {.list = list, .row = -1, .device = device};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .gradients = true,
@@ -411,7 +424,7 @@ static void add_stressed(void *ctx, struct kernel_case *made)
 static void add_stress_of(struct list *list, struct bp_device *device,
                           const struct bp_kernel_info *info, const struct bp_opinfo *op)
 {
-    struct into into = {list, -1, device};
+    struct into into = {.list = list, .row = -1, .device = device};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,

@@ -54,7 +54,7 @@ def linked(number, changed, folder):
     os.makedirs(folder, exist_ok=True)
     objects = [changed.get(o, o) for o in CORE.object.values()]
     result = os.path.join(folder, "libbackplane.so.0")
-    subprocess.run([CORE.compiler(), *CORE.sanitizers(), "-shared", "-Wl,-soname,libbackplane.so.0", *objects,
+    subprocess.run([CORE.compiler(), *CORE.sanitizers(), "-shared", "-Wl,--strip-debug", "-Wl,-soname,libbackplane.so.0", *objects,
                     "-lltdl", "-lcjson", "-ldl", "-lm", "-pthread", "-o", result], cwd=BUILD, check=True)
     return folder
 
