@@ -32,6 +32,8 @@ NORMAL = ["plugins", "unit", "ops", "dlpack", "template", "tools", "thread", "ex
 ASAN = ["unit", "template", "tools", "thread", "gpu", "fuzz", "onnx", "ccl"]
 TSAN = ["thread", "gpu", "ccl"]
 DEVICES = ["cpu", "template", "sim", "xpu"]
+LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # what conformance is to reach where all of it runs
+PAIRS = 0.95  # of the pairs of operator and first dtype that pass on cpu, those that are to pass on the device
 LIMIT = 1500  # seconds, for one step
 BAD = ("fail", "crash", "timeout", "xpass")  # outcomes of conformance cases
 
@@ -291,9 +293,14 @@ def opencl(run):
             "BP_XPU_CACHE": os.path.join(run.build, "opencl", "programs")}
 
 
+def report_path(run, kind, device, streams="inline"):
+    return os.path.join(run.directory(kind), "meson-logs", f"conform-{device}-{streams}.json")
+
+
 def conform_step(run, kind, device, *options, streams="inline"):
-    """Runs the conformance suite; its JSON has the totals."""
-    path = os.path.join(run.directory(kind), "meson-logs", f"conform-{device}-{streams}.json")
+    """Runs the conformance suite; its JSON has the totals. Without options its level is judged."""
+    path = report_path(run, kind, device, streams)
+    level = ["--require", LEVELS[device]] if not options and device in LEVELS else []
     more = opencl(run) if device == "xpu" else {"BP_SIM_DEVICES": "2"} if device == "sim" else {}
     remove(path)
     if device == "xpu" and not (os.path.exists(os.path.join(run.directory(kind), "plugins", "xpu", "bp_xpu.so"))
@@ -303,7 +310,7 @@ def conform_step(run, kind, device, *options, streams="inline"):
     title = (device, *options[:1], *(["in part"] if options[1:] else []), *([streams] if streams != "inline" else []))
     with run.step(f"{kind}: conform {' '.join(title)}"):
         done = execute(run, kind, os.path.join(run.directory(kind), "sdk", "tools", "bp"), "conform", device,
-                       "--json", path, *options,
+                       "--json", path, *options, *level,
                        BP_STREAMS=streams, BP_PLUGIN_PATH=os.path.join(run.directory(kind), "sdk", "template"), **more)
         try:
             with open(path, encoding="utf-8") as f:
@@ -329,6 +336,38 @@ def count_conform(count, device, report, done):
     elif not bad and (done.returncode or not total["pass"] or rows["executed"] != rows["total"]):
         count.fail(f"conform {device}: exit status {done.returncode}, {total['pass']} cases passed, kernel "
                    f"rows executed {rows['executed']} of {rows['total']}", done.stdout)
+
+
+def passing_pairs(report):
+    """Pairs of operator and first dtype of which cases pass, and none is bad."""
+    of = {}
+    for case in report["cases"]:
+        suite, *parts = case["id"].split("/")
+        if suite == "kernel" and len(parts) > 2:
+            of.setdefault(tuple(parts[:2]), set()).add(case["outcome"])
+    return {pair for pair, outcomes in of.items() if "pass" in outcomes and not outcomes & set(BAD)}
+
+
+def count_pairs(count, device, report, cpu):
+    """One test: the device has enough of what the cpu has."""
+    wanted = passing_pairs(cpu)
+    lacking = sorted("/".join(pair) for pair in wanted - passing_pairs(report))
+    if not wanted or len(lacking) > (1 - PAIRS) * len(wanted):
+        count.fail(f"conform {device}: {len(lacking)} of cpu's {len(wanted)} pairs of operator and dtype do not pass", "\n".join(lacking))
+    else:
+        count.pass_()
+
+
+def pairs_step(run, kind, device):
+    """After both have run whole."""
+    reports = []
+    for path in (report_path(run, kind, device), report_path(run, kind, "cpu")):
+        if not os.path.exists(path):
+            return  # it was skipped, or has failed
+        with open(path, encoding="utf-8") as f:
+            reports.append(json.load(f))
+    with run.step(f"{kind}: conform {device} beside cpu"):
+        count_pairs(run.count, device, *reports)
 
 
 def fuzzers(run, kind):
@@ -398,6 +437,7 @@ def normal_steps(run, quick, later):
         for device in DEVICES:
             less = ["--quick", "--suite", "plugin,runtime,memory,kernel,ccl"] if device == "sim" and not run.full else []
             conform_step(run, "normal", device, *(["--quick"] if quick else less))
+        pairs_step(run, "normal", "xpu")
         conform_step(run, "normal", "cpu", *([] if run.full else shorter("cpu")), streams="async")
         if run.full:
             conform_step(run, "normal", "cpu", "--suite", "stress", "--timeout", "300", "-j", "1")

@@ -59,6 +59,13 @@ def of_report(status=0, **named):
     return counted(run.count_conform, "x", report(**named), done)
 
 
+def of_pairs(cpu, device, bad=0):
+    """So many pairs pass on cpu, on the device; of those bad have a case that fails."""
+    reports = [report([("pass", f"kernel/op{i}/f32/one/1") for i in range(n)]) for n in (device, cpu)]
+    reports[0]["cases"] += [{"id": f"kernel/op{i}/f32/two/2", "outcome": "fail"} for i in range(bad)]
+    return counted(run.count_pairs, "x", *reports)
+
+
 def of_libfuzzer(status, output):
     return counted(run.count_libfuzzer, ["fuzz_x"], types.SimpleNamespace(returncode=status, stdout=output))
 
@@ -133,6 +140,10 @@ CHECKS = {
         cases=["pass", ("skip", "kernel/a/b")]) == (1, 1, 0),
     "a case allowed at any depth": lambda: of_report(
         cases=["pass", ("xfail", "kernel/a/b@row")]) == (1, 0, 1),
+    "a device that has what cpu has": lambda: of_pairs(100, 95) == (1, 0, 0),
+    "a device that lacks too much of it": lambda: of_pairs(100, 94) == (0, 1, 0),
+    "a device whose cases of it fail": lambda: of_pairs(100, 100, bad=6) == (0, 1, 0),
+    "nothing of cpu's": lambda: of_pairs(0, 0) == (0, 1, 0),
     "libFuzzer without a finding": lambda: of_libfuzzer(0, TRIED) == (1, 0, 0),
     "libFuzzer with a finding": lambda: of_libfuzzer(77, TRIED) == (0, 1, 0),
     "libFuzzer that tried nothing": lambda: of_libfuzzer(0, "stat::number_of_executed_units: 0\n") == (0, 1, 0),

@@ -31,7 +31,7 @@ LAYERS = {
     "plugins/gpu": ["sdk/include", "sdk/kernels"],
     "plugins/*": ["plugins/gpu", "sdk/include", "sdk/kernels"],
     "sdk/conformance/reference": ["sdk/include", "sdk/conformance"],
-    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/conformance/reference"],
+    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "sdk/conformance/reference"],  # table.def
     "sdk/onnx": ["core/include", "sdk/include"],
     "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx"],
     "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "sdk/conformance/reference"],

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c: what a run amounts to: totals, rows, the level, accuracy. */
+/* judge.c: what a run amounts to: totals, rows, accuracy. */
 #include "report.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const levels[] = {
-#define X(NAME, name) #name,
-    CONFORM_LEVELS(X)
-#undef X
-};
-
-const char *level_name(enum level level)
-{
-    return levels[level];
-}
-
-enum level level_find(const char *name)
-{
-    int i = 0;
-
-    while (i < LEVEL_COUNT && strcmp(levels[i], name)) i++;
-    return (enum level)i;
-}
 
 /* Whether a case asks that its row be executed. In a shard one that cannot be run does not: those
  * that can may be another's. */
@@ -68,74 +49,11 @@ static void count_rows(struct report *r)
     }
 }
 
-/* Whether the lowest level cannot be judged, for cases that it needs were left out. */
-static bool is_part(const struct report *r)
-{
-    if (r->options->quick) return true;
-    for (size_t i = 0; i < r->n; i++)
-        if (!r->at[i].selected && r->at[i].suite <= SUITE_MEMORY) return true;
-    return false;
-}
-
-/* Whether all cases of a suite were run and were good; else why not. What the vendor expects to
- * fail or leaves out is written down, but it is not reached. */
-static bool suite_holds(struct report *r, enum suite suite, enum level level)
-{
-    size_t cases = 0;
-
-    if (r->left_out[suite]) {
-        snprintf(r->level_reason, sizeof r->level_reason,
-                 "for %s all of suite %s must pass; not all of it was run", level_name(level),
-                 suite_name(suite));
-        return false;
-    }
-    for (size_t i = 0; i < r->n; i++) {
-        const struct report_case *c = &r->at[i];
-        const char *why = NULL;
-        if (c->suite != suite) continue;
-        cases++;
-        if (!c->selected) why = "not run";
-        else if (outcome_is_bad(c->outcome)) why = outcome_name(c->outcome);
-        else if (c->outcome == OUTCOME_XFAIL || (c->expected && c->outcome == OUTCOME_SKIP))
-            why = "only expected";
-        if (!why) continue;
-        snprintf(r->level_reason, sizeof r->level_reason,
-                 "for %s all of suite %s must pass; %s: %s", level_name(level), suite_name(suite),
-                 c->id, why);
-        return false;
-    }
-    if (!cases)
-        snprintf(r->level_reason, sizeof r->level_reason, "suite %s has no cases",
-                 suite_name(suite));
-    return cases > 0;
-}
-
-static void find_level(struct report *r)
-{
-    r->level = LEVEL_NONE;
-    r->unjudged = is_part(r);
-    if (r->unjudged) {
-        snprintf(r->level_reason, sizeof r->level_reason, "only a part was run");
-        return;
-    }
-    for (enum suite suite = SUITE_PLUGIN; suite <= SUITE_MEMORY; suite++)
-        if (!suite_holds(r, suite, LEVEL_RUNTIME)) return;
-    r->level = LEVEL_RUNTIME;
-    if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
-    if (!r->rows_total || r->rows_executed < r->rows_total) {
-        snprintf(r->level_reason, sizeof r->level_reason,
-                 "for core every kernel row, and at least one, must be executed");
-        return;
-    }
-    r->level = LEVEL_CORE;
-    snprintf(r->level_reason, sizeof r->level_reason, "the levels above core are not defined yet");
-}
-
 void report_judge(struct report *report)
 {
     count(report);
     count_rows(report);
-    find_level(report);
+    report_find_level(report);
 }
 
 bool report_is_good(const struct report *r)
@@ -143,11 +61,6 @@ bool report_is_good(const struct report *r)
     for (int i = 0; i < OUTCOME_COUNT; i++)
         if (r->totals[i] && outcome_is_bad((enum outcome)i)) return false;
     return !r->broken && r->rows_executed == r->rows_total;
-}
-
-const char *report_level(const struct report *r)
-{
-    return r->unjudged ? "not judged" : level_name(r->level);
 }
 
 const char *report_worst(double worst, char *text, size_t size)

@@ -64,6 +64,7 @@ struct report {
 
 /* Counts, and finds the level. */
 void report_judge(struct report *report);
+void report_find_level(struct report *report); /* level.c: needs the totals */
 
 /* Whether nothing that ran went wrong and every row was executed. */
 bool report_is_good(const struct report *report);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* level.c: the highest level that a run reaches: docs/conformance.md, "Levels". */
+#include "report.h"
+#include <backplane/backplane.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const levels[] = {
+#define X(NAME, name) #name,
+    CONFORM_LEVELS(X)
+#undef X
+};
+
+const char *level_name(enum level level)
+{
+    return levels[level];
+}
+
+enum level level_find(const char *name)
+{
+    int i = 0;
+
+    while (i < LEVEL_COUNT && strcmp(levels[i], name)) i++;
+    return (enum level)i;
+}
+
+/* Whether the lowest level cannot be judged, for cases that it needs were left out. */
+static bool is_part(const struct report *r)
+{
+    if (r->options->quick) return true;
+    for (size_t i = 0; i < r->n; i++)
+        if (!r->at[i].selected && r->at[i].suite <= SUITE_MEMORY) return true;
+    return false;
+}
+
+/* Whether all cases of a suite were run and were good; else why not. What the vendor expects to
+ * fail or leaves out is written down, but it is not reached. */
+static bool suite_holds(struct report *r, enum suite suite, enum level level)
+{
+    size_t cases = 0;
+
+    if (r->left_out[suite]) {
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for %s all of suite %s must pass; not all of it was run", level_name(level),
+                 suite_name(suite));
+        return false;
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        const char *why = NULL;
+        if (c->suite != suite) continue;
+        cases++;
+        if (!c->selected) why = "not run";
+        else if (outcome_is_bad(c->outcome)) why = outcome_name(c->outcome);
+        else if (c->outcome == OUTCOME_XFAIL || (c->expected && c->outcome == OUTCOME_SKIP))
+            why = "only expected";
+        if (!why) continue;
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for %s all of suite %s must pass; %s: %s", level_name(level), suite_name(suite),
+                 c->id, why);
+        return false;
+    }
+    if (!cases)
+        snprintf(r->level_reason, sizeof r->level_reason, "suite %s has no cases",
+                 suite_name(suite));
+    return cases > 0;
+}
+
+/* What became of the cases of an operator: of all, and of those whose first dtype is f32. */
+enum { ALL, F32, KINDS };
+struct ability {
+    bool listed[KINDS], passed[KINDS];
+    bool lacks[KINDS]; /* there are some that the device has no rows for */
+};
+
+/* dtype: what follows the operator in the id. */
+static void ability_add(struct ability *a, const struct report_case *c, const char *dtype)
+{
+    bool is_f32 = !strncmp(dtype, "/f32", 4) && strchr("/-@", dtype[4]);
+    bool lacks = *dtype == '/' && !strchr(dtype + 1, '/'); /* list.c: kernel/OP/DTYPE@none */
+
+    for (int k = ALL; k <= (is_f32 ? F32 : ALL); k++) {
+        a->listed[k] = true;
+        a->passed[k] |= c->outcome == OUTCOME_PASS;
+        a->lacks[k] |= lacks;
+    }
+}
+
+static bool is_named(const struct bp_opinfo *op, const char *name, size_t length)
+{
+    return !strncmp(op->name, name, length) && !op->name[length];
+}
+
+/* Those of a suite whose ids are SUITE/OPERATOR..., by the number of the operator. */
+static struct ability *abilities_create(const struct report *r, enum suite suite)
+{
+    uint32_t n = bp_opinfo_count(), at = 0;
+    struct ability *of = calloc(n, sizeof *of);
+    size_t prefix = strlen(suite_name(suite)) + 1;
+
+    if (!of) abort();
+    for (size_t i = 0; i < r->n; i++) {
+        const char *op = r->at[i].id + prefix;
+        size_t length = strcspn(op, "/@");
+        uint32_t tries = n; /* the last one's operator is mostly this one's */
+        if (r->at[i].suite != suite) continue;
+        while (tries && !is_named(bp_opinfo_at(at), op, length)) at = (at + 1) % n, tries--;
+        if (tries) ability_add(&of[at], &r->at[i], op + length);
+    }
+    return of;
+}
+
+/* Whether models in ONNX become this operator. */
+static bool is_of_models(const struct bp_opinfo *op)
+{
+    static const char *const names[] = {
+#define MAP(name, since, op, map) #op,
+#define ROW(name, since, op, emit) #op,
+#include "../../onnx/table.def"
+#undef MAP
+#undef ROW
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], op->name)) return true;
+    return false;
+}
+
+/* Whether it changes parameters, as optimizers do. */
+static bool is_update(const struct bp_opinfo *op)
+{
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (op->out[i].kind == BP_PORT_UPDATE) return true;
+    return false;
+}
+
+/* Whether the wanted operators have cases of a suite that pass, of f32 if they take that, and none
+ * that the device has no rows for. Of a suite that not all have cases of, those that have some. */
+static bool operators_hold(struct report *r, enum suite suite, bool must_have,
+                           bool (*wanted)(const struct bp_opinfo *op), enum level level)
+{
+    struct ability *of = abilities_create(r, suite);
+    bool good = true;
+
+    for (uint32_t i = 0; i < bp_opinfo_count() && good; i++) {
+        int k = of[i].listed[F32] ? F32 : ALL;
+        if (!wanted(bp_opinfo_at(i)) || !(must_have || of[i].listed[ALL])) continue;
+        good = of[i].passed[k] && !of[i].lacks[k];
+        if (!good)
+            snprintf(r->level_reason, sizeof r->level_reason,
+                     "for %s the device must run %s, of suite %s, %s", level_name(level),
+                     bp_opinfo_at(i)->name, suite_name(suite),
+                     of[i].passed[k] ? "for all cases: it lacks rows for some"
+                                     : "for which no case passed");
+    }
+    free(of);
+    return good;
+}
+
+static bool is_inference(struct report *r)
+{
+    return operators_hold(r, SUITE_KERNEL, true, is_of_models, LEVEL_INFERENCE);
+}
+
+static bool is_training(struct report *r)
+{
+    if (!suite_holds(r, SUITE_GRADIENT, LEVEL_TRAINING)) return false;
+    if (!r->suite_totals[SUITE_GRADIENT][OUTCOME_PASS]) {
+        snprintf(r->level_reason, sizeof r->level_reason, "for training gradients must pass");
+        return false;
+    }
+    return operators_hold(r, SUITE_GRADIENT, false, is_of_models, LEVEL_TRAINING) &&
+           operators_hold(r, SUITE_KERNEL, true, is_update, LEVEL_TRAINING);
+}
+
+void report_find_level(struct report *r)
+{
+    r->level = LEVEL_NONE;
+    r->unjudged = is_part(r);
+    if (r->unjudged) {
+        snprintf(r->level_reason, sizeof r->level_reason, "only a part was run");
+        return;
+    }
+    for (enum suite suite = SUITE_PLUGIN; suite <= SUITE_MEMORY; suite++)
+        if (!suite_holds(r, suite, LEVEL_RUNTIME)) return;
+    r->level = LEVEL_RUNTIME;
+    if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
+    if (!r->rows_total || r->rows_executed < r->rows_total) {
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for core every kernel row, and at least one, must be executed");
+        return;
+    }
+    r->level = LEVEL_CORE;
+    if (!is_inference(r)) return;
+    r->level = LEVEL_INFERENCE;
+    if (!is_training(r)) return;
+    r->level = LEVEL_TRAINING;
+    if (!suite_holds(r, SUITE_CCL, LEVEL_CCL)) return;
+    r->level = LEVEL_CCL;
+    snprintf(r->level_reason, sizeof r->level_reason, "there is none above");
+}
+
+const char *report_level(const struct report *r)
+{
+    return r->unjudged ? "not judged" : level_name(r->level);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_conform_level.c: what levels need of a device: reports of runs that did not take place. */
+#include <criterion/criterion.h>
+#include <backplane/backplane.h>
+#include <report/report.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES = 4096 };
+
+struct run {
+    struct conform_options options;
+    struct report report;
+    struct report_row row;
+    struct report_case at[CASES];
+};
+
+static struct report_case *add(struct run *run, enum suite suite, enum outcome outcome,
+                               const char *format, const char *name)
+{
+    struct report_case *c = &run->at[run->report.n++];
+
+    cr_assert_leq(run->report.n, CASES);
+    *c = (struct report_case){.suite = suite, .row = -1, .selected = true, .outcome = outcome};
+    c->message = "";
+    if (asprintf(&c->id, format, name) < 0) abort();
+    return c;
+}
+
+/* A device that runs all there is: kernels in f32, or i64 where an operator has no floats. */
+static struct run *whole(void)
+{
+    struct run *run = calloc(1, sizeof *run);
+    struct report_case *c;
+
+    run->report = (struct report){.options = &run->options, .at = run->at, .row = &run->row};
+    run->report.n_row = 1;
+    run->row = (struct report_row){.name = "row", .usable = true};
+    add(run, SUITE_PLUGIN, OUTCOME_PASS, "plugin/%s", "one");
+    add(run, SUITE_RUNTIME, OUTCOME_PASS, "runtime/%s", "one");
+    add(run, SUITE_MEMORY, OUTCOME_PASS, "memory/%s", "one");
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+        const struct bp_opinfo *op = bp_opinfo_at(i);
+        bool floats = op->types[0] >> BP_F32 & 1;
+        add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/i64/one/1@none", op->name);
+        if (floats) add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/f32/one/1@none", op->name);
+        if (floats) add(run, SUITE_GRADIENT, OUTCOME_PASS, "gradient/%s/one/1", op->name);
+    }
+    c = add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/f32/two/2@row", "add");
+    c->row = 0;
+    c->executed = true;
+    add(run, SUITE_CCL, OUTCOME_PASS, "ccl/%s", "one");
+    return run;
+}
+
+static struct report_case *find(struct run *run, const char *id)
+{
+    size_t i = 0;
+
+    while (i < run->report.n && strcmp(run->at[i].id, id)) i++;
+    cr_assert(i < run->report.n, "no case %s", id);
+    return &run->at[i];
+}
+
+/* The level is that, and the reason has those words. */
+static void expect(struct run *run, enum level level, const char *words)
+{
+    report_judge(&run->report);
+    cr_expect_str_eq(level_name(run->report.level), level_name(level), "%s",
+                     run->report.level_reason);
+    cr_expect(strstr(run->report.level_reason, words), "%s", run->report.level_reason);
+    for (size_t i = 0; i < run->report.n; i++) free(run->at[i].id);
+    free(run);
+}
+
+/* One case is not as on the whole device. */
+static void expect_without(const char *id, const char *instead, enum level level, const char *words)
+{
+    struct run *run = whole();
+    struct report_case *c = find(run, id);
+
+    free(c->id);
+    c->id = strdup(instead);
+    c->outcome = OUTCOME_UNSUPPORTED;
+    expect(run, level, words);
+}
+
+Test(conform_level, of_a_device_that_has_all)
+{
+    expect(whole(), LEVEL_CCL, "there is none above");
+}
+
+Test(conform_level, inference_needs_what_models_need)
+{
+    expect_without("kernel/conv/f32/one/1@none", "kernel/conv/f32@none", LEVEL_CORE,
+                   "for inference the device must run conv, of suite kernel");
+    expect_without("kernel/conv/f32/one/1@none", "kernel/conv/f32-i32@none", LEVEL_CORE,
+                   "run conv");
+    expect_without("kernel/conv/f32/one/1@none", "kernel/conv/f32/one/1@none", LEVEL_CORE,
+                   "run conv");
+    expect_without("kernel/bitwise_and/i64/one/1@none", "kernel/bitwise_and/i64@none", LEVEL_CORE,
+                   "run bitwise_and");
+    expect_without("kernel/conv/i64/one/1@none", "kernel/conv/i64@none", LEVEL_CCL, "none above");
+}
+
+Test(conform_level, an_operator_that_runs_in_part_does_not_run)
+{
+    struct run *run = whole();
+
+    add(run, SUITE_KERNEL, OUTCOME_UNSUPPORTED, "kernel/%s/f32@none", "conv");
+    expect(run, LEVEL_CORE, "it lacks rows for some");
+}
+
+Test(conform_level, inference_needs_nothing_else)
+{
+    expect_without("kernel/sgd/f32/one/1@none", "kernel/sgd/f32@none", LEVEL_INFERENCE,
+                   "for training the device must run sgd");
+    expect_without("kernel/kron/f32/one/1@none", "kernel/kron/f32@none", LEVEL_CCL, "none above");
+}
+
+Test(conform_level, training_needs_gradients)
+{
+    struct run *run = whole();
+
+    expect_without("gradient/conv/one/1", "gradient/conv", LEVEL_INFERENCE,
+                   "run conv, of suite gradient");
+    for (size_t i = 0; i < run->report.n; i++)
+        if (run->at[i].suite == SUITE_GRADIENT) run->at[i].outcome = OUTCOME_UNSUPPORTED;
+    expect(run, LEVEL_INFERENCE, "gradients must pass");
+    run = whole();
+    find(run, "gradient/conv/one/1")->outcome = OUTCOME_XFAIL;
+    expect(run, LEVEL_INFERENCE, "only expected");
+}
+
+Test(conform_level, ccl_needs_all_of_its_suite)
+{
+    struct run *run = whole();
+
+    run->report.left_out[SUITE_CCL] = true;
+    expect(run, LEVEL_TRAINING, "not all of it was run");
+}
+
+Test(conform_level, what_failed_denies_all_above)
+{
+    struct run *run = whole();
+
+    find(run, "kernel/kron/f32/one/1@none")->outcome = OUTCOME_FAIL;
+    expect(run, LEVEL_RUNTIME, "kernel/kron/f32/one/1@none: fail");
+}
