@@ -101,10 +101,12 @@ static struct ability *abilities_create(const struct report *r, enum suite suite
 
     if (!of) abort();
     for (size_t i = 0; i < r->n; i++) {
-        const char *op = r->at[i].id + prefix;
-        size_t length = strcspn(op, "/@");
+        const char *op;
+        size_t length;
         uint32_t tries = n; /* the last one's operator is mostly this one's */
         if (r->at[i].suite != suite) continue;
+        op = r->at[i].id + prefix;
+        length = strcspn(op, "/@");
         while (tries && !is_named(bp_opinfo_at(at), op, length)) at = (at + 1) % n, tries--;
         if (tries) ability_add(&of[at], &r->at[i], op + length);
     }
