@@ -80,12 +80,14 @@ static enum bp_status keep_of_all(struct bp_device *device, enum bp_status statu
     return status;
 }
 
+/* Work of a lost device counts as ended: who sees that finds the failure. */
 enum bp_status bp_device_lose(struct bp_device *device)
 {
+    keep_of_all(device, BP_ERR_DEVICE_LOST);
     pthread_mutex_lock(&device->lock);
     store(&device->lost, BP_ERR_DEVICE_LOST);
     pthread_mutex_unlock(&device->lock);
-    return keep_of_all(device, BP_ERR_DEVICE_LOST);
+    return BP_ERR_DEVICE_LOST;
 }
 
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
