@@ -82,7 +82,7 @@ static double get(uint32_t dtype, const void *data, int64_t i)
 
 static size_t bytes_of(uint32_t dtype, int64_t n)
 {
-    return (size_t)n * (dtype == BP_U8 ? 1 : dtype == BP_F32 || dtype == BP_I32 ? 4 : 8);
+    return (size_t)n * bp_dtype_bits(dtype) / 8;
 }
 
 static void fill(struct bp_tensor *t, uint32_t dtype, int64_t n, uint32_t rank, int64_t from)

@@ -78,7 +78,7 @@ struct ability {
 static void ability_add(struct ability *a, const struct report_case *c, const char *dtype)
 {
     bool is_f32 = !strncmp(dtype, "/f32", 4) && strchr("/-@", dtype[4]);
-    bool lacks = *dtype == '/' && !strchr(dtype + 1, '/'); /* list.c: kernel/OP/DTYPE@none */
+    bool lacks = c->fixed && *dtype == '/'; /* list.c: kernel/OP/DTYPE@none, which is no case */
 
     for (int k = ALL; k <= (is_f32 ? F32 : ALL); k++) {
         a->listed[k] = true;
