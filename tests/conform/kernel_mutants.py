@@ -2,28 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suites kernel and stress have teeth: kernels of tests/mutants/kernels*.py are broken, each once, in a cpu plugin of
 its own, and a case of its operator must fail. With LARGE_TESTS in the environment all of them, and those of
-tests/mutants/stress.py; else 20 that a seed chooses, another one each time; MUTANTS_SEED=N chooses them again.
+tests/mutants/stress.py; else 20 that the hash of the tree chooses: the same tree has the same ones. MUTANTS_SEED=N
+chooses by that number.
 MUTANTS=GLOB: those whose name or cases fit.
 
     kernel_mutants.py ROOT BUILD BP PLUGIN
 """
 import fnmatch
-import importlib
 import json
 import os
-import random
 import shlex
 import shutil
 import subprocess
 import sys
-import time
 
 ROOT, BUILD, BP, PLUGIN = (os.path.abspath(a) for a in sys.argv[1:5])
-sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "style")]
+from every import KERNELS, STRESS, some, text_with, tree_hash  # noqa: E402
 from mutate import compilation, run_all  # noqa: E402
-from stress import STRESS  # noqa: E402
-KERNELS = [k for name in sorted(os.listdir(sys.path[0])) if name.startswith("kernels") and name.endswith(".py")
-           for k in importlib.import_module(name[:-3]).KERNELS]
+from style import Tree  # noqa: E402
 
 FOLDER = os.path.join(BUILD, "tests", "conform", "kernel_mutants")
 BAD = ("fail", "crash", "timeout")
@@ -39,17 +36,9 @@ COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].st
 LINK = shlex.split(ninja("commands", os.path.relpath(PLUGIN, BUILD)).splitlines()[-1])
 
 
-def source(path, old):
-    """The file's text, in which old stands once."""
-    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-        text = f.read()
-    assert text.count(old) == 1, f"'{old}' stands {text.count(old)} times in {path}, expected once"
-    return text
-
-
 def copied(number, path, old, new):
     """A folder with the file broken, and whatever lies beside it."""
-    text = source(path, old)
+    text = text_with(ROOT, path, old)
     folder = os.path.join(FOLDER, str(number))
     shutil.rmtree(folder, ignore_errors=True)
     beside = os.path.join(folder, os.path.basename(os.path.dirname(path)))
@@ -116,15 +105,13 @@ def attempt(number, path, old, new, part, cases):
 
 
 def chosen():
-    for _, path, old, *_ in KERNELS + STRESS:
-        source(path, old)
     if os.environ.get("MUTANTS"):
         return [k for k in KERNELS + STRESS if any(fnmatch.fnmatch(text, os.environ["MUTANTS"]) for text in (k[0], k[5]))]
     if os.environ.get("LARGE_TESTS"):
         return KERNELS + STRESS
-    seed = int(os.environ.get("MUTANTS_SEED") or time.time())
+    seed = int(os.environ.get("MUTANTS_SEED") or tree_hash(Tree(ROOT)))
     print(f"# MUTANTS_SEED={seed}: {SOME} of {len(KERNELS)}", flush=True)
-    return random.Random(seed).sample(KERNELS, SOME)
+    return some(KERNELS, SOME, seed)
 
 
 def sound(kernels):

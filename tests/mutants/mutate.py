@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 
+from every import text_with
 from rules import BOTH, RULES
 
 
@@ -40,9 +41,7 @@ class Core:
 
     def broken(self, number, path, old, new):
         """The object of the broken file."""
-        with open(os.path.join(self.root, path), encoding="utf-8") as f:
-            text = f.read()
-        assert text.count(old) == 1, f"'{old}' stands {text.count(old)} times in {path}, expected once"
+        text = text_with(self.root, path, old)
         source, result = (os.path.join(self.folder, f"{number}{end}") for end in (".c", ".o"))
         with open(source, "w", encoding="utf-8") as f:
             f.write(text.replace(old, new))
