@@ -7,7 +7,9 @@
 A run is a list of steps; a step builds, or runs a suite, and adds to the count. What counts as one test:
 a line of a TAP program, any other test program of meson, a conformance case. Whatever does not come to
 its end (a build, a crash, a timeout, output cut short, a suite that is not there) is a failure; a skip
-is one too unless allowed-skips.txt names it with a reason. The last line is
+is one too unless allowed-skips.txt names it with a reason. Each step's time is printed beside its budget
+(ci_rules.py); a step over its budget is told, and is no failure, for other work on the machine may be the
+cause. With CI=true a program that unstable.txt names may be run again. The last line is
 `N passed, N failed, N skipped`; the exit status is 0 if nothing failed.
 """
 import argparse
@@ -23,6 +25,8 @@ import subprocess
 import sys
 import time
 
+import ci_rules
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEV = os.path.join(ROOT, "dev")
 
@@ -35,6 +39,7 @@ DEVICES = ["cpu", "template", "sim", "xpu"]
 LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # what conformance is to reach where all of it runs
 PAIRS = 0.95  # of the pairs of operator and first dtype that pass on cpu, those that are to pass on the device
 LIMIT = 1500  # seconds, for one step
+FUZZ_ENDS = 30  # seconds that a fuzzer may take beside those that it is given
 BAD = ("fail", "crash", "timeout", "xpass")  # outcomes of conformance cases
 
 # A finding of a sanitizer ends the process, in children too. Leaks are found at its end: LeakSanitizer
@@ -140,6 +145,10 @@ class Run:
     def __init__(self, build, count, full=False):
         self.build, self.count, self.full = build, count, full
         self.ahead = None
+        self.start = time.monotonic()
+        self.over = []  # steps that took longer than their budget
+        self.listed = {}  # programs that unstable.txt names, and why
+        self.repeated = []  # those of them that failed, and then passed
 
     def directory(self, kind):
         return self.build if kind == "normal" else f"{self.build}-{kind}"
@@ -170,14 +179,22 @@ class Run:
         return {"POCL_CACHE_DIR": folder, "POCL_WORK_GROUP_SPECIALIZATION": "0"}
 
     @contextlib.contextmanager
-    def step(self, title, seconds=None):
+    def step(self, title, seconds=None, budget=None):
+        """seconds: those that the step is known to have taken, else they are measured. budget: of a step that is not
+        in the table."""
         count = self.count
         before, start = (count.passed, count.failed, count.skipped), time.monotonic()
         print(f"{title:36}", end="", flush=True)
         yield
+        budget = budget or ci_rules.budget(title, self.full)
+        if not budget:
+            count.fail(f"{title}: a step without a budget in tests/ci_rules.py")
         n = [now - then for now, then in zip((count.passed, count.failed, count.skipped), before)]
         seconds = time.monotonic() - start if seconds is None else seconds
-        print(f"{n[0]:7} passed {n[1]:4} failed {n[2]:4} skipped {seconds:7.1f} s")
+        over = " over" if budget and seconds > budget else ""
+        if over:
+            self.over.append(f"{title} ({seconds:.0f} s of {budget})")
+        print(f"{n[0]:7} passed {n[1]:4} failed {n[2]:4} skipped {seconds:7.1f} s of {budget or 'none':>4}{over}")
         for line in count.text:
             print(line)
         count.text.clear()
@@ -267,23 +284,60 @@ def reports(run, kind):
 def meson_step(run, kind, suites, slower=2, at_once=None):
     """Runs suites of a build with meson, whose log has one JSON object a line for each program."""
     directory = run.directory(kind)
-    log = os.path.join(directory, "meson-logs", "dev.json")
-    remove(log)
-    print(f"{kind}: running {', '.join(suites)}", flush=True)
-    done = execute(run, kind, "meson", "test", "-C", directory, "--no-rebuild", "--logbase", "dev",
-                   "--timeout-multiplier", str(slower), "--num-processes", str(at_once or os.cpu_count()), *(f"--suite={s}" for s in suites))
-    tests = []
-    if os.path.exists(log):
-        with open(log, encoding="utf-8") as f:
-            tests = [json.loads(line) for line in f]
+    remove(os.path.join(directory, "meson-logs", "dev.json"))
+    with run.step(f"{kind}: programs"):
+        done = execute(run, kind, "meson", "test", "-C", directory, "--no-rebuild", "--logbase", "dev",
+                       "--timeout-multiplier", str(slower), "--num-processes", str(at_once or os.cpu_count()),
+                       *(f"--suite={s}" for s in suites))
+    tests = meson_log(directory, "dev")
     for suite in suites:  # a test's name is project:suite / name
         own = [t for t in tests if t["name"].partition(" / ")[0].partition(":")[2] == suite]
         with run.step(f"{kind}: {suite}", seconds=sum(t["duration"] for t in own)):
             for test in own:
-                count_test(run.count, suite, test)
+                count_test(run.count, suite, repeated(run, kind, suite, test))
             if not own:
                 run.count.fail(f"{kind}: suite {suite} is not there, or did not run",
                                "" if tests else done.stdout)
+    ran = {re.sub(r".*?:(.*) / ", r"\1/", t["name"]) for t in tests}
+    for name in run.listed if kind == "normal" else ():
+        if name not in ran:
+            run.count.fail(f"tests/unstable.txt: {name} is no program of the tests")
+
+
+def meson_log(directory, name):
+    """One object for each program that meson ran."""
+    log = os.path.join(directory, "meson-logs", f"{name}.json")
+    if not os.path.exists(log):
+        return []
+    with open(log, encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
+def repeated(run, kind, suite, test):
+    """What is counted of a program: its own result; or, of one that unstable.txt names and that failed in continuous
+    integration, the last of two more runs if it passed both, alone."""
+    program = test["name"].rpartition(" / ")[2]
+    name = f"{suite}/{program}"
+    if name not in run.listed or not ci_rules.in_ci() or not ci_rules.may_repeat(kind, test):
+        return test
+    last = test
+    for _ in range(ci_rules.AGAIN):
+        remove(os.path.join(run.directory(kind), "meson-logs", "again.json"))
+        execute(run, kind, "meson", "test", "-C", run.directory(kind), "--no-rebuild", "--logbase", "again",
+                "--timeout-multiplier", "0", f"--suite={suite}", program, limit=ci_rules.AGAIN_SECONDS)
+        log = meson_log(run.directory(kind), "again")
+        if [t["result"] for t in log] != ["OK"]:
+            return test
+        last, = log
+    run.repeated.append(name)
+    return last
+
+
+def read_unstable(run, path):
+    """Reads which programs may be run again; a list that breaks its own rules is a failure everywhere."""
+    run.listed, wrong = ci_rules.read_unstable(path)
+    for text in wrong:
+        run.count.fail(f"tests/unstable.txt: {text}")
 
 
 def opencl(run):
@@ -379,7 +433,7 @@ def fuzz_step(run, seconds):
     programs = fuzzers(run, "asan")
     for program in programs:
         seed = str(time.time_ns() % 1000000)
-        with run.step(f"asan: {os.path.basename(program)} {seconds} {seed}"):
+        with run.step(f"asan: {os.path.basename(program)} {seconds} {seed}", budget=int(seconds) + FUZZ_ENDS):
             done = execute(run, "asan", program, seconds, seed)
             if done.returncode:
                 run.count.fail(f"{program} {seconds} {seed}: exit status {done.returncode}", done.stdout)
@@ -400,7 +454,7 @@ def libfuzzer_step(run, seconds):
         os.makedirs(folder)
         command = [program, f"-seed={seed}", f"-max_total_time={seconds}", "-timeout=20", "-print_final_stats=1",
                    f"-artifact_prefix={folder}-", folder]
-        with run.step(f"libFuzzer: {name} {seconds} {seed}"):
+        with run.step(f"libFuzzer: {name} {seconds} {seed}", budget=int(seconds) + FUZZ_ENDS):
             if name == "fuzz_onnx":
                 made = execute(run, "fuzz", "/usr/bin/python3", os.path.join(ROOT, "tests", "onnx", "corpus.py"), folder)
                 if made.returncode:
@@ -520,6 +574,16 @@ def steps(run, mode, seconds):
             fuzz_step(run, seconds)
 
 
+def last_words(run, mode):
+    """The lines before the last."""
+    if mode == "default":
+        yield f"{time.monotonic() - run.start:.0f} s of {ci_rules.TEST_SECONDS}"
+    if run.over:
+        yield f"over their budgets: {', '.join(run.over)}"
+    if run.repeated:
+        yield f"unstable: {' '.join(run.repeated)}"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -531,6 +595,7 @@ def main():
     mode = options.mode
     run = Run(os.path.abspath(options.build), Count(read_allowed(os.path.join(ROOT, "tests", "allowed-skips.txt"))),
               full=mode == "full")
+    read_unstable(run, os.path.join(ROOT, "tests", "unstable.txt"))
     try:
         steps(run, mode, options.seconds)
     finally:
@@ -539,6 +604,8 @@ def main():
     count = run.count
     if not count.passed + count.failed:
         count.fail("nothing ran")
+    for line in (*count.text, *last_words(run, mode)):
+        print(line)
     print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
     return 1 if count.failed else 0
 

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that a run of all tests keeps, beside the tests themselves: how long each step may take, and which
+programs may be run again after a failure in continuous integration. tests/run.py applies them; tests/style/counting.py
+tests them.
+"""
+import datetime
+import os
+import re
+
+TEST_SECONDS = 1500  # ./dev test on two processors that do nothing else; .ci/run has 2400
+
+# What the seconds of a step are.
+WALL = "wall"  # of the clock; steps of this kind run one after another
+SUM = "sum"  # durations of the programs of one suite, added up; several programs run at once
+BESIDE = "beside"  # of the clock, while steps of another build run
+OTHER = "other"  # of the clock, in other runs than ./dev test without options
+
+# Seconds that each step may take on two quiet processors: title -> (seconds, what they are).
+BUDGETS = {
+    "normal: build": (320, WALL),
+    "normal: programs": (390, WALL),
+    "normal: plugins": (20, SUM),
+    "normal: unit": (100, SUM),
+    "normal: ops": (10, SUM),
+    "normal: dlpack": (10, SUM),
+    "normal: template": (10, SUM),
+    "normal: tools": (40, SUM),
+    "normal: thread": (20, SUM),
+    "normal: exit": (40, SUM),
+    "normal: style": (30, SUM),
+    "normal: headers": (30, SUM),
+    "normal: install": (20, SUM),
+    "normal: docs": (120, SUM),
+    "normal: fuzz": (30, SUM),
+    "normal: conform": (240, SUM),
+    "normal: kernels": (60, SUM),
+    "normal: gpu": (60, SUM),
+    "normal: bench": (40, SUM),
+    "normal: onnx": (120, SUM),
+    "normal: xpu": (60, SUM),
+    "normal: ccl": (120, SUM),
+    "normal: conform cpu": (100, WALL),
+    "normal: conform template": (10, WALL),
+    "normal: conform sim --quick in part": (30, WALL),
+    "normal: conform xpu": (100, WALL),
+    "normal: conform xpu beside cpu": (5, WALL),
+    "normal: conform cpu --quick in part async": (20, WALL),
+    "asan: build": (110, WALL),
+    "tsan: build": (60, WALL),
+    "asan: programs": (180, WALL),
+    "asan: unit": (200, SUM),
+    "asan: template": (10, SUM),
+    "asan: tools": (60, SUM),
+    "asan: thread": (60, SUM),
+    "asan: gpu": (100, SUM),
+    "asan: fuzz": (60, SUM),
+    "asan: onnx": (100, SUM),
+    "asan: ccl": (300, SUM),
+    "asan: conform cpu --quick in part": (40, WALL),
+    "asan: conform template --quick in part": (10, WALL),
+    "asan: conform sim --quick in part": (20, WALL),
+    "asan: conform xpu --quick in part": (30, WALL),
+    "tsan: programs": (200, BESIDE),
+    "tsan: thread": (100, SUM),
+    "tsan: gpu": (100, SUM),
+    "tsan: ccl": (300, SUM),
+    "tsan: conform cpu --quick in part": (60, BESIDE),
+    "tsan: conform template --quick in part": (10, BESIDE),
+    "tsan: conform sim --quick in part": (40, BESIDE),
+    "tsan: conform xpu --quick in part": (40, BESIDE),
+    "tsan: conform cpu --quick in part async": (40, BESIDE),
+    # in other runs than that of ./dev test without options
+    "normal: conform cpu --quick": (60, OTHER),
+    "normal: conform template --quick": (10, OTHER),
+    "normal: conform sim --quick": (60, OTHER),
+    "normal: conform xpu --quick": (60, OTHER),
+    "normal: conform sim": (150, OTHER),
+    "normal: conform cpu async": (150, OTHER),
+    "normal: conform cpu --suite in part": (600, OTHER),
+    "asan: conform cpu": (600, OTHER),
+    "asan: conform template": (60, OTHER),
+    "asan: conform sim": (600, OTHER),
+    "asan: conform xpu": (600, OTHER),
+    "fuzz: build": (120, OTHER),
+}
+FULL = 4  # ./dev test --full runs more in each step: so many times a budget
+
+
+def budget(title, full=False):
+    """Seconds that a step may take, or None."""
+    seconds = BUDGETS.get(title, (None, None))[0]
+    return seconds and seconds * (FULL if full else 1)
+
+
+# --- tests that fail now and then --------------------------------------------------------------------
+
+NAMES = 3  # at most so many
+DAYS = 30  # at most so old
+AGAIN = 2  # runs after the one that failed; all must pass
+AGAIN_SECONDS = 120  # for each of these
+
+# Suites whose failures are never a matter of chance, and programs of that kind in other suites.
+NEVER_SUITES = ("style", "conform", "headers")
+NEVER_NAMES = re.compile(r"mutants|conform|suite$")
+
+LINE = re.compile(r"(?P<name>\S+/\S+) (?P<date>\d{4}-\d\d-\d\d): (?P<cause>\S.*)")
+
+# What a program prints of a signal or of a sanitizer: such a failure counts, whatever comes after it.
+NEVER_TEXT = re.compile(r"Sanitizer|runtime error:|unexpected signal|killed by signal|SIG(?:SEGV|ABRT|BUS|ILL|FPE|KILL)|"
+                        r"[Ss]egmentation fault|\bCRASH")
+
+
+def parse_unstable(text, today):
+    """({name: cause}, [what is wrong]) of the text of tests/unstable.txt. A line is `suite/program DATE: cause`."""
+    found, wrong = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = LINE.fullmatch(line)
+        if not match:
+            wrong.append(f"line {number}: '{line}'; expected `suite/program YYYY-MM-DD: cause as far as known`")
+            continue
+        name = match["name"]
+        suite, _, program = name.partition("/")
+        try:
+            age = (today - datetime.date.fromisoformat(match["date"])).days
+        except ValueError:
+            age = -1
+        if not 0 <= age <= DAYS:
+            wrong.append(f"line {number}: {name} has the date {match['date']}; expected one of the last {DAYS} days: "
+                         "find the cause of the failure")
+        if suite in NEVER_SUITES or NEVER_NAMES.search(program):
+            wrong.append(f"line {number}: {name}: failures of style, conformance and mutants are never run again")
+        found[name] = match["cause"]
+    if len(found) > NAMES:
+        wrong.append(f"{len(found)} names; at most {NAMES} are allowed")
+    return found, wrong
+
+
+def read_unstable(path):
+    with open(path, encoding="utf-8") as f:
+        return parse_unstable(f.read(), datetime.date.today())
+
+
+def in_ci():
+    return os.environ.get("CI") == "true"
+
+
+def may_repeat(kind, test):
+    """Whether a failure of a listed program may be a matter of chance: not under a sanitizer, not by a signal."""
+    text = "\n".join((test.get("stdout") or "", test.get("stderr") or ""))
+    shown = "\n".join(line for line in text.splitlines() if not line.startswith("ok "))
+    late = test["result"] == "TIMEOUT"  # the program was killed for it
+    return (kind == "normal" and test["result"] in ("FAIL", "ERROR", "TIMEOUT")
+            and (late or 0 <= test.get("returncode", 0) < 128) and not NEVER_TEXT.search(shown))
