@@ -125,8 +125,8 @@ enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_te
 enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
                              struct bp_node_call *room);
 
-/* Fills a site for a node on a device; in: n_in views. Its attributes stay the node's. */
+/* Fills a site for a node on a device, but for its inputs. Its attributes stay the node's. */
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
-                  struct bp_device *device, const struct bp_view *const *in, struct bp_site *site);
+                  struct bp_device *device, struct bp_site *site);
 
 #endif

@@ -291,7 +291,7 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
 }
 
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
-                  struct bp_device *device, const struct bp_view *const *in, struct bp_site *site)
+                  struct bp_device *device, struct bp_site *site)
 {
     memset(site, 0, sizeof *site);
     site->row = node->row;
@@ -304,7 +304,6 @@ void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
     memcpy(site->dtype, node->dtype, sizeof site->dtype);
     memcpy(site->in_at, node->in_at, sizeof site->in_at);
     memcpy(site->out_at, node->out_at, sizeof site->out_at);
-    if (node->n_in) memcpy(site->in, in, node->n_in * sizeof *in);
     for (uint32_t i = 0; i < node->n_out; i++) {
         const struct bp_typed_view *type;
         if (node->out[i] == BP_NO_VALUE) continue;

@@ -26,6 +26,25 @@ const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_op
     }
 }
 
+/* Of a view: that which is viewed, as many bytes further. */
+static struct bp_constant constant_of(const struct bp_builder *b, struct bp_operand o)
+{
+    uint64_t offset = 0;
+
+    for (; o.kind == BP_OPERAND_TEMP; o = b->p->temp[o.index]->of)
+        offset += b->p->temp[o.index]->offset;
+    if (o.kind != BP_OPERAND_IN || !b->constant[o.index].id) return (struct bp_constant){0, 0};
+    return (struct bp_constant){b->constant[o.index].id, b->constant[o.index].offset + offset};
+}
+
+void bp_build_inputs(const struct bp_builder *b, struct bp_site *site, const struct bp_operand *in)
+{
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        site->in[i] = bp_build_view_of(b->p, in[i]);
+        site->constant[i] = constant_of(b, in[i]);
+    }
+}
+
 /* A place between steps. */
 enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,
                              const struct bp_typed_view *type, struct bp_operand *out_operand)
@@ -157,9 +176,9 @@ enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
     site->row = &bp_op_row[same ? BP_ROW_assign : BP_ROW_cast];
     site->device = of->device;
     site->attrs = same ? NULL : &cast;
-    site->in[0] = x;
     site->in_at[1] = site->out_at[1] = 1;
     site->n_in = site->n_out = site->want = 1;
+    bp_build_inputs(b, site, &from);
     site->dtype[BP_VAR_T] = x->dtype;
     site->dtype[BP_VAR_U] = y->dtype;
     site->bound = same ? 1 << BP_VAR_T : 1 << BP_VAR_T | 1 << BP_VAR_U;

@@ -7,7 +7,8 @@
 
 struct bp_builder {
     struct bp_prepared *p; /* steps and temps are added to it */
-    const struct bp_operand *own; /* the call's own inputs */
+    const struct bp_operand *own; /* the call's own inputs, */
+    const struct bp_constant *constant; /* and what these are, if they are constant */
     uint32_t depth;        /* of expansions */
     uint32_t kind;         /* enum bp_fallback_kind: why the next step is there */
 };
@@ -18,6 +19,10 @@ enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
 
 /* The type of an operand; NULL for none. Stays where it is. */
 const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_operand o);
+
+/* Gives a site the inputs of a step: their types and, of constants (the call's own, and views of
+ * them between steps), what they are. */
+void bp_build_inputs(const struct bp_builder *b, struct bp_site *site, const struct bp_operand *in);
 
 /* A place between steps, of a type; a dense one of the shape of like. */
 enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,

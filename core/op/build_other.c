@@ -55,7 +55,7 @@ static enum bp_status build_between(struct bp_builder *b, struct bp_site *site,
             TRY(bp_build_dense(b, site, v, narrow && changes(v, true) ? BP_F32 : v->dtype,
                           &inner_out[i]));
     }
-    for (uint32_t i = 0; i < site->n_in; i++) site->in[i] = bp_build_view_of(b->p, inner_in[i]);
+    bp_build_inputs(b, site, inner_in);
     for (uint32_t v = 0; narrow && v < BP_VAR_COUNT; v++)
         if (site->dtype[v] == BP_F16 || site->dtype[v] == BP_BF16) site->dtype[v] = BP_F32;
     site->in_place = false;
@@ -131,7 +131,6 @@ static enum bp_status build_node(struct bp_builder *b, const struct bp_site *out
                                  const struct bp_operand *place)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    const struct bp_view *view[BP_FLAT_MAX];
     struct bp_site *site = malloc(sizeof *site);
     enum bp_status status;
 
@@ -141,13 +140,12 @@ static enum bp_status build_node(struct bp_builder *b, const struct bp_site *out
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion has an update, %s",
                         outer->row->info.name, node->row->info.name);
     }
-    for (uint32_t i = 0; i < node->n_in; i++) {
+    for (uint32_t i = 0; i < node->n_in; i++)
         in[i] = node->in[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->in[i]];
-        view[i] = bp_build_view_of(b->p, in[i]);
-    }
     for (uint32_t i = 0; i < node->n_out; i++)
         out[i] = node->out[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->out[i]];
-    bp_node_site(graph, node, outer->device, view, site);
+    bp_node_site(graph, node, outer->device, site);
+    bp_build_inputs(b, site, in);
     status = bp_build(b, site, in, out);
     free(site);
     return status;

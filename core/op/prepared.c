@@ -39,6 +39,9 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
         if (!site->in[i]) continue;
         bp_typed_view_init(&p->type[i], site->in[i]);
         sign(&p->type[i], site->device);
+        if (!(site->in[i]->flags & BP_VIEW_CONSTANT)) continue;
+        p->type[i].view.data = site->in[i]->data; /* while steps are built */
+        p->type[i].view.memory = site->in[i]->memory;
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
@@ -115,7 +118,7 @@ static struct bp_prepared *make_empty(const struct bp_site *site)
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_builder b = {p, in, 0, BP_FALLBACK_NONE};
+    struct bp_builder b = {p, in, site->constant, 0, BP_FALLBACK_NONE};
 
     for (uint32_t i = 0; i < p->n_in; i++)
         in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
@@ -129,6 +132,14 @@ static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *si
     }
     p->simple = p->n_step == 1 && p->step->kernel && !p->step->in;
     return BP_OK;
+}
+
+/* Where constants lie is for plans alone to know: a prepared call may outlive them. */
+static void forget_addresses(struct bp_prepared *p)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) p->type[i].view.data = p->type[i].view.memory = NULL;
+    for (uint32_t i = 0; i < p->n_temp; i++)
+        p->temp[i]->type.view.data = p->temp[i]->type.view.memory = NULL;
 }
 
 /* A plan may have read inputs that are constant: it is good for these only. */
@@ -164,6 +175,7 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     if (!p) return BP_ERR_MEMORY;
     status = check_held(p);
     if (status == BP_OK) status = find_steps(p, site);
+    forget_addresses(p);
     if (status == BP_OK) status = bind_constants(p, site);
     if (status == BP_OK) status = count_plans(p);
     if (status) {

@@ -77,7 +77,7 @@ static enum bp_status infer_on(struct bp_builder *b, struct bp_site *site, uint3
 static enum bp_status place_view(struct bp_builder *b, const struct bp_site *site, uint32_t i,
                                  struct bp_operand base, struct bp_operand out)
 {
-    const struct bp_view *like = bp_build_view_of(b->p, out);
+    const struct bp_view *like = bp_build_view_of(b->p, out), *of;
     struct bp_operand view = out;
     struct bp_typed_view *type;
     struct bp_temp *temp;
@@ -94,6 +94,13 @@ static enum bp_status place_view(struct bp_builder *b, const struct bp_site *sit
     memcpy(type->stride, site->view_stride, sizeof type->stride);
     type->view.flags =
         bp_is_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
+    of = bp_build_view_of(b->p, base);
+    if (of->flags & BP_VIEW_CONSTANT) {
+        type->view.flags |= BP_VIEW_CONSTANT;
+        type->view.data = (void *)((uintptr_t)of->data + temp->offset);
+        type->view.memory = of->memory;
+        type->view.space = of->space;
+    }
     return out.kind == BP_OPERAND_TEMP ? BP_OK : bp_build_convert(b, site, view, out, b->kind);
 }
 

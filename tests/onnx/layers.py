@@ -6,6 +6,7 @@ import numpy as np
 from kit import const, node
 
 T, B, I, H = 4, 3, 2, 5
+REAL = 4, 16, 40, 64  # T, B, I, H of a size for which libraries are asked
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -44,8 +45,8 @@ STEP = {"RNN": rnn_step, "GRU": gru_step, "LSTM": lstm_step}
 
 def one_direction(op, p, x, h, c, lengths, backwards):
     """One sequence at a time, for the steps that count."""
-    y = np.zeros((T, B, H))
-    for b in range(B):
+    y = np.zeros((*x.shape[:2], h.shape[1]))
+    for b in range(x.shape[1]):
         steps = range(lengths[b])
         for t in reversed(steps) if backwards else steps:
             h[b:b + 1], c[b:b + 1] = STEP[op](p, x[t, b:b + 1], h[b:b + 1], c[b:b + 1])
@@ -53,17 +54,21 @@ def one_direction(op, p, x, h, c, lengths, backwards):
     return y, h, c
 
 
-def recurrent(f, op, name, direction, layout=0, lengths=None, full=True, known=True, **attributes):
+def recurrent(f, op, name, direction, layout=0, lengths=None, full=True, known=True, size=(T, B, I, H),
+              **attributes):
+    T, B, I, H = size
     rng = np.random.default_rng(5)
     n = 2 if direction == "bidirectional" else 1
     g = GATES[op]
     draw = {"W": (n, g * H, I), "R": (n, g * H, H), "B": (n, 2 * g * H), "h": (n, B, H),
             "c": (n, B, H), "P": (n, 3 * H)}
-    v = {k: rng.uniform(-1, 1, shape).astype(np.float32) for k, shape in draw.items()}
+    most = min(1, 2 / H ** 0.5)  # sums do not saturate the gates
+    # Products with x are exact, so that states near 0 are not what is left of rounding.
+    v = {k: (rng.uniform(-most, most, shape) * 256).round().astype(np.float32) / 256 for k, shape in draw.items()}
     if not full:
         for k in ("B", "h", "c", "P"):
             v[k][:] = 0
-    x = rng.uniform(-2, 2, (T, B, I)).astype(np.float32)
+    x = (rng.uniform(-2, 2, (T, B, I)) * 64).round().astype(np.float32) / 64
     y, hs, cs = [], [], []
     for d in range(n):
         p = {"w": v["W"][d], "r": v["R"][d], "wb": v["B"][d][:g * H], "rb": v["B"][d][g * H:],
@@ -99,6 +104,7 @@ def recurrents(f):
         recurrent(f, op, "lengths", "reverse", lengths=[4, 1, 2])
         recurrent(f, op, "both", "bidirectional", lengths=[2, 4, 3], known=False)
         recurrent(f, op, "batches", "bidirectional", layout=1)
+        recurrent(f, op, "real", "bidirectional", size=REAL)
     recurrent(f, "GRU", "before", "bidirectional", linear_before_reset=1)
     recurrent(f, "RNN", "relu", "bidirectional", activations=["Relu", "Tanh"])
 
