@@ -210,6 +210,23 @@ enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared *
     return status;
 }
 
+/* An output that updates an input is that input, whether it is asked for or not. Result: bit of
+ * each that is not. */
+static uint32_t take_updates(struct bp_site *site)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    uint32_t unasked = 0;
+
+    for (uint32_t i = 0; site->row->updates && i < op->n_out; i++) {
+        const struct bp_port *port = &op->out[i];
+        if (port->kind != BP_PORT_UPDATE || !bp_site_in(site, (uint32_t)port->share)) continue;
+        site->given[i] = bp_site_in(site, (uint32_t)port->share);
+        if (!(site->want >> i & 1)) unasked |= 1u << i;
+        site->want |= 1u << i;
+    }
+    return unasked;
+}
+
 /* The device of a call is that of its first tensor, for a call without tensors the given one. */
 enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
                                   const uint8_t *want, size_t n_want,
@@ -218,6 +235,7 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     const struct bp_op_row *row;
     struct bp_site site;
     enum bp_status status;
+    uint32_t unasked;
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
@@ -225,9 +243,11 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     row = bp_row_find(call->op);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
     TRY(bp_site_init(&site, device, NULL, call, want || n_want ? want : bp_want_all, n_want));
+    unasked = take_updates(&site);
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
     if (status) return status;
+    (*out_prepared)->unasked = unasked;
     (*out_prepared)->keeps_device = true;
     bp_device_retain(device);
     return BP_OK;
@@ -299,7 +319,7 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
         return bp_error(BP_ERR_INVALID, "%s: there is no output %u", prepared->row->info.name,
                         index);
     v = &prepared->type[prepared->n_in + index].view;
-    if (v->rank == BP_ABSENT)
+    if (v->rank == BP_ABSENT || (index < BP_PORT_MAX && prepared->unasked >> index & 1))
         return bp_error(BP_ERR_INVALID, "%s: output %u was not asked for",
                         prepared->row->info.name, index);
     info.device = prepared->device;
@@ -451,13 +471,34 @@ static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
     return status;
 }
 
+/* The inputs that stand for outputs that were not asked for, beside those that were. */
+static enum bp_status add_unasked(const struct bp_prepared *p, struct bp_tensor *const *in,
+                                  struct bp_tensor *const *out, struct bp_tensor **all)
+{
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        all[i] = out[i];
+        if (!(p->unasked >> i & 1)) continue;
+        if (out[i])
+            return bp_error(BP_ERR_INVALID, "%s: output %u: expected NULL, as it was prepared",
+                            p->row->info.name, i);
+        all[i] = in[p->in_at[out_port(p, i)->share]];
+    }
+    return BP_OK;
+}
+
 enum bp_status bp_prepared_run_checked(struct bp_prepared *p, struct bp_stream *stream,
                                        struct bp_tensor *const *in, size_t n_in,
                                        struct bp_tensor *const *out, size_t n_out,
                                        const void *attrs)
 {
+    struct bp_tensor *all[BP_PORT_MAX]; /* no output of a row that updates is of any number */
+
     TRY(check_run(p, stream, in, n_in, out, n_out));
     TRY(check_types(p, "input", p->type, in, n_in));
+    if (p->unasked) {
+        TRY(add_unasked(p, in, out, all));
+        out = all;
+    }
     TRY(check_types(p, "output", p->type + n_in, out, n_out));
     for (uint32_t i = 0; i < n_out; i++)
         if (out[i]) TRY(bp_prepared_check_output(p, in, out, i));

@@ -59,6 +59,7 @@ struct bp_prepared {
     _Atomic bool used;         /* since the cache last looked */
     bool in_place;
     uint32_t given;            /* bit of each output whose type was given */
+    uint32_t unasked; /* bit of each output that no run is given: the input that it updates */
     struct bp_step *step; /* &first, or more than one */
     struct bp_temp **temp;
     struct bp_constant *constant;

@@ -141,7 +141,7 @@ struct bp_prepared;
 
 /* Prepares call for tensors of the types of those given; the tensors are not kept. want:
  * n_want entries as in bp_call_run, for outputs in declared order; those that are not wanted no
- * run is given. NULL and 0: all are. */
+ * run is given. NULL and 0: all are. An input that the operator updates is changed in any case. */
 BP_API enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
                                          const uint8_t *want, size_t n_want,
                                          struct bp_prepared **out_prepared);
