@@ -321,6 +321,7 @@ enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const
     enum bp_status status;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
+    TRY(bp_graph_check_open("bp_graph_gradient", graph));
     if (n_y > graph->n_value || n_x > graph->n_value)
         return bp_error(BP_ERR_INVALID,
                         "bp_graph_gradient: n_y is %zu and n_x is %zu, the graph has %u values",

@@ -28,6 +28,16 @@ enum bp_status bp_graph_create(struct bp_core *core, struct bp_graph **out_graph
     return BP_OK;
 }
 
+enum bp_status bp_graph_check_open(const char *what, const struct bp_graph *graph)
+{
+    if (!atomic_load(&graph->programs)) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: a program has been made of the graph, which stays as it is as long as the "
+                    "program is there: expected what is recorded before bp_program_create; destroy "
+                    "the program first, or record in another graph",
+                    what);
+}
+
 void bp_graph_retain(struct bp_graph *graph)
 {
     atomic_fetch_add_explicit(&graph->refs, 1, memory_order_relaxed);

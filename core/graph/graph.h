@@ -37,6 +37,7 @@ struct bp_graph {
     uint32_t n_value, n_node, n_input, n_output;
     uint32_t room_value, room_node, room_input, room_output;
     void *names; /* of its values, where it has a core; a tree of tsearch */
+    _Atomic uint32_t programs; /* made of it: while there are any, nothing of it changes */
 };
 
 static inline bool bp_graph_is(const struct bp_graph *graph)
@@ -46,6 +47,8 @@ static inline bool bp_graph_is(const struct bp_graph *graph)
 
 /* A graph without a core: for expansions. */
 enum bp_status bp_graph_make(struct bp_graph **out_graph);
+/* Refuses what would change a graph that has programs. what: the call or operator. */
+enum bp_status bp_graph_check_open(const char *what, const struct bp_graph *graph);
 void bp_graph_retain(struct bp_graph *graph);
 void bp_graph_release(struct bp_graph *graph);
 

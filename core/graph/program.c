@@ -10,8 +10,7 @@
 
 struct bp_program {
     uint32_t magic;
-    uint32_t n_value, n_output; /* of the graph when the program was made */
-    struct bp_graph *graph;     /* references */
+    struct bp_graph *graph; /* references. The graph stays as it is as long as it has programs */
     struct bp_device *device;
 
     pthread_mutex_t lock;           /* all below */
@@ -65,13 +64,12 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
     }
     p->result = p->place + graph->n_input;
     p->magic = bp_magic(BP_MAGIC_PROGRAM);
-    p->n_value = graph->n_value;
-    p->n_output = graph->n_output;
     p->graph = graph;
     p->device = device;
     pthread_mutex_init(&p->lock, NULL);
     snprintf(p->why, sizeof p->why, "it has not been run");
     bp_graph_retain(graph);
+    atomic_fetch_add(&graph->programs, 1);
     bp_device_retain(device);
     *out_program = p;
     return BP_OK;
@@ -80,7 +78,7 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
 /* What was recorded is over: it goes behind its last replay. */
 static void forget(struct bp_program *p)
 {
-    for (uint32_t i = 0; i < p->graph->n_input + p->n_output; i++) {
+    for (uint32_t i = 0; i < p->graph->n_input + p->graph->n_output; i++) {
         bp_tensor_destroy(p->place[i]);
         p->place[i] = NULL;
     }
@@ -94,6 +92,7 @@ void bp_program_destroy(struct bp_program *p)
     p->magic = 0;
     forget(p);
     pthread_mutex_destroy(&p->lock);
+    atomic_fetch_sub(&p->graph->programs, 1);
     bp_graph_release(p->graph);
     bp_device_release(p->device);
     free(p->place);
@@ -125,7 +124,7 @@ static enum bp_status check_effects(const struct bp_program *p)
         const char *name = g->value[g->input[i]].name;
         if (atomic_load(&s->version))
             return bp_error(BP_ERR_UNSUPPORTED, "input %s is written to", name);
-        for (uint32_t o = 0; o < p->n_output; o++)
+        for (uint32_t o = 0; o < p->graph->n_output; o++)
             if (p->result[o]->storage == s && g->value[g->output[o]].kind != BP_VALUE_INPUT)
                 return bp_error(BP_ERR_UNSUPPORTED, "output %s is a view of input %s",
                                 g->value[g->output[o]].name, name);
@@ -222,7 +221,7 @@ static enum bp_status check_given(const struct bp_program *p, struct bp_tensor *
             return bp_error(BP_ERR_INVALID, "bp_program_run: input %s is on %s%s, expected on %s",
                             g->value[g->input[i]].name, in[i]->device->name,
                             bp_device_which(in[i]->device, p->device), p->device->name);
-    for (uint32_t o = 0; o < p->n_output; o++) {
+    for (uint32_t o = 0; o < p->graph->n_output; o++) {
         const struct bp_value *v = &g->value[g->output[o]];
         if (!out[o]) continue;
         TRY(bp_tensor_check_write("bp_program_run", v->name, out[o]));
@@ -244,20 +243,20 @@ static enum bp_status replay(struct bp_program *p, struct bp_stream *stream,
     TRY(check_given(p, in, out));
     for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(move(stream, in[i], &p->place[i]));
     TRY(bp_recording_replay(p->recording, stream));
-    for (uint32_t o = 0; o < p->n_output; o++) TRY(give(p, stream, in, o, &out[o]));
+    for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(give(p, stream, in, o, &out[o]));
     return BP_OK;
 }
 
 static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream,
                                   struct bp_tensor *const *in, struct bp_tensor **out)
 {
-    struct bp_tensor **own = malloc((p->n_output + 1) * sizeof *own);
+    struct bp_tensor **own = malloc((p->graph->n_output + 1) * sizeof *own);
     enum bp_status status;
 
     if (!own) return no_memory();
-    for (uint32_t o = 0; o < p->n_output; o++) own[o] = out[o];
+    for (uint32_t o = 0; o < p->graph->n_output; o++) own[o] = out[o];
     status = replay(p, stream, in, own);
-    for (uint32_t o = 0; o < p->n_output; o++) {
+    for (uint32_t o = 0; o < p->graph->n_output; o++) {
         if (status == BP_OK) out[o] = own[o];
         else if (!out[o]) bp_tensor_destroy(own[o]);
     }
@@ -300,9 +299,6 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
         return bp_error(BP_ERR_INVALID, "bp_program_run: the stream is of %s%s, the program of %s",
                         stream->device->name, bp_device_which(stream->device, p->device),
                         p->device->name);
-    if (p->graph->n_value != p->n_value || p->graph->n_output != p->n_output)
-        return bp_error(BP_ERR_INVALID,
-                        "bp_program_run: the graph has changed since the program was made");
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
     pthread_mutex_lock(&p->lock);
     status = run(p, stream, in, out);

@@ -101,6 +101,7 @@ enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t
                         BP_RANK_MAX);
     if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
     TRY(bp_type_check("bp_graph_input", "", &type, &count, &bytes));
+    TRY(bp_graph_check_open("bp_graph_input", graph));
     return bp_graph_add_input(graph, name, &type, out_tensor);
 }
 
@@ -216,6 +217,7 @@ enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *cal
     void *attrs = NULL;
     enum bp_status status = BP_OK;
 
+    TRY(bp_graph_check_open(call->op, graph));
     if (row && row->has_host)
         TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
@@ -261,6 +263,7 @@ enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
     if (!bp_symbol_is(tensor)) return bp_not_a("symbolic tensor");
     if (tensor->graph != graph)
         return bp_error(BP_ERR_INVALID, "bp_graph_output: the tensor is no value of this graph");
+    TRY(bp_graph_check_open("bp_graph_output", graph));
     TRY(bp_graph_value_of(graph, tensor, &value));
     if (name && strcmp(graph->value[value].name, name)) TRY(bp_graph_name(graph, tensor, name));
     TRY(make_room(&graph->output, graph->n_output, &graph->room_output, sizeof *graph->output));
@@ -278,6 +281,7 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
     if (!name) return bp_error(BP_ERR_INVALID, "bp_graph_name: name is NULL");
     if (tensor->graph != graph)
         return bp_error(BP_ERR_INVALID, "bp_graph_name: the tensor is no value of this graph");
+    TRY(bp_graph_check_open("bp_graph_name", graph));
     TRY(bp_graph_value_of(graph, tensor, &value));
     TRY(check_name(graph, name));
     v = &graph->value[value];

@@ -397,3 +397,66 @@ Test(graph, an_attribute_has_the_value_of_all_work_given_before)
     bp_tensor_destroy(y);
     finish(&r);
 }
+
+/* What is asked of a graph that may change: each call that changes it. */
+static void expect_changes(struct recorded *r, struct bp_tensor *x, struct bp_tensor *real,
+                           enum bp_status expected)
+{
+    static const char *const call[] = {"bp_graph_input", "add", "add with a constant",
+                                       "bp_graph_output", "bp_graph_name", "bp_graph_gradient",
+                                       "bp_call_gradient"};
+    struct bp_graph_info before = {.size = sizeof before}, after = {.size = sizeof after};
+    struct bp_tensor *made = NULL, *dx = NULL, *grad[2] = {NULL};
+    struct bp_arg arg[2] = {{&x, 1}, {&x, 1}};
+    struct bp_call mul = {.size = sizeof mul, .op = "mul", .in = arg, .n_in = 2};
+
+    OK(bp_graph_info(r->graph, &before));
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+        enum bp_status got = i == 0 ? bp_graph_input(r->graph, NULL, BP_F32, 1, SHAPE(3), &made)
+                             : i == 1 ? bp_op_add(r->scope, x, x, &made)
+                             : i == 2 ? bp_op_add(r->scope, x, real, &made)
+                             : i == 3 ? bp_graph_output(r->graph, x, NULL)
+                             : i == 4 ? bp_graph_name(r->graph, x, expected ? "no" : "another")
+                             : i == 5 ? bp_graph_gradient(r->graph, &x, &real, 1, &x, 1, &dx)
+                                      : bp_call_gradient(r->scope, &mul, &x, &x, 1,
+                                                         (const uint8_t[]){1, 0}, grad, 2);
+        cr_expect_eq(got, expected, "%s: %s, %s", call[i], bp_status_name(got), bp_error_message());
+        if (expected)
+            cr_expect(strstr(bp_error_message(), "a program has been made of the graph"),
+                      "%s: the message is %s", call[i], bp_error_message());
+        bp_tensor_destroy(made), made = NULL;
+    }
+    bp_tensor_destroy(dx);
+    bp_tensor_destroy(grad[0]);
+    OK(bp_graph_info(r->graph, &after));
+    if (expected) cr_expect_arr_eq(&before, &after, sizeof before);
+    else cr_expect_gt(after.values, before.values);
+}
+
+Test(graph, stays_as_it_is_while_it_has_programs)
+{
+    struct recorded r = begin();
+    struct bp_tensor *x, *y, *real, *out = NULL;
+    struct bp_program *first, *second;
+
+    OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(3), &x));
+    OK(bp_op_add(r.scope, x, x, &y));
+    OK(bp_graph_output(r.graph, y, NULL));
+    real = tensor_of(&r.f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
+    OK(bp_program_create(r.graph, r.f.device, &first));
+    OK(bp_program_create(r.graph, r.f.device, &second));
+    expect_changes(&r, x, real, BP_ERR_INVALID);
+    bp_program_destroy(first);
+    expect_changes(&r, x, real, BP_ERR_INVALID);
+    for (int run = 0; run < 3; run++) {
+        OK(bp_program_run(second, r.f.stream, &real, 1, &out, 1));
+        expect_bytes(&r.f, out, F32(2, 4, 6), 12);
+        bp_tensor_destroy(out), out = NULL;
+    }
+    bp_program_destroy(second);
+    expect_changes(&r, x, real, BP_OK);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(real);
+    finish(&r);
+}

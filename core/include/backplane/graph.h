@@ -14,8 +14,9 @@ extern "C" {
 
 struct bp_graph;
 
-/* One thread records at a time; a graph that is complete may run on several at once. A symbolic
- * tensor keeps its graph alive. */
+/* One thread records at a time; a graph that is complete may run on several at once. One that has
+ * programs (program.h) does not change: a call that would change it is refused (BP_ERR_INVALID).
+ * A symbolic tensor keeps its graph alive. */
 BP_API enum bp_status bp_graph_create(struct bp_core *core, struct bp_graph **out_graph);
 BP_API void bp_graph_destroy(struct bp_graph *graph);
 
