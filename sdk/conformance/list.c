@@ -2,6 +2,7 @@
 /* list.c: makes the list of cases. */
 #include "list.h"
 #include "conform.h"
+#include "row_types.h"
 #include "cases/ccl.h"
 #include "cases/stress.h"
 #include "suites/suites.h"
@@ -219,7 +220,8 @@ static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, con
     }
 }
 
-/* What the row takes. */
+/* What the row takes of what the operator is defined for: references know nothing else. A row
+ * without a dtype for some variable takes nothing. */
 static void add_row(struct list *list, struct bp_device *device,
                     const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
 {
@@ -231,8 +233,17 @@ static void add_row(struct list *list, struct bp_device *device,
                                .attrs_size = op->attrs_size,
                                .made = add_kernel,
                                .ctx = &into};
+    uint64_t types[BP_VAR_COUNT];
+    bool takes = true;
+    char text[500];
 
-    if (info->types[0]) add_dtypes(&maker, op, info->types, 0);
+    if (row_types_misfit(op, info->name, info->types, text, sizeof text))
+        add_note(list, SUITE_KERNEL, OUTCOME_FAIL, text, "kernel/%s@%s", op->name, info->name);
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        types[v] = info->types[v] & row_types_of(op, v);
+        takes &= types[v] || !row_types_of(op, v);
+    }
+    if (takes && types[0]) add_dtypes(&maker, op, types, 0);
 }
 
 /* An operator that needs no row: what the device holds. */
@@ -433,7 +444,10 @@ static void add_stress_of(struct list *list, struct bp_device *device,
                                .made = add_stressed,
                                .ctx = &into};
 
+    char text[500];
+
     if (!maker.op || !(info->types[0] >> BP_F32 & 1)) return;
+    if (row_types_misfit(op, info->name, info->types, text, sizeof text)) return;
     for (int v = 0; v < BP_VAR_COUNT; v++) {
         uint64_t types = info->types[v];
         maker.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;

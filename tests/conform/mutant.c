@@ -452,6 +452,9 @@ const struct bp_plugin *bp_plugin_get(void)
     static int calls;
 
     if (is("attrs-size")) rows[1].attrs_size = 8;
+    if (is("stray-dtype")) rows[1].types[0] |= BP_M(I32);
+    if (is("no-variable")) rows[4].types[1] = 0;
+    if (is("stray-variable")) rows[1].types[3] = BP_M(F32);
     again = plugin; /* the same in another place */
     return is("impure") && calls++ & 1 ? &again : &plugin;
 }

@@ -182,6 +182,30 @@ for row in OTHERS:
     other_test(*row)
 
 
+# A row's masks: the row is named, and its sound dtypes are tested; no reference runs with another.
+TYPES = [
+    ("stray-dtype", "softmax", "row mutant_softmax_f32: i32 is none of softmax's dtypes (f16, bf16, f32, f64) for type variable T"),
+    ("no-variable", "sgd", "row mutant_sgd_f32: types[1] is 0, but sgd has type variable U too"),
+    ("stray-variable", "softmax", "row mutant_softmax_f32: types[3] has f32, but no tensor of softmax has type variable R"),
+]
+
+
+def types_test(name, op, text):
+    def found():
+        cases = ["plugin/rows", "runtime/device/kernels", f"kernel/{op}@mutant_{op}_f32"]
+        result = run(name, "--filter=plugin/rows", "--filter=runtime/device/kernels", f"--filter=kernel/{op}*")
+        expect(result, "fail", cases, cases, text)
+        assert set(result.bad()) == set(cases), result
+        passed = [i for i in result.by_id if i.startswith(f"kernel/{op}/f32")]
+        assert (not passed) == (name == "no-variable"), result
+    found.__name__ = f"rows: {name}"
+    TESTS.append(found)
+
+
+for row in TYPES:
+    types_test(*row)
+
+
 @test
 def plugin_second_symbol():
     result = run("none", "--suite", "plugin", device=EXTRA)

@@ -3,6 +3,7 @@
  * has not been loaded yet; place->device is NULL. */
 #include "suites.h"
 #include "../elf_symbols.h"
+#include "../row_types.h"
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
 #include <backplane/kernel.h>
@@ -160,6 +161,7 @@ static void rows(struct check *c, const int64_t *arg)
     for (size_t i = 0; c->result->outcome == OUTCOME_PASS && i < k->count; i++) {
         const struct bp_kernel *row = (const void *)((const char *)k->first + i * k->stride);
         const struct bp_opinfo *op = row->op ? find_op(k, row->op) : NULL;
+        char text[500];
         if (!check_that(c, row->name && *row->name && row->op && row->launch,
                         "row %zu has no op, name or launch", i))
             return;
@@ -180,6 +182,7 @@ static void rows(struct check *c, const int64_t *arg)
                    "write BP_OPROW(%s)",
                    row->name, row->attrs_size, row->in_known, row->out_known, op->name,
                    op->attrs_size, op->n_in, op->n_out, op->name);
+        check_that(c, !row_types_misfit(op, row->name, row->types, text, sizeof text), "%s", text);
     }
 }
 

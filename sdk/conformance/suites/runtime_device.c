@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runtime_device.c: what a device says of itself, and how it fails. */
 #include "suites.h"
+#include "../row_types.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -108,18 +109,6 @@ static void synchronize(struct check *c, const int64_t *arg)
         if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize")) return;
 }
 
-/* The dtypes of a variable that kernels see: inputs that give an attribute are no business of
- * theirs. */
-static uint64_t seen_types(const struct bp_opinfo *op, int var)
-{
-    bool seen = false;
-
-    for (uint32_t i = 0; i < op->n_in; i++)
-        seen |= op->in[i].var == var && op->in[i].kind != BP_PORT_HOST;
-    for (uint32_t i = 0; i < op->n_out; i++) seen |= op->out[i].var == var;
-    return seen ? op->types[var] : 0;
-}
-
 static void kernels_sane(struct check *c, const int64_t *arg)
 {
     uint32_t n = bp_device_kernels(c->place->device);
@@ -128,18 +117,15 @@ static void kernels_sane(struct check *c, const int64_t *arg)
     (void)arg;
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_opinfo *op;
+        char text[500];
         if (!check_ok(c, bp_device_kernel(c->place->device, i, &info), "bp_device_kernel")) return;
         op = bp_opinfo_find(info.op);
         if (!check_that(c, op && !strcmp(op->name, info.op), "row %s: there is no operator '%s'",
                         info.name, info.op))
             return;
-        for (int v = 0; v < BP_VAR_COUNT; v++)
-            if (!check_that(c, !seen_types(op, v) == !info.types[v] &&
-                                   !(info.types[v] & ~seen_types(op, v)),
-                            "row %s: types[%d] is 0x%llx, of operator %s 0x%llx is defined",
-                            info.name, v, (unsigned long long)info.types[v], op->name,
-                            (unsigned long long)op->types[v]))
-                return;
+        if (!check_that(c, !row_types_misfit(op, info.name, info.types, text, sizeof text), "%s",
+                        text))
+            return;
     }
     check_that(c, bp_device_kernel(c->place->device, n, &info) != BP_OK,
                "bp_device_kernel answers past the last row");

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_types.c: see row_types.h. */
+#include "row_types.h"
+#include <backplane/error.h>
+#include <stdio.h>
+
+uint64_t row_types_of(const struct bp_opinfo *op, int var)
+{
+    bool seen = false;
+
+    for (uint32_t i = 0; i < op->n_in; i++)
+        seen |= op->in[i].var == var && op->in[i].kind != BP_PORT_HOST;
+    for (uint32_t i = 0; i < op->n_out; i++) seen |= op->out[i].var == var;
+    return seen ? op->types[var] : 0;
+}
+
+/* "f32, f64". */
+static const char *names(uint64_t mask, char *text, size_t size)
+{
+    size_t used = 0;
+
+    *text = 0;
+    for (uint32_t t = 0; t < 64 && used < size; t++)
+        if (mask >> t & 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+                                     bp_dtype_name(t));
+    return text;
+}
+
+bool row_types_misfit(const struct bp_opinfo *op, const char *row, const uint64_t *types,
+                      char *text, size_t size)
+{
+    char stray[160], all[160];
+
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        uint64_t defined = row_types_of(op, v), other = types[v] & ~defined;
+        names(other, stray, sizeof stray);
+        names(defined, all, sizeof all);
+        if (other && defined)
+            snprintf(text, size,
+                     "row %s: %s is none of %s's dtypes (%s) for type variable %c: take it out of "
+                     "types[%d]",
+                     row, stray, op->name, all, "TUIR"[v], v);
+        else if (other)
+            snprintf(text, size,
+                     "row %s: types[%d] has %s, but no tensor of %s has type variable %c: make it "
+                     "0",
+                     row, v, stray, op->name, "TUIR"[v]);
+        else if (defined && !types[v])
+            snprintf(text, size,
+                     "row %s: types[%d] is 0, but %s has type variable %c too (%s): no call would "
+                     "ever fit the row",
+                     row, v, op->name, "TUIR"[v], all);
+        else continue;
+        return true;
+    }
+    return false;
+}
