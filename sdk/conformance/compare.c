@@ -107,19 +107,34 @@ struct comparison compare(const struct conform_op *op, const struct ref_array *e
     return c;
 }
 
+int compare_poison(const struct ref_array *expected, int64_t i)
+{
+    return expected->v && !isnan(expected->v[i]) ? 0xff : 0xa5;
+}
+
+/* Whether element i of data is as it was before the kernel ran. */
+static bool is_poison(const struct ref_array *expected, int64_t i, const char *data)
+{
+    uint32_t parts = (uint32_t)expected->type->parts, size = expected->type->size / parts;
+    char poison[16];
+
+    for (uint32_t p = 0; p < parts; p++)
+        memset(poison + p * size, compare_poison(expected, i * parts + p), size);
+    return !memcmp(poison, data + i * expected->type->size, expected->type->size);
+}
+
 int64_t compare_unwritten(const struct comparison *c, const struct ref_array *expected,
-                          const void *data, int poison)
+                          const void *data)
 {
     const struct num_type *type = expected->type;
     const char *at = data;
-    char unwritten[16], want[8];
+    char want[8];
     int64_t n = 0;
 
-    memset(unwritten, poison, sizeof unwritten);
     for (int64_t i = 0; i < expected->count; i++) {
         if (expected->u) num_set_int(type, want, expected->u[i]);
-        n += !memcmp(unwritten, at + i * type->size, type->size) &&
-             !(expected->u && !memcmp(unwritten, want, type->size));
+        n += is_poison(expected, i, data) &&
+             !(expected->u && !memcmp(want, at + i * type->size, type->size));
     }
     /* A wrong byte may come to be that one: only if all wrong ones are, it is no chance. */
     return type->size == 1 && n < c->wrong ? 0 : n;

@@ -18,10 +18,15 @@ struct comparison {
 struct comparison compare(const struct conform_op *op, const struct ref_array *expected,
                           const void *data);
 
-/* How many elements of a result that is wrong were never written: they still hold the byte that
- * the output was filled with, and that is not what they should be. */
+/* The byte of which number i of an output (element i; parts of complex ones count) is made before
+ * the kernel runs: a NaN for floats, or, where a NaN is expected, a finite number, so that what is
+ * not written is wrong; one that hardly occurs for integers, no value at all for bool. */
+int compare_poison(const struct ref_array *expected, int64_t i);
+
+/* How many elements of a result that is wrong were never written: they still hold their poison,
+ * and that is not what they should be. */
 int64_t compare_unwritten(const struct comparison *c, const struct ref_array *expected,
-                          const void *data, int poison);
+                          const void *data);
 
 /* "worst at [3,17] (element 45 of 96): got 0.12, expected 0.124, 12.5 ulp where 4.03 are
  * allowed; 3 of 96 elements are wrong". */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* operand.c: tensors of kernel cases. */
 #include "operand.h"
+#include "compare.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static void *allocate(int64_t bytes)
     return memory;
 }
 
-int operand_poison(const struct num_type *type)
+/* What lies around the elements of an input. */
+static int surroundings(const struct num_type *type)
 {
     return num_is_int(type) ? 0xa5 : 0xff;
 }
@@ -111,7 +113,7 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
 
     lay_out(o, in->layout);
     o->image = allocate(o->elements * o->values.type->size);
-    memset(o->image, operand_poison(o->values.type), (size_t)o->elements * o->values.type->size);
+    memset(o->image, surroundings(o->values.type), (size_t)o->elements * o->values.type->size);
     dense = allocate(o->values.count * o->values.type->size);
     ref_array_encode(&o->values, dense);
     spread(o, o->image, dense, true);
@@ -121,21 +123,37 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
            (!in->frozen || check_ok(c, bp_tensor_freeze(o->tensor), "bp_tensor_freeze"));
 }
 
-bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
+/* Poison, dense and of that shape, for what is expected at the beginning of each axis. */
+static void fill_poison(const struct ref_array *expected, const int64_t *shape, int64_t count,
+                        unsigned char *poison)
+{
+    size_t parts = (size_t)expected->type->parts, size = expected->type->size / parts;
+    int64_t at[REF_RANK] = {0};
+
+    memset(poison, expected->v ? 0xff : 0xa5, (size_t)count * expected->type->size);
+    for (int64_t i = 0; expected->v && i < expected->count;
+         i++, ref_next(expected->rank, expected->shape, at)) {
+        size_t to = 0;
+        for (int a = 0; a < expected->rank; a++) to = to * (size_t)shape[a] + (size_t)at[a];
+        for (size_t p = 0; p < parts; p++)
+            memset(poison + (to * parts + p) * size,
+                   compare_poison(expected, i * (int64_t)parts + (int64_t)p), size);
+    }
+}
+
+bool operand_output(struct check *c, const struct ref_array *expected, const int64_t *shape,
                     enum layout layout, struct operand *o)
 {
+    const struct num_type *type = expected->type;
     unsigned char *poison;
 
-    const struct num_type *type = num_type(dtype);
-    size_t size = type->size;
-
     *o = (struct operand){0};
-    ref_array_init(&o->values, dtype, rank, shape);
+    ref_array_init(&o->values, type->dtype, expected->rank, shape);
     lay_out(o, layout);
-    o->image = allocate(o->elements * (int64_t)size);
-    memset(o->image, GUARD, (size_t)o->elements * size);
-    poison = allocate(o->values.count * (int64_t)size);
-    memset(poison, operand_poison(type), (size_t)o->values.count * size);
+    o->image = allocate(o->elements * type->size);
+    memset(o->image, GUARD, (size_t)o->elements * type->size);
+    poison = allocate(o->values.count * type->size);
+    fill_poison(expected, shape, o->values.count, poison);
     spread(o, o->image, poison, true);
     free(poison);
     return place(c, o, "the output");

@@ -25,12 +25,9 @@ void data_fill(struct ref_array *values, const struct kernel_input *in, int inde
 bool operand_input(struct check *c, const struct kernel_input *in, int index, struct random *random,
                    struct operand *out);
 
-/* The byte that a result is filled with before: NaN for floats, a number that hardly occurs for
- * integers, no value at all for bool. */
-int operand_poison(const struct num_type *type);
-
-/* A place for a result, all of it poison. */
-bool operand_output(struct check *c, uint32_t dtype, int rank, const int64_t *shape,
+/* A place for a result of that shape, all of it poison (compare_poison): where the shape is larger
+ * than that of expected, also what lies beyond. */
+bool operand_output(struct check *c, const struct ref_array *expected, const int64_t *shape,
                     enum layout layout, struct operand *out);
 
 /* Reads the allocation and tells whether all bytes outside the tensor, or with all also those

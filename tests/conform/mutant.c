@@ -89,6 +89,7 @@ static enum bp_status add(const struct bp_launch *l)
               b = ((const float *)y->data)[broadcast_index(y, z, i)];
         float sum = a + b;
         if (is("loses-nan") && a != a) sum = 0;
+        if (is("skips-nan") && sum != sum) continue;
         if (is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum = 0;
         if (is("truncates")) sum = nextafterf(sum, 0);
         if (is("last") && i == z->count - 1) sum += fabsf(sum) / 1024 + 1;

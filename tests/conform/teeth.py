@@ -59,6 +59,8 @@ KERNEL = [
      ["kernel/add/f32/rank3.permuted0/*", "kernel/add/f32/rank3.gaps1/*", "kernel/add/f32/rank3.repeat0/*", "kernel/softmax/f32/axis1.permuted0/*",
       "kernel/softmax/f32/axis2.gaps0/*"], ""),
     ("loses-nan", ["kernel/add/*nonfinite*", "kernel/add/*special*"], ["kernel/add/f32/nonfinite/*"], "expected"),
+    ("skips-nan", ["kernel/add/*nonfinite*", "kernel/add/*special*"], ["kernel/add/f32/nonfinite/*", "kernel/add/f32/special/*"],
+     "still hold the poison"),
     ("no-subnormals", ["kernel/add/*special*"], ["kernel/add/f32/special/*"], ""),
     ("truncates", ["kernel/add/*"], ["kernel/add/f32/prime/*"], ""),
     ("axis", ["kernel/softmax/*"], ["kernel/softmax/f32/axis0/5x7@*", "kernel/softmax/f32/axis1/3x4x5@*"], ""),

@@ -164,7 +164,7 @@ static int64_t unwritten(uint32_t dtype, const uint64_t want[3], const uint64_t 
         num_set_int(expected.type, data + i * (int)expected.type->size, got[i]);
     }
     c = compare(&nothing, &expected, data);
-    n = compare_unwritten(&c, &expected, data, 0xa5);
+    n = compare_unwritten(&c, &expected, data);
     ref_array_finish(&expected);
     return n;
 }
@@ -178,6 +178,29 @@ Test(compare, poison_is_told_from_results)
     /* A wrong byte may be that of the poison by chance. */
     cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 2, 0xa5}), 1);
     cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 7, 0xa5}), 0);
+}
+
+/* A NaN that is expected and not written is no NaN: real and imaginary part each for itself. */
+Test(compare, poison_is_no_result)
+{
+    const float nan = NAN;
+    float got[4];
+    struct ref_array expected;
+    struct comparison c;
+
+    ref_array_init(&expected, BP_C64, 1, (const int64_t[]){2});
+    for (int i = 0; i < 4; i++) {
+        expected.v[i] = i == 1 || i == 2 ? nan : 0;
+        memset(&got[i], compare_poison(&expected, i), sizeof *got);
+    }
+    c = compare(&nothing, &expected, got);
+    cr_expect_eq(c.wrong, 4);
+    cr_expect_eq(compare_unwritten(&c, &expected, got), 2);
+    got[2] = nan;
+    c = compare(&nothing, &expected, got);
+    cr_expect_eq(c.wrong, 3);
+    cr_expect_eq(compare_unwritten(&c, &expected, got), 1);
+    ref_array_finish(&expected);
 }
 
 Test(compare, nothing_is_described_too)

@@ -185,9 +185,7 @@ bool run_judge(struct run *r, const void *got, const char *which)
         r->c->result->worst = comparison.worst;
     if (!comparison.wrong) return true;
     compare_describe(&comparison, &r->expected, got, text, sizeof text);
-    n = r->poisoned
-            ? compare_unwritten(&comparison, &r->expected, got, operand_poison(r->expected.type))
-            : 0;
+    n = r->poisoned ? compare_unwritten(&comparison, &r->expected, got) : 0;
     if (n)
         snprintf(unwritten, sizeof unwritten,
                  "; %lld of %lld elements still hold the poison: the kernel did not write them",
@@ -286,8 +284,7 @@ bool run_take(struct run *r, struct bp_tensor *out, void *data)
 bool run_guarded(struct run *r, enum bp_status *out_status)
 {
     struct operand out = {0};
-    bool ok = operand_output(r->c, r->expected.type->dtype, r->expected.rank, r->expected.shape,
-                             r->made->out, &out);
+    bool ok = operand_output(r->c, &r->expected, r->expected.shape, r->made->out, &out);
     struct bp_tensor *given = out.tensor;
     char call[96];
 

@@ -87,8 +87,7 @@ bool run_bound(struct run *r, enum bp_status *out_status)
 
     snprintf(call, sizeof call, "%s by row %s", r->info->name, run_row(r));
     if (!bound_of(r, shape) ||
-        !operand_output(r->c, r->expected.type->dtype, r->expected.rank, shape,
-                        r->made->out, &out)) {
+        !operand_output(r->c, &r->expected, shape, r->made->out, &out)) {
         operand_finish(&out);
         return false;
     }
