@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* process.c: forks, bp_shutdown, exit. */
+#include "activity.h"
 #include "device/device.h"
 
 #include <linux/membarrier.h>
@@ -74,6 +75,7 @@ static void in_child(void)
     atomic_store(&preparing, own);
     pthread_mutex_init(&lock, NULL);
     cores = NULL;
+    bp_activity_forked();
     bp_queue_forked();
     bp_library_forked();
     bp_manifest_forked();

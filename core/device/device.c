@@ -2,6 +2,7 @@
 /* device.c: opening devices by name, and what is known of them. */
 #include "device.h"
 
+#include "../activity.h"
 #include "../memory/memory.h"
 #include "../op/cache.h"
 #include "../op/fallback.h"
@@ -141,10 +142,15 @@ static enum bp_status read_properties(struct bp_device *device)
     struct bp_device_properties *p = &device->properties;
     struct bp_plugin_entry *entry = device->entry;
 
+    uint32_t note = bp_activity_enter(BP_ACTIVITY_DEVICE, entry->plugin.name, device->name);
+    enum bp_status status;
+
     p->size = sizeof *p;
     bp_error_enter();
-    TRY(bp_error_leave(entry->runtime.device_properties(entry->self, device->index, p),
-                       entry->plugin.name, "device_properties")); /* not open yet: not lost */
+    status = entry->runtime.device_properties(entry->self, device->index, p);
+    bp_activity_leave(note);
+    TRY(bp_error_leave(status, entry->plugin.name,
+                       "device_properties")); /* not open yet: not lost */
     p->size = sizeof *p;
     p->name[sizeof p->name - 1] = p->driver[sizeof p->driver - 1] = 0;
     if (!p->alignment) p->alignment = 256;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* entry.c: makes, publishes and destroys entries, and writes down what became of them. */
+#include "../activity.h"
 #include "loader.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,10 +72,18 @@ void bp_plugin_forget(struct bp_plugin_entry *entry)
     entry->ccl = (struct bp_ccl){0};
 }
 
+void bp_plugin_end(struct bp_plugin_entry *entry)
+{
+    uint32_t note = bp_activity_enter(BP_ACTIVITY_DESTROY, entry->plugin.name, NULL);
+
+    entry->plugin.destroy(entry->self);
+    bp_activity_leave(note);
+}
+
 void bp_plugin_entry_destroy(struct bp_plugin_entry *entry)
 {
     if (!entry) return;
-    if (entry->plugin.destroy) entry->plugin.destroy(entry->self);
+    if (entry->plugin.destroy) bp_plugin_end(entry);
     bp_plugin_forget(entry);
     bp_manifest_finish(&entry->manifest);
     bp_manifest_finish(&entry->before);

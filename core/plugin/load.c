@@ -2,6 +2,7 @@
 /* load.c: the way of a plugin from a name in a manifest to devices, step by step. The first step
  * that fails writes the one message that there is; all before it are undone but for the library,
  * which is never unmapped: its threads or its vendor's may still run in it. */
+#include "../activity.h"
 #include "loader.h"
 #include <backplane/call.h>
 #include <dlfcn.h>
@@ -281,6 +282,26 @@ void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
                     bp_show(shown, sizeof shown, entry->manifest.library), words[step]);
 }
 
+/* The steps in which the plugin, or what it left, may end or hold up the process. */
+static bool run_check(struct bp_load *load, enum bp_plugin_step step,
+                      bool (*check)(struct bp_load *))
+{
+    static const uint32_t activity[BP_STEP_COUNT] = {
+        [BP_STEP_FILE] = BP_ACTIVITY_COUNT,       [BP_STEP_MANIFEST] = BP_ACTIVITY_COUNT,
+        [BP_STEP_TRUST] = BP_ACTIVITY_COUNT,      [BP_STEP_OPEN] = BP_ACTIVITY_OPEN,
+        [BP_STEP_ENTRY] = BP_ACTIVITY_ENTRY,      [BP_STEP_VERSION] = BP_ACTIVITY_VERSION,
+        [BP_STEP_CREATE] = BP_ACTIVITY_CREATE,    [BP_STEP_DEVICES] = BP_ACTIVITY_DEVICES,
+    };
+    uint32_t note;
+    bool good;
+
+    if (activity[step] == BP_ACTIVITY_COUNT) return check(load);
+    note = bp_activity_enter(activity[step], load->entry->manifest.name, NULL);
+    good = check(load);
+    bp_activity_leave(note);
+    return good;
+}
+
 static void load_entry(struct bp_plugin_entry *entry)
 {
     static const struct {
@@ -309,10 +330,10 @@ static void load_entry(struct bp_plugin_entry *entry)
 
     for (size_t i = 0; good && i < sizeof checks / sizeof *checks; i++) {
         if (!i || checks[i].step != checks[i - 1].step) bp_plugin_step(entry, checks[i].step);
-        good = checks[i].check(&load);
+        good = run_check(&load, checks[i].step, checks[i].check);
     }
     if (!good) {
-        if (load.created) entry->plugin.destroy(entry->self);
+        if (load.created) bp_plugin_end(entry);
         bp_plugin_forget(entry);
     }
     bp_plugin_settle(entry, &load.why);

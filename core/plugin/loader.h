@@ -129,6 +129,9 @@ enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_ent
  * The caller holds the entry's lock, or is the only one to know the entry. */
 void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why);
 
+/* Ends the plugin's instance. */
+void bp_plugin_end(struct bp_plugin_entry *entry);
+
 /* Forgets what was copied from the plugin's tables. */
 void bp_plugin_forget(struct bp_plugin_entry *entry);
 

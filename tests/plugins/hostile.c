@@ -12,6 +12,11 @@
 #include <unistd.h>
 
 #define IS(name) (!strcmp(PLUGIN_NAME, "h_" name))
+#ifdef HOSTILE_ROGUE
+#include "rogue.h"
+#else
+#define rogue(step) ((void)0)
+#endif
 #define POISON ((void *)(uintptr_t)8) /* not NULL, and a crash for who uses it */
 
 #ifdef HOSTILE_UNDEFINED_SYMBOL
@@ -41,6 +46,7 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
     if (IS("create_absent"))
         return bp_fail(host, BP_ERR_ABSENT, "libhostile.so.2: no such library");
     if (IS("create_signal")) abort();
+    rogue("create");
 
     self = host->allocate(host->ctx, sizeof *self, sizeof(void *));
     if (!self) return bp_fail(host, BP_ERR_MEMORY, "no memory for an instance");
@@ -61,12 +67,15 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
 static void destroy(void *self)
 {
     struct device *device = self;
+
+    rogue("destroy");
     device->host->release(device->host->ctx, device, sizeof *device);
 }
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
     (void)self;
+    rogue("devices");
     if (IS("count_fails")) return BP_ERR_DEVICE;
     *out_count = IS("no_devices") ? 0 : IS("many_devices") ? 4000000000u : 1;
     return BP_OK;
@@ -77,6 +86,7 @@ static enum bp_status device_properties(void *self, uint32_t device,
 {
     (void)self;
     (void)device;
+    rogue("device");
     strcpy(out->name, PLUGIN_NAME);
     out->dtypes = BP_MASK_ANY;
     out->alignment = 64;
@@ -146,6 +156,7 @@ static enum bp_status launch(const struct bp_launch *l)
     const float *a = l->in[0]->data, *b = l->in[1]->data;
     float *out = l->out[0]->data;
 
+    rogue("launch");
     if (IS("wide_rows") && ((const struct wide_row *)l->kernel)->mark != MARK)
         return BP_ERR_INTERNAL;
     for (int64_t i = 0; i < l->out[0]->count; i++) out[i] = a[i] + b[i];
@@ -298,6 +309,7 @@ static void write_for_ever(void)
  * be. */
 static void __attribute__((constructor)) prepare(void)
 {
+    rogue("open");
     if (IS("short_plugin")) SHORTEN(table.plugin, kernels);
     if (IS("short_tables")) {
         SHORTEN(table.plugin, ccl);
@@ -340,6 +352,7 @@ BP_EXPORT const struct bp_plugin *bp_plugin_fetch(void);
 #endif
 const struct bp_plugin *bp_plugin_get(void)
 {
+    rogue("entry");
     if (IS("entry_signal")) abort();
     return IS("null_table") ? NULL : &table.plugin;
 }

@@ -30,5 +30,6 @@
 #include <backplane/random.h>
 #include <backplane/store.h>
 #include <backplane/comm.h>
+#include <backplane/activity.h>
 
 #endif

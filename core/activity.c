@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* activity.c: a fixed table of notes, each written by one thread and read by all, signal handlers
+ * included, without locks: a reader copies a note and looks whether it was changed meanwhile. */
+#include "activity.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    NOTES = 128,
+    NONE = UINT32_MAX,
+    WORDS = sizeof((struct bp_activity *)NULL)->plugin / sizeof(uint64_t),
+};
+
+struct note {
+    _Atomic uint32_t thread;   /* 0: the note is free */
+    _Atomic uint32_t sequence; /* odd while the rest is written */
+    _Atomic uint32_t step;
+    _Atomic uint64_t order;    /* of two notes of one thread the larger is the inner one */
+    _Atomic uint64_t start_ns;
+    _Atomic uint64_t plugin[WORDS], what[WORDS];
+};
+
+static struct note notes[NOTES];
+static _Atomic uint64_t last_order;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Control characters would make two lines of a message. */
+static void write_name(_Atomic uint64_t *to, const char *name)
+{
+    char text[WORDS * sizeof(uint64_t)] = "";
+    uint64_t words[WORDS];
+
+    for (size_t i = 0; name && name[i] && i < sizeof text - 1; i++)
+        text[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
+    memcpy(words, text, sizeof words);
+    for (size_t i = 0; i < WORDS; i++)
+        atomic_store_explicit(&to[i], words[i], memory_order_relaxed);
+}
+
+static void read_name(const _Atomic uint64_t *from, char *name)
+{
+    uint64_t words[WORDS];
+
+    for (size_t i = 0; i < WORDS; i++)
+        words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
+    memcpy(name, words, sizeof words);
+    name[sizeof words - 1] = 0;
+}
+
+/* Between both, a reader takes nothing of the note. */
+static void begin_writing(struct note *note)
+{
+    atomic_fetch_add_explicit(&note->sequence, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+static void end_writing(struct note *note)
+{
+    atomic_fetch_add_explicit(&note->sequence, 1, memory_order_release);
+}
+
+uint32_t bp_activity_enter(enum bp_activity_step step, const char *plugin, const char *what)
+{
+    uint32_t thread = (uint32_t)gettid();
+
+    for (uint32_t i = 0; i < NOTES; i++) {
+        uint32_t at = (thread + i) % NOTES, free_ = 0;
+        struct note *note = &notes[at];
+
+        if (atomic_load_explicit(&note->thread, memory_order_relaxed)) continue;
+        if (!atomic_compare_exchange_strong(&note->thread, &free_, thread)) continue;
+        begin_writing(note);
+        atomic_store_explicit(&note->step, (uint32_t)step, memory_order_relaxed);
+        atomic_store_explicit(&note->order, atomic_fetch_add(&last_order, 1) + 1,
+                              memory_order_relaxed);
+        atomic_store_explicit(&note->start_ns, now_ns(), memory_order_relaxed);
+        write_name(note->plugin, plugin);
+        write_name(note->what, what);
+        end_writing(note);
+        return at;
+    }
+    return NONE;
+}
+
+void bp_activity_leave(uint32_t at)
+{
+    if (at == NONE) return;
+    begin_writing(&notes[at]);
+    atomic_store_explicit(&notes[at].order, 0, memory_order_relaxed); /* nothing to read */
+    end_writing(&notes[at]);
+    atomic_store_explicit(&notes[at].thread, 0, memory_order_release);
+}
+
+void bp_activity_forked(void)
+{
+    memset(notes, 0, sizeof notes);
+}
+
+/* A note as it was at one moment. */
+struct copy {
+    uint64_t order, start_ns;
+    uint32_t thread, step;
+    char plugin[WORDS * sizeof(uint64_t)], what[WORDS * sizeof(uint64_t)];
+};
+
+/* false: it is free, or was changed meanwhile: by this very thread, where a signal interrupts it,
+ * so there is no use in waiting. */
+static bool read_note(const struct note *note, struct copy *out)
+{
+    uint32_t before = atomic_load_explicit(&note->sequence, memory_order_acquire);
+
+    if (before & 1) return false;
+    out->thread = atomic_load_explicit(&note->thread, memory_order_relaxed);
+    out->order = atomic_load_explicit(&note->order, memory_order_relaxed);
+    out->start_ns = atomic_load_explicit(&note->start_ns, memory_order_relaxed);
+    out->step = atomic_load_explicit(&note->step, memory_order_relaxed);
+    read_name(note->plugin, out->plugin);
+    read_name(note->what, out->what);
+    atomic_thread_fence(memory_order_acquire);
+    return out->thread && out->order &&
+           atomic_load_explicit(&note->sequence, memory_order_relaxed) == before;
+}
+
+/* The innermost call of a thread, or, for thread 0, the oldest of all. */
+static bool find(uint32_t thread, struct copy *out)
+{
+    struct copy copy;
+    bool found = false;
+
+    for (uint32_t i = 0; i < NOTES; i++) {
+        if (!read_note(&notes[i], &copy) || (thread && copy.thread != thread)) continue;
+        if (found && (thread ? copy.order < out->order : copy.order > out->order)) continue;
+        *out = copy;
+        found = true;
+    }
+    return found;
+}
+
+bool bp_activity_find(uint32_t thread, struct bp_activity *out)
+{
+    static const char *const words[][2] = {
+#define X(NAME, word, text) {#word, text},
+        BP_ACTIVITIES(X)
+#undef X
+    };
+    struct bp_activity full = {0};
+    struct copy copy;
+    int error = errno;
+    uint64_t now = now_ns();
+
+    if (!out || out->size < sizeof out->size || !find(thread, &copy)) return false;
+    if (!thread) find(copy.thread, &copy);
+    full.size = out->size < sizeof full ? out->size : sizeof full;
+    memcpy(full.plugin, copy.plugin, sizeof full.plugin);
+    memcpy(full.what, copy.what, sizeof full.what);
+    full.word = words[copy.step][0];
+    full.text = words[copy.step][1];
+    full.elapsed_ns = now > copy.start_ns ? now - copy.start_ns : 0;
+    full.step = copy.step;
+    full.thread = copy.thread;
+    memcpy(out, &full, full.size);
+    errno = error;
+    return true;
+}
