@@ -45,7 +45,7 @@ static void write_name(_Atomic uint64_t *to, const char *name)
         text[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
     memcpy(words, text, sizeof words);
     for (size_t i = 0; i < WORDS; i++)
-        atomic_store_explicit(&to[i], words[i], memory_order_relaxed);
+        atomic_store_explicit(&to[i], words[i], memory_order_release);
 }
 
 static void read_name(const _Atomic uint64_t *from, char *name)
@@ -53,16 +53,16 @@ static void read_name(const _Atomic uint64_t *from, char *name)
     uint64_t words[WORDS];
 
     for (size_t i = 0; i < WORDS; i++)
-        words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
+        words[i] = atomic_load_explicit(&from[i], memory_order_acquire);
     memcpy(name, words, sizeof words);
     name[sizeof words - 1] = 0;
 }
 
-/* Between both, a reader takes nothing of the note. */
+/* Between both, a reader takes nothing of the note. Members are stored with release order and read
+ * with acquire order: who reads a new member reads the new sequence after it. */
 static void begin_writing(struct note *note)
 {
     atomic_fetch_add_explicit(&note->sequence, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
 }
 
 static void end_writing(struct note *note)
@@ -81,10 +81,10 @@ uint32_t bp_activity_enter(enum bp_activity_step step, const char *plugin, const
         if (atomic_load_explicit(&note->thread, memory_order_relaxed)) continue;
         if (!atomic_compare_exchange_strong(&note->thread, &free_, thread)) continue;
         begin_writing(note);
-        atomic_store_explicit(&note->step, (uint32_t)step, memory_order_relaxed);
+        atomic_store_explicit(&note->step, (uint32_t)step, memory_order_release);
         atomic_store_explicit(&note->order, atomic_fetch_add(&last_order, 1) + 1,
-                              memory_order_relaxed);
-        atomic_store_explicit(&note->start_ns, now_ns(), memory_order_relaxed);
+                              memory_order_release);
+        atomic_store_explicit(&note->start_ns, now_ns(), memory_order_release);
         write_name(note->plugin, plugin);
         write_name(note->what, what);
         end_writing(note);
@@ -97,7 +97,7 @@ void bp_activity_leave(uint32_t at)
 {
     if (at == NONE) return;
     begin_writing(&notes[at]);
-    atomic_store_explicit(&notes[at].order, 0, memory_order_relaxed); /* nothing to read */
+    atomic_store_explicit(&notes[at].order, 0, memory_order_release); /* nothing to read */
     end_writing(&notes[at]);
     atomic_store_explicit(&notes[at].thread, 0, memory_order_release);
 }
@@ -121,13 +121,12 @@ static bool read_note(const struct note *note, struct copy *out)
     uint32_t before = atomic_load_explicit(&note->sequence, memory_order_acquire);
 
     if (before & 1) return false;
-    out->thread = atomic_load_explicit(&note->thread, memory_order_relaxed);
-    out->order = atomic_load_explicit(&note->order, memory_order_relaxed);
-    out->start_ns = atomic_load_explicit(&note->start_ns, memory_order_relaxed);
-    out->step = atomic_load_explicit(&note->step, memory_order_relaxed);
+    out->thread = atomic_load_explicit(&note->thread, memory_order_acquire);
+    out->order = atomic_load_explicit(&note->order, memory_order_acquire);
+    out->start_ns = atomic_load_explicit(&note->start_ns, memory_order_acquire);
+    out->step = atomic_load_explicit(&note->step, memory_order_acquire);
     read_name(note->plugin, out->plugin);
     read_name(note->what, out->what);
-    atomic_thread_fence(memory_order_acquire);
     return out->thread && out->order &&
            atomic_load_explicit(&note->sequence, memory_order_relaxed) == before;
 }
