@@ -72,7 +72,7 @@ static enum bp_status run_node(struct execution *e, uint32_t number)
     struct bp_arg arg[BP_PORT_MAX];
     uint8_t want[BP_FLAT_MAX];
     struct bp_call call = {.size = sizeof call, .op = op->name, .in = arg, .n_in = op->n_in,
-                           .attrs = node->attrs};
+                           .attrs = node->attrs, .kernel = node->kernel};
 
     for (uint32_t i = 0; i < node->n_in; i++)
         in[i] = node->in[i] == BP_NO_VALUE ? NULL : e->value[node->in[i]];

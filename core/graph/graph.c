@@ -55,6 +55,7 @@ void bp_graph_release(struct bp_graph *graph)
     for (uint32_t i = 0; i < graph->n_node; i++) {
         free(graph->node[i].attrs);
         free(graph->node[i].name);
+        free(graph->node[i].kernel);
         free(graph->node[i].in);
     }
     free(graph->value);
@@ -125,5 +126,6 @@ enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index, struct bp_n
     info.out = n->out;
     info.n_in = n->n_in;
     info.n_out = n->n_out;
+    info.kernel = n->kernel;
     return bp_answer(out, &info, sizeof info);
 }

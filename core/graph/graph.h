@@ -21,6 +21,7 @@ struct bp_node {
     const struct bp_op_row *row;
     void *attrs;                  /* own, or NULL */
     char *name;                   /* own, unique in the graph */
+    char *kernel;                 /* own: the only row that will do; NULL: the best */
     uint32_t *in, *out;           /* values; BP_NO_VALUE: absent */
     uint32_t n_in, n_out, want;
     uint32_t dtype[BP_VAR_COUNT], bound; /* as in bp_site */

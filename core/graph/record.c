@@ -186,7 +186,8 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
     own_name(graph, site->row->info.name, graph->n_node, name);
     node.name = strdup(name);
     node.in = malloc((node.n_in + node.n_out + 1) * sizeof *node.in);
-    if (!node.name || !node.in) status = no_memory();
+    if (site->kernel) node.kernel = strdup(site->kernel);
+    if (!node.name || !node.in || (site->kernel && !node.kernel)) status = no_memory();
     node.out = node.in ? node.in + node.n_in : NULL;
     for (uint32_t i = 0; i < node.n_in && status == BP_OK; i++) {
         node.in[i] = BP_NO_VALUE;
@@ -197,6 +198,7 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
         for (uint32_t i = 0; i < site->n_out; i++) bp_tensor_destroy(out[i]), out[i] = NULL;
         while (graph->n_value > values) drop_value(graph);
         free(node.name);
+        free(node.kernel);
         free(node.in);
         return status;
     }

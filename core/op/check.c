@@ -259,11 +259,6 @@ static enum bp_status check_kernel(const struct bp_site *site)
         return bp_error(BP_ERR_NOT_FOUND,
                         "%s: call->kernel is '%.64s', but it makes a view: no kernel runs", op,
                         site->kernel);
-    if (site->kernel && site->graph)
-        return bp_error(BP_ERR_UNSUPPORTED,
-                        "%s: call->kernel is '%.64s': a recorded call names no kernel; which one "
-                        "runs is found for the device of each run",
-                        op, site->kernel);
     return BP_OK;
 }
 

@@ -9,7 +9,8 @@
  * prepare, and counts plans in the symbol partial_plans. "partial_sgd" counts its launches in
  * partial_updates, and in partial_apart those whose output is not the very view that it updates; it
  * reads and writes that output only.
- * "partial_never" takes nothing. */
+ * "partial_+_slow" adds as "partial_+" does, which comes first, and counts its launches in
+ * partial_slow. "partial_never" takes nothing. */
 #include "plain_memory.h"
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
@@ -19,7 +20,7 @@
 #include <string.h>
 
 __attribute__((visibility("default"))) int partial_plans, partial_packed, partial_updates,
-    partial_apart;
+    partial_apart, partial_slow;
 
 static enum bp_status device_properties(void *self, uint32_t device,
                                         struct bp_device_properties *out)
@@ -61,6 +62,12 @@ static enum bp_status binary(const struct bp_launch *l)
         ((float *)z->data)[i] = term(op, ((float *)x->data)[place(x, z, i)],
                                      ((float *)y->data)[place(y, z, i)]);
     return BP_OK;
+}
+
+static enum bp_status binary_slow(const struct bp_launch *l)
+{
+    partial_slow++;
+    return binary(l);
 }
 
 static enum bp_status scale(const struct bp_launch *l)
@@ -174,6 +181,7 @@ static enum bp_status product(const struct bp_launch *l)
 #define F32 {BP_M(F32), 0, 0, 0}
 static const struct bp_kernel rows[] = {
     {BP_OPROW(add), .name = "partial_+", .types = F32, .launch = binary},
+    {BP_OPROW(add), .name = "partial_+_slow", .types = F32, .priority = -1, .launch = binary_slow},
     {BP_OPROW(sub), .name = "partial_-", .types = F32, .launch = binary},
     {BP_OPROW(mul), .name = "partial_*", .types = F32, .launch = binary},
     {BP_OPROW(scale), .name = "partial_scale", .types = F32, .launch = scale},

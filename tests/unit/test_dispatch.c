@@ -580,3 +580,72 @@ Test(dispatch, an_update_is_given_the_input_itself)
     bp_tensor_destroy(lr);
     fixture_finish(&f);
 }
+
+/* x + x by the row that is named, twice; then by the best. */
+static struct bp_graph *record_sums(struct fixture *f, struct bp_call *add, struct bp_arg *in,
+                                    struct bp_tensor **out_x, struct bp_tensor **out_y)
+{
+    struct bp_tensor *x, *y, *twice;
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(f->core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 1, SHAPE(2), &x));
+    in[0] = in[1] = (struct bp_arg){&x, 1};
+    y = NULL;
+    OK(bp_call_run(bp_graph_scope(graph), add, &y, 1, NULL));
+    in[0] = in[1] = (struct bp_arg){&y, 1};
+    twice = NULL;
+    OK(bp_call_run(bp_graph_scope(graph), add, &twice, 1, NULL));
+    bp_tensor_destroy(y);
+    OK(bp_op_add(bp_graph_scope(graph), twice, twice, &y));
+    OK(bp_graph_output(graph, y, NULL));
+    bp_tensor_destroy(twice);
+    *out_x = x;
+    *out_y = y;
+    return graph;
+}
+
+static const char *kernel_of_node(struct bp_graph *graph, uint32_t index)
+{
+    struct bp_node_info info = {.size = sizeof info};
+
+    OK(bp_graph_node(graph, index, &info));
+    return info.kernel;
+}
+
+Test(dispatch, a_recorded_call_keeps_the_kernel_that_it_names)
+{
+    struct fixture f = open_partial("deny");
+    int *slow = counter("partial_slow"), before = *slow;
+    char name[] = "partial_+_slow";
+    struct bp_arg in[2];
+    struct bp_call add = {.size = sizeof add, .op = "add", .in = in, .n_in = 2, .kernel = name};
+    struct bp_tensor *x, *y, *dx = NULL, *real, *out[2] = {NULL};
+    struct bp_graph *graph = record_sums(&f, &add, in, &x, &y);
+    struct bp_program *program;
+
+    memset(name, 'x', sizeof name - 1); /* the graph has its own copy */
+    real = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2));
+    OK(bp_graph_gradient(graph, &y, &real, 1, &x, 1, &dx));
+    OK(bp_graph_output(graph, dx, NULL));
+    cr_assert_str_eq(kernel_of_node(graph, 0), "partial_+_slow");
+    cr_assert_str_eq(kernel_of_node(graph, 1), "partial_+_slow");
+    cr_assert_null(kernel_of_node(graph, 2));
+    OK(bp_graph_run(graph, f.stream, &real, 1, out, 2));
+    cr_assert_eq(*slow, before + 2);
+    expect_bytes(&f, out[0], F32(8, 16), 8);
+    expect_bytes(&f, out[1], F32(8, 16), 8);
+    bp_tensor_destroy(out[0]), bp_tensor_destroy(out[1]);
+    OK(bp_program_create(graph, f.device, &program));
+    for (int run = 1; run <= 3; run++) {
+        out[0] = out[1] = NULL;
+        OK(bp_program_run(program, f.stream, &real, 1, out, 2));
+        cr_assert_eq(*slow, before + 2 + 2 * run);
+        expect_bytes(&f, out[0], F32(8, 16), 8);
+        bp_tensor_destroy(out[0]), bp_tensor_destroy(out[1]);
+    }
+    bp_program_destroy(program);
+    bp_tensor_destroy(x), bp_tensor_destroy(y), bp_tensor_destroy(dx), bp_tensor_destroy(real);
+    bp_graph_destroy(graph);
+    fixture_finish(&f);
+}

@@ -36,7 +36,9 @@ struct bp_call { /* parameters */
         *in; /* one for each declared input; optional ones at the end may be left out */
     size_t n_in;
     const void *attrs;       /* the operator's attribute struct; NULL: all defaults */
-    const char *kernel;      /* only this kernel row will do; NULL: the best */
+    const char *kernel; /* only this kernel row will do; NULL: the best. A recorded call keeps a
+                           copy: whether the device has it (BP_ERR_NOT_FOUND) is known when the
+                           graph runs. Rows for gradients of the call are not named by it */
 };
 
 /* The attribute labels of einsum for an equation as "ij,jk->ik": letters for the axes of each

@@ -15,7 +15,7 @@ extern "C" {
 struct bp_graph;
 
 /* One thread records at a time; a graph that is complete may run on several at once. One that has
- * programs (program.h) does not change: a call that would change it is refused (BP_ERR_INVALID).
+ * programs (program.h) does not change: each call that would change it is refused (BP_ERR_INVALID).
  * A symbolic tensor keeps its graph alive. */
 BP_API enum bp_status bp_graph_create(struct bp_core *core, struct bp_graph **out_graph);
 BP_API void bp_graph_destroy(struct bp_graph *graph);
@@ -103,6 +103,7 @@ struct bp_node_info { /* answer: set size before the call */
     const void *attrs;        /* the operator's attribute struct; NULL if it has none */
     const uint32_t *in, *out; /* values, flat in declared order; UINT32_MAX where absent */
     uint32_t n_in, n_out;
+    const char *kernel; /* the only kernel row that will do (bp_call); NULL: the best */
 };
 BP_API enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index,
                                     struct bp_node_info *out);

@@ -19,9 +19,9 @@ extern "C" {
 
 struct bp_program;
 
-/* A program of a graph that is complete. While a graph has programs, each call that would change
- * the graph is refused (BP_ERR_INVALID): recorded calls, gradients, inputs, outputs and names.
- * Constants of the graph lie on device. The graph's handle may be destroyed. */
+/* A program of a graph that is complete. As long as it has programs, what would change the graph is
+ * refused (BP_ERR_INVALID): recorded calls, gradients, inputs, outputs and names. Constants of the
+ * graph lie on device. The graph's handle may be destroyed. */
 BP_API enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *device,
                                         struct bp_program **out_program);
 
