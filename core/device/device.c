@@ -40,8 +40,23 @@ static enum bp_status synchronize(struct bp_device *device)
     return bp_is_of_the_wait(status) ? status : BP_OK;
 }
 
+/* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
+ * a failure is that of its stream. One that is being recorded has none to wait for. */
+static enum bp_status synchronize_streams(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        enum bp_status status;
+        if (t->now || t->queue || atomic_load(&t->seized) ||
+            bp_timeline_passed(t, atomic_load(&t->submitted)))
+            continue;
+        status = bp_timeline_drain(t);
+        if (bp_is_of_the_wait(status)) TRY(status);
+    }
+    return BP_OK;
+}
+
 /* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
- * that they are told, nobody else is. */
+ * that they are told, nobody else is. Then the plugin's streams, and the device. */
 enum bp_status bp_device_drain(struct bp_device *device)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
@@ -50,6 +65,8 @@ enum bp_status bp_device_drain(struct bp_device *device)
         struct bp_queue *caller = atomic_load(&t->caller);
         if (caller) TRY(bp_queue_flush(caller));
     }
+    if (!(device->emulated & BP_EMULATED_STREAMS) && !bp_device_is_lost(device))
+        TRY(synchronize_streams(device));
     return synchronize(device);
 }
 

@@ -187,6 +187,20 @@ size_t bp_timeline_names(const struct bp_timeline *timeline, char *text, size_t 
     return used < size ? used : size - 1;
 }
 
+/* All work of the timeline had been said to have ended well: the plugin was asked about a mark
+ * behind what failed, and did not say so. */
+static void add_ended(const struct bp_timeline *timeline)
+{
+    uint64_t last = atomic_load(&timeline->last), base = atomic_load(&timeline->base);
+    const char *name = atomic_load_explicit(&timeline->name[last % BP_NAMES], memory_order_relaxed);
+
+    if (last > base)
+        bp_error_write("%s (one of the launches up to %" PRIu64 ", %s, of which plugin %s had said "
+                       "before that they ended well)",
+                       bp_error_message(), last - base, name ? name : "?",
+                       timeline->device->entry->plugin.name);
+}
+
 /* Adds to the message which launches may have failed: of one timeline, or of all that the plugin
  * does in one order. */
 static void add_names(struct bp_device *device, const struct bp_timeline *only)
@@ -206,6 +220,7 @@ static void add_names(struct bp_device *device, const struct bp_timeline *only)
     if (used)
         bp_error_write("%s (%s%s)", bp_error_message(),
                        strstr(names, ", ") || strstr(names, "; ") ? "one of the " : "", names);
+    else if (only) add_ended(only);
 }
 
 void bp_device_fail(struct bp_device *device, enum bp_status status)

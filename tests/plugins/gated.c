@@ -58,7 +58,7 @@ static pthread_cond_t changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t holding, lost;
 static uint64_t ended;
-static uint32_t next_failure, events_fail, records_fail, peers_fail;
+static uint32_t next_failure, events_fail, records_fail, peers_fail, muted;
 
 static void init(void)
 {
@@ -129,10 +129,16 @@ static void no_peers(uint32_t status)
     set(&peers_fail, status);
 }
 
+static void mute_events(uint32_t on)
+{
+    set(&muted, on);
+}
+
 BP_EXPORT const struct gated_control *gated_control(void)
 {
     static const struct gated_control control = {hold, open_gate, count_ended, fail,
-                                                 lose, no_events, no_record, no_peers};
+                                                 lose, no_events, no_record, no_peers,
+                                                 mute_events};
 
     return &control;
 }
@@ -421,7 +427,7 @@ static enum bp_status event_record(void *self, uint32_t device, void *stream, vo
 static enum bp_status answer(struct gated *g, const struct event *e)
 {
     for (struct stream *s = g->streams; s; s = s->next)
-        if (s == e->stream) return wait_for(g, s, 0);
+        if (s == e->stream && !muted) return wait_for(g, s, 0);
     return lost ? gone(g) : BP_OK;
 }
 

@@ -15,6 +15,7 @@ struct gated_control {
     void (*no_events)(uint32_t status); /* event_create answers that; 0: it works */
     void (*no_record)(uint32_t status); /* event_record answers that; 0: it works */
     void (*no_peers)(uint32_t status);  /* copy_peer answers that; 0: it works */
+    void (*mute_events)(uint32_t on);   /* events say nothing of work that has failed (1), or do */
 };
 
 const struct gated_control *gated_control(void);

@@ -101,6 +101,49 @@ Test(streams_fail, a_later_stream_names_its_own_numbers)
     spot_finish(&s);
 }
 
+/* A plugin whose events say nothing of a failure tells of it when nothing is pending any more. */
+Test(streams_fail, launches_that_were_said_to_have_ended_well_are_named_so)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_tensor *x = floats_at(s.device, 2);
+    struct bp_event *event = event_at(s.device);
+
+    s.gate->mute_events(1);
+    give_three(&s, x, 1);
+    OK(bp_event_record(event, s.stream));
+    OK(bp_event_wait(event, UINT64_MAX));
+    FAILS(BP_ERR_DEVICE,
+          "told to fail (one of the launches up to 3, softmax, of which plugin gated had said before",
+          bp_stream_synchronize(s.stream));
+    s.gate->mute_events(0);
+    bp_event_destroy(event);
+    bp_tensor_destroy(x);
+    spot_finish(&s);
+}
+
+/* Who waits for a device waits for each of its streams, so that what has failed is known: an event
+ * does not say that it is well, and other streams have not failed. */
+Test(streams_fail, a_wait_for_the_device_leaves_a_failure_with_its_stream)
+{
+    static const enum place at[] = {GATED, PLAIN};
+
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct spot s = spot_at(at[i], NULL, NULL);
+        struct bp_tensor *x = floats_at(s.device, 2);
+        struct bp_event *event = event_at(s.device);
+        struct bp_stream *other = stream_at(s.device, at[i]);
+        give_three(&s, x, 1);
+        OK(bp_event_record(event, s.stream));
+        FAILS(BP_ERR_DEVICE, "launches 1 to 3", bp_device_synchronize(s.device));
+        FAILS(BP_ERR_DEVICE, "told to fail", bp_event_query(event));
+        OK(bp_stream_synchronize(other));
+        bp_stream_destroy(other);
+        bp_event_destroy(event);
+        bp_tensor_destroy(x);
+        spot_finish(&s);
+    }
+}
+
 /* The events of a stream that failed and is gone answer its failure; those of the stream that got
  * its timeline do not, and the device tells of it once. */
 Test(streams_fail, failures_belong_to_the_stream_that_had_them)
