@@ -3,7 +3,7 @@
 """The conformance suite has teeth: each mutant of mutant.c is found, in the cases that show it and in no
 others, with the right outcome.
 
-    teeth.py BUILD BP MUTANT MUTANT_EXTRA
+    teeth.py BUILD BP MUTANT MUTANT_EXTRA LATE
 """
 import fnmatch
 import os
@@ -11,7 +11,7 @@ import sys
 
 from kit import Run, TESTS, WORK, main, test
 
-MUTANT, EXTRA = (os.path.abspath(p) for p in sys.argv[3:5])
+MUTANT, EXTRA, LATE = (os.path.abspath(p) for p in sys.argv[3:6])
 
 
 def run(name, *args, device=MUTANT, more=None):
@@ -234,6 +234,46 @@ def plugin_that_hangs_at_load():
     case = result.by_id["plugin/load"]
     assert case["outcome"] == "timeout" and "opening the device did not end: no end after 3." in case["message"], case
     assert 3 <= case["seconds"] < 15 and "bp_torn" not in case["message"], case
+
+
+# Devices whose work fails after its call has returned (lazy.c, lazy_rows.c).
+
+def run_late(how, *args):
+    return Run(LATE, *args, env={"LAZY_BREAK": how, "BP_STREAMS": "inline"})
+
+
+@test
+def late_device_without_64_bits_is_sound():
+    """Its gather takes 32-bit indices: the cases of failures run with these, and it keeps its level."""
+    result = run_late("none", "--suite", "plugin,runtime,memory,kernel")
+    assert result.status == 0 and not result.bad() and result.json["level"] == "core", result
+    assert result.json["rows"] == {"executed": 2, "total": 2}, result.json["rows"]
+    for case in ("failure/stays", "failure/callback", "failure/others", "failure/gone", "failure/before",
+                 "failure/read", "failure/device", "program/fault"):
+        entry = result.by_id[f"runtime/{case}/async"]
+        assert entry["outcome"] == "pass", f"{case}: {entry}"
+
+
+# LAZY_BREAK, which cases must fail, and one message
+LATE_BREAKS = [
+    ("event-ok", ["stays", "callback"], "bp_event_wait of work with a bad index answered BP_OK"),
+    ("sync-ok", ["others", "gone", "before", "read"], "bp_stream_synchronize of work with a bad index answered BP_OK"),
+]
+
+
+def late_test(name, cases, text):
+    def found():
+        result = run_late(name, "--filter=runtime/failure/*", "--filter=runtime/order/*")
+        bad = result.bad()
+        assert {f"runtime/failure/{c}/async" for c in cases} <= set(bad), result
+        assert all(i.startswith("runtime/failure/") and c["outcome"] == "fail" for i, c in bad.items()), result
+        assert any(text in c["message"] for c in bad.values()), result
+    found.__name__ = f"late: {name}"
+    TESTS.append(found)
+
+
+for row in LATE_BREAKS:
+    late_test(*row)
 
 
 @test

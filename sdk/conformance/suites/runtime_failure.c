@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runtime_failure.c: a failure of work is told, by name; it stays with its stream and with nothing
- * else. The failure is a bad index, which the kernel of gather finds in its input. */
+ * else. The failure is a bad index, which a kernel finds in its input. */
 #include "suites.h"
 #include "work.h"
 #include <string.h>
@@ -13,36 +13,26 @@ static const uint64_t ten_seconds = UINT64_C(10000000000);
 /* Stream 0 of the kind is to fail; stream 1, of the usual one, is not. */
 struct failure {
     struct work w;
-    struct bp_tensor *x, *index, *y, *z;
-    enum bp_status of_call; /* what the call of gather answered */
+    struct work_fault fault;
+    struct bp_tensor *x, *y, *z;
+    enum bp_status of_call; /* what the call that is to fail answered */
 };
 
 static bool begin(struct failure *f, struct check *c, const int64_t *arg)
 {
-    struct bp_tensor_options o = {
-        .size = sizeof o, .dtype = BP_I64, .rank = 1, .shape = (const int64_t[]){3}};
-    const int64_t bad[3] = {1, N + 5, 2};
     struct work *w = &f->w;
 
     memset(f, 0, sizeof *f);
     work_init(w, c);
-    if (!work_adds(c)) return false;
-    if (!kernel_has_row(w->device, "gather", BP_F32)) {
-        check_unsupported(c, "the device has no row of gather for f32");
-        return false;
-    }
-    return work_stream(w, 0, arg[0]) && work_stream(w, 1, 0) &&
-           work_floats(w, WORK_HOST, N, &f->x) && work_put(w, 1, f->x, 1, 0) &&
-           check_ok(c, bp_tensor_create_with(w->device, &o, &f->index), "bp_tensor_create_with") &&
-           check_ok(c, bp_tensor_write(w->stream[1], f->index, bad, sizeof bad),
-                    "bp_tensor_write") &&
-           work_sync(w, 1);
+    return work_adds(c) && work_stream(w, 0, arg[0]) && work_stream(w, 1, 0) &&
+           work_fault_init(w, 1, &f->fault) && work_floats(w, WORK_HOST, N, &f->x) &&
+           work_put(w, 1, f->x, 1, 0) && work_fault_put(w, 1, &f->fault, true) && work_sync(w, 1);
 }
 
 static void finish(struct failure *f)
 {
     bp_tensor_destroy(f->x);
-    bp_tensor_destroy(f->index);
+    work_fault_finish(&f->fault);
     bp_tensor_destroy(f->y);
     bp_tensor_destroy(f->z);
     work_finish(&f->w);
@@ -51,23 +41,20 @@ static void finish(struct failure *f)
 /* On an inline stream the call itself answers. */
 static bool fail(struct failure *f)
 {
-    struct bp_arg in[2] = {{&f->x, 1}, {&f->index, 1}};
-    struct bp_call call = {.size = sizeof call, .op = "gather", .in = in, .n_in = 2};
-
-    f->of_call = bp_call_run(bp_stream_scope(f->w.stream[0]), &call, &f->y, 1, NULL);
+    f->of_call = work_fault_call(&f->fault, bp_stream_scope(f->w.stream[0]), f->fault.x,
+                                 f->fault.index, &f->y);
+    if (f->of_call == BP_ERR_UNSUPPORTED) {
+        check_unsupported(f->w.c, "%s", bp_error_message());
+        return false;
+    }
     return check_that(f->w.c, f->of_call == BP_OK || f->of_call == BP_ERR_FAULT,
-                      "a call of gather with an index that is too large answered %s: %s",
+                      "a call of %s with an index that is too large answered %s: %s", f->fault.op,
                       bp_status_name(f->of_call), bp_error_message());
 }
 
 static bool is_told(struct failure *f, enum bp_status status, const char *what)
 {
-    return check_that(f->w.c, status == BP_ERR_FAULT,
-                      "%s of work with a bad index answered %s, expected BP_ERR_FAULT", what,
-                      bp_status_name(status)) &&
-           check_that(f->w.c, strstr(bp_error_message(), "gather"),
-                      "the message of %s does not name the kernel of gather: %s", what,
-                      bp_error_message());
+    return work_fault_is(f->w.c, &f->fault, status, what);
 }
 
 /* The first who waits is told, and so is each later one. */
@@ -119,7 +106,7 @@ static void callback(struct check *c, const int64_t *arg)
         pthread_mutex_lock(&h.lock);
         while (!h.called) pthread_cond_wait(&h.changed, &h.lock);
         pthread_mutex_unlock(&h.lock);
-        check_that(c, h.status == BP_ERR_FAULT && strstr(h.message, "gather"),
+        check_that(c, h.status == BP_ERR_FAULT && strstr(h.message, f.fault.op),
                    "a callback behind work with a bad index was given %s: %s",
                    bp_status_name(h.status), h.message);
     }
@@ -196,8 +183,39 @@ static void before(struct check *c, const int64_t *arg)
     finish(&f);
 }
 
+/* Who reads behind the work is told, and not given what the work never wrote. */
+static void read_behind(struct check *c, const int64_t *arg)
+{
+    struct failure f;
+    float v[N];
+    bool ok = begin(&f, c, arg) && work_shut(&f.w, 0) && fail(&f) && !f.of_call;
+
+    work_open(&f.w, 0);
+    if (ok && is_told(&f, bp_tensor_read(f.w.stream[0], f.x, v, sizeof v), "bp_tensor_read"))
+        is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that");
+    finish(&f);
+}
+
+/* Who waits for the device is told of a stream's failure, which is that stream's all the same. */
+static void by_device(struct check *c, const int64_t *arg)
+{
+    struct failure f;
+    bool ok = begin(&f, c, arg) && work_record(&f.w, 0, 0) && work_shut(&f.w, 0) && fail(&f) &&
+              !f.of_call &&
+              check_ok(c, bp_event_record(f.w.event[0], f.w.stream[0]), "bp_event_record");
+
+    work_open(&f.w, 0);
+    if (ok && is_told(&f, bp_device_synchronize(f.w.device), "bp_device_synchronize") &&
+        is_told(&f, bp_event_query(f.w.event[0]), "bp_event_query after that") &&
+        is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that") &&
+        fails_alone(c))
+        sums_on(&f, 1, "a sum on another stream");
+    finish(&f);
+}
+
 const struct check_kinds suite_runtime_failure[] = {
     {"failure/stays", stays, 1},   {"failure/callback", callback, 1},
     {"failure/others", others, 1}, {"failure/gone", gone, 1},
-    {"failure/before", before, 1}, {NULL, NULL, 0},
+    {"failure/before", before, 1}, {"failure/read", read_behind, 1},
+    {"failure/device", by_device, 1}, {NULL, NULL, 0},
 };

@@ -188,42 +188,49 @@ static void drawn(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
+static bool input_like(struct graph *g, struct bp_tensor *t, const char *name,
+                       struct bp_tensor **out)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    return check_ok(g->w.c, bp_tensor_info(t, &info), "bp_tensor_info") &&
+           check_ok(g->w.c,
+                    bp_graph_input(g->graph, name, info.dtype, info.rank, info.shape, out),
+                    "bp_graph_input");
+}
+
 /* A bad index that is found by a replay is told by the stream. */
 static void fault(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
-    struct bp_tensor *index = NULL, *out = NULL;
-    int64_t n = 4, bad[4] = {0, 1, 2, GRAPH_N}, sound[4] = {0, 1, 2, 3};
-    bool good = graph_begin(&p.g, c, arg),
-         has = good && kernel_has_row(p.g.w.device, "gather", BP_F32);
+    struct work *w = &p.g.w;
+    struct bp_tensor *out = NULL;
+    struct work_fault f = {.op = NULL};
+    bool good = graph_begin(&p.g, c, arg) && work_fault_init(w, 0, &f) &&
+                input_like(&p.g, f.x, "x", &p.g.symbol[0]) &&
+                input_like(&p.g, f.index, "index", &p.g.symbol[1]) &&
+                check_ok(c,
+                         work_fault_call(&f, bp_graph_scope(p.g.graph), p.g.symbol[0],
+                                         p.g.symbol[1], &p.g.symbol[2]),
+                         "bp_call_run on a graph") &&
+                check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+                program_make(&p);
 
-    if (good && !has) check_unsupported(c, "the device has no row of gather for f32");
-    good = has && graph_input(&p.g, 0, "x") &&
-           check_ok(c, bp_graph_input(p.g.graph, "index", BP_I64, 1, &n, &p.g.symbol[1]),
-                    "bp_graph_input") &&
-           check_ok(c,
-                    bp_op_gather(bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[1], NULL,
-                                 &p.g.symbol[2]),
-                    "bp_op_gather") &&
-           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
-           check_ok(c, bp_tensor_create(p.g.w.device, BP_I64, 1, &n, &index), "bp_tensor_create") &&
-           program_make(&p);
     for (int k = 0; good && k < 3; k++) {
-        good = check_ok(c, bp_tensor_write(p.g.w.stream[0], index, sound, sizeof sound), "write") &&
-               program_run_into(&p, 0, p.g.x, index, &out) && work_sync(&p.g.w, 0);
+        good = work_fault_put(w, 0, &f, false) && program_run_into(&p, 0, f.x, f.index, &out) &&
+               work_sync(w, 0);
         bp_tensor_destroy(out);
         out = NULL;
     }
-    if (good && program_counted(&p, 3, 2) &&
-        check_ok(c, bp_tensor_write(p.g.w.stream[0], index, bad, sizeof bad), "write")) {
-        struct bp_tensor *in[2] = {p.g.x, index};
-        enum bp_status status = bp_program_run(p.program, p.g.w.stream[0], in, 2, &out, 1);
-        if (status == BP_OK) status = bp_stream_synchronize(p.g.w.stream[0]);
+    if (good && program_counted(&p, 3, 2) && work_fault_put(w, 0, &f, true)) {
+        struct bp_tensor *in[2] = {f.x, f.index};
+        enum bp_status status = bp_program_run(p.program, w->stream[0], in, 2, &out, 1);
+        if (status == BP_OK) status = bp_stream_synchronize(w->stream[0]);
         check_that(c, status == BP_ERR_FAULT, "a bad index answers %s, expected %s",
                    bp_status_name(status), bp_status_name(BP_ERR_FAULT));
         bp_tensor_destroy(out);
     }
-    bp_tensor_destroy(index);
+    work_fault_finish(&f);
     program_finish(&p);
 }
 

@@ -112,6 +112,25 @@ void work_load_finish(struct work_load *load);
 /* Gives the launches, and event 0 behind them. */
 bool work_load_give(struct work *w, int stream, struct work_load *load);
 
+/* A launch that fails: by one of its rows the device takes values x at indices, of which one may lie
+ * past the end. That is the one failure that any device can be brought to. */
+struct work_fault {
+    const char *op;
+    uint32_t dtype; /* of index */
+    struct bp_tensor *x, *index;
+};
+/* With sound indices. Where the device has no such row the case is unsupported. */
+bool work_fault_init(struct work *w, int stream, struct work_fault *out);
+void work_fault_finish(struct work_fault *fault);
+bool work_fault_put(struct work *w, int stream, struct work_fault *fault, bool bad);
+/* With tensors or values of a graph like x and index. */
+enum bp_status work_fault_call(const struct work_fault *fault, struct bp_scope *scope,
+                               struct bp_tensor *x, struct bp_tensor *index,
+                               struct bp_tensor **out);
+/* Whether the status is that of the failure, and the message on this thread names the operator. */
+bool work_fault_is(struct check *c, const struct work_fault *fault, enum bp_status status,
+                   const char *what);
+
 /* Whether an event on a stream of the kind can be asked without a wait; else the case is
  * unsupported: what returns before its work is done cannot be seen. */
 bool work_is_seen(struct check *c, int64_t kind);
