@@ -43,12 +43,14 @@ struct place {
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream; /* for kernel cases */
+    uint32_t plugin;          /* the device's, number in the core, if it was given by its path */
     const char *name;         /* of the device, as the user gave it */
     const char *library;      /* of its plugin */
     const char *manifest;     /* of its plugin, or "" */
     struct bp_device_properties properties;
     uint64_t seed;
     const char *dump; /* directory, or NULL */
+    char *gone;       /* why there is no device any more, after a case that failed; or NULL */
     bool searched;    /* the core has looked for plugins: from here on errors are of this device */
 };
 

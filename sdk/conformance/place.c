@@ -30,11 +30,10 @@ static enum bp_status open_path(struct place *place, const char *path)
 {
     char *absolute = realpath(path, NULL);
     enum bp_status status;
-    uint32_t index;
 
     /* Where the file is missing the core says so, of the path as it was given. */
-    status = bp_core_load_path(place->core, absolute ? absolute : path, &index);
-    if (!status) status = bp_device_create_at(place->core, index, 0, &place->device);
+    status = bp_core_load_path(place->core, absolute ? absolute : path, &place->plugin);
+    if (!status) status = bp_device_create_at(place->core, place->plugin, 0, &place->device);
     place->library = absolute ? absolute : strdup(path);
     place->manifest = manifest_beside(place->library);
     return status;
@@ -104,9 +103,39 @@ void place_finish(struct place *place)
     bp_stream_destroy(place->stream);
     bp_device_destroy(place->device);
     bp_core_destroy(place->core);
+    free(place->gone);
     free((char *)place->library);
     free((char *)place->manifest);
     *place = (struct place){0};
+}
+
+/* Opens the device anew: all that was of it is gone, so that it is another one. */
+static enum bp_status open_again(struct place *place)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s", bp_device_name(place->device));
+    bp_device_destroy(place->device);
+    place->device = NULL;
+    if (strchr(place->name, '/'))
+        return bp_device_create_at(place->core, place->plugin, 0, &place->device);
+    return bp_device_create(place->core, name, &place->device);
+}
+
+/* Work that fails stays the failure of its stream, or of a device that has one order. The case that
+ * gave the work has failed; those behind it are to find a stream without failures. */
+static void renew(struct place *place)
+{
+    enum bp_status status = bp_stream_synchronize(place->stream);
+
+    if (status == BP_OK) status = bp_device_synchronize(place->device);
+    if (status == BP_OK) return;
+    bp_stream_destroy(place->stream);
+    place->stream = NULL;
+    bp_device_synchronize(place->device); /* that of a stream that is gone is told once */
+    status = bp_device_synchronize(place->device) ? open_again(place) : BP_OK;
+    if (status == BP_OK) status = bp_stream_create(place->device, &place->stream);
+    if (status) place->gone = strdup(bp_error_message());
 }
 
 long plugin_cases(void)
@@ -124,7 +153,10 @@ void listed_run(struct place *place, const struct listed *listed, struct result 
 
     *result = (struct result){.outcome = OUTCOME_PASS, .worst = -1};
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    if (listed->run) {
+    if (place->gone) {
+        check_that(&check, false, "after a case that failed the device cannot be opened again: %s",
+                   place->gone);
+    } else if (listed->run) {
         listed->run(&check, listed->arg);
     } else if (listed->kernel && listed->suite == SUITE_GRADIENT) {
         gradient_case_run(&check, listed->kernel);
@@ -134,6 +166,7 @@ void listed_run(struct place *place, const struct listed *listed, struct result 
         result->outcome = listed->outcome;
         snprintf(result->message, sizeof result->message, "%s", listed->message);
     }
+    if (result->outcome == OUTCOME_FAIL && place->stream) renew(place);
     clock_gettime(CLOCK_MONOTONIC, &end);
     result->seconds = (double)(end.tv_sec - begin.tv_sec) +
                       1e-9 * (double)(end.tv_nsec - begin.tv_nsec);

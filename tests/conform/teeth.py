@@ -277,6 +277,18 @@ for row in LATE_BREAKS:
 
 
 @test
+def late_failure_is_that_of_its_case_alone():
+    """The stream that failed, or the device that was lost, is not that of the cases behind it in its process."""
+    for how, status in (("add-fails", "BP_ERR_DEVICE: "), ("add-loses", "BP_ERR_DEVICE_LOST: ")):
+        for isolate in ("group", "none"):
+            result = run_late(how, "--filter=kernel/add/*", "-j", "1", "--isolate", isolate)
+            bad = result.bad()
+            assert set(bad) == {"kernel/add/f32/width/33+33@late_add_f32"}, result
+            message = bad["kernel/add/f32/width/33+33@late_add_f32"]["message"]
+            assert status in message and ", add)" in message, message
+
+
+@test
 def silent_failure_has_a_message_all_the_same():
     """A plugin that fails without a message: the core gives one, with the numbers that the case wants."""
     result = run("silent-memory", "--filter", "memory/use/exhaustion")
