@@ -135,6 +135,15 @@ struct bp_tensor *bp_compose_widen(struct bp_compose *c, struct bp_tensor *x)
     return half ? bp_compose_cast(c, x, BP_F32) : x;
 }
 
+struct bp_tensor *bp_compose_not_zero(struct bp_compose *c, struct bp_tensor *y)
+{
+    struct bp_tensor *some = bp_compose_cast(c, y, BP_BOOL);
+
+    if (c->status) return NULL;
+    some = bp_compose_cast(c, some, y->view.dtype);
+    return MAKE(c, add, NULL, y, bp_compose_scale(c, some, -1, 1));
+}
+
 struct bp_tensor *bp_compose_reshape(struct bp_compose *c, struct bp_tensor *x, uint32_t rank,
                                      const int64_t *shape)
 {

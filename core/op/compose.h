@@ -75,4 +75,7 @@ struct bp_tensor *bp_compose_sum_to(struct bp_compose *c, struct bp_tensor *x,
 /* Half types in f32, where a result has many roundings: x itself where it is none. */
 struct bp_tensor *bp_compose_widen(struct bp_compose *c, struct bp_tensor *x);
 
+/* y, but 1 where it is 0: a divisor with which 0 / 0 becomes 0. */
+struct bp_tensor *bp_compose_not_zero(struct bp_compose *c, struct bp_tensor *y);
+
 #endif

@@ -60,6 +60,7 @@ enum bp_status portable_attention(const struct bp_launch *launch)
         .scale = attrs->scale};
 
     if (!y->count) return BP_OK;
+    args.hides = mask || !args.keys || (args.causal && args.queries > args.keys);
     if (attrs->scale == 0) args.scale = args.depth ? 1 / sqrt((double)args.depth) : 1;
     for (int i = 0; i + 3 < q->rank; i++) args.shape[i] = q->shape[i];
     args.shape[last - 2] = heads;

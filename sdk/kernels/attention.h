@@ -70,6 +70,13 @@ KFN acc attention_shift(acc m)
     return m == -acc_infinity() ? 0 : m;
 }
 
+/* Whether a query with this sum of weights sees no key. Of one that sees some, the largest score has
+ * the weight 1. */
+KFN i64 attention_hidden(const struct attention_args *a, acc sum)
+{
+    return a->hides && sum == 0;
+}
+
 #ifdef ON_HOST
 #include "attention_host.h"
 #else
@@ -123,7 +130,7 @@ KFN void attention_row(const struct attention_args *a, i64 row, const struct att
         i64 column = first + c * LANES + LANE;
         if (column < at->width)
             y[at->y + row * a->y.length + column * a->y.last] =
-                elem_put(a->keys ? own[c] / sum : 0); /* the sum of nothing is 0 */
+                elem_put(attention_hidden(a, sum) ? 0 : own[c] / sum);
     }
 }
 #endif

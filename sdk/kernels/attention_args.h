@@ -22,6 +22,7 @@ struct attention_args {
     i64 queries, keys, depth, width; /* L, S, D and the last extent of v */
     i64 blocks, parts;               /* teams along queries, along width */
     i64 causal, additive;            /* mask is of the type of q, else bool */
+    i64 hides;                       /* a query may be left no key: its result is 0 */
     struct attention_strides y, q, k, v, mask;
     host_real scale;
 };

@@ -285,7 +285,7 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
         attention_values(a, at, v + begin * a->v.length, n, &w);
     }
     for (i64 r = 0; r < rows; r++) {
-        acc part = a->keys ? 1 / w.sum[r] : 0; /* the sum of nothing is 0 */
+        acc part = attention_hidden(a, w.sum[r]) ? 0 : 1 / w.sum[r];
         for (i64 c = 0; c < at->width; c++)
             y[r * a->y.length + c * a->y.last] = elem_put(w.o[r * w.o_row + c] * part);
     }

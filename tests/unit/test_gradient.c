@@ -480,3 +480,66 @@ Test(gradient, host_values)
     bp_tensor_destroy(x);
     fixture_finish(&f);
 }
+
+/* Runs the call; y and the gradients are numbers, and those of the inputs after the first are 0. */
+static void expect_finite(struct fixture *f, const struct bp_call *call, const double *expected_y,
+                          const double *expected_dx)
+{
+    struct bp_tensor *y = NULL, *dx[INPUTS] = {NULL};
+    const uint8_t want[INPUTS] = {1, 1, 1, 1};
+    double zeros[MAX] = {0};
+
+    OK(bp_call_run(f->scope, call, &y, 1, NULL));
+    expect_bytes(f, y, expected_y, (uint64_t)count_of(y) * 8);
+    OK(bp_call_gradient(f->scope, call, &y, call->in[0].at, 1, want, dx, call->n_in));
+    for (size_t i = 0; i < call->n_in; i++) {
+        if (dx[i])
+            expect_bytes(f, dx[i], i ? zeros : expected_dx, (uint64_t)count_of(dx[i]) * 8);
+        bp_tensor_destroy(dx[i]);
+    }
+    bp_tensor_destroy(y);
+}
+
+/* A query whose mask adds -infinity to all keys has the result 0, and so have all gradients. */
+Test(gradient, of_a_query_without_keys)
+{
+    struct fixture f = fixture_init();
+    const double none[] = {-INFINITY, -INFINITY}, zero[] = {0, 0};
+    struct bp_tensor *q = tensor_of(&f, BP_F64, 3, SHAPE(1, 1, 2), F64(1, 2)),
+                     *k = tensor_of(&f, BP_F64, 3, SHAPE(1, 2, 2), F64(1, -1, 2, 3)),
+                     *v = tensor_of(&f, BP_F64, 3, SHAPE(1, 2, 2), F64(5, 6, 7, 8)),
+                     *mask = tensor_of(&f, BP_F64, 2, SHAPE(1, 2), none),
+                     *x = tensor_of(&f, BP_F64, 2, SHAPE(1, 2), F64(1, 2));
+    struct bp_arg in[4] = {{&q, 1}, {&k, 1}, {&v, 1}, {&mask, 1}}, pair[2] = {{&x, 1}, {&mask, 1}};
+
+    expect_finite(&f, &(struct bp_call){.size = sizeof(struct bp_call), .op = "attention", .in = in,
+                                        .n_in = 4}, zero, zero);
+    expect_finite(&f, &(struct bp_call){.size = sizeof(struct bp_call), .op = "masked_softmax",
+                                        .in = pair, .n_in = 2}, zero, zero);
+    bp_tensor_destroy(q);
+    bp_tensor_destroy(k);
+    bp_tensor_destroy(v);
+    bp_tensor_destroy(mask);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+/* With epsilon 0 a vector of zeros is divided by 1. */
+Test(gradient, of_a_vector_of_zeros)
+{
+    struct fixture f = fixture_init();
+    struct bp_lp_normalize_attrs attrs = bp_lp_normalize_defaults();
+    struct bp_tensor *x = tensor_of(&f, BP_F64, 2, SHAPE(1, 3), F64(0, 0, 0));
+    struct bp_arg in[1] = {{&x, 1}};
+    const double p[] = {1, 2, 3, INFINITY};
+
+    attrs.epsilon = 0;
+    for (int i = 0; i < 4; i++) {
+        attrs.p = p[i];
+        expect_finite(&f, &(struct bp_call){.size = sizeof(struct bp_call), .op = "lp_normalize",
+                                            .in = in, .n_in = 1, .attrs = &attrs},
+                      F64(0, 0, 0), F64(0, 0, 0));
+    }
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}

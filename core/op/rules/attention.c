@@ -124,11 +124,28 @@ static struct bp_tensor *masked(struct bp_compose *c, struct bp_tensor *scores,
     return MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, row, column), none);
 }
 
-static struct bp_tensor *softmax(struct bp_compose *c, struct bp_tensor *x)
+/* Probabilities of scores, which may hide all keys of a query by `hides`: these are 0 then. Scores
+ * of 0 stand for its own meanwhile, so that nothing is infinite in the gradient either. */
+static struct bp_tensor *softmax(struct bp_compose *c, struct bp_tensor *x, bool hides)
 {
+    static const int64_t along = -1;
     struct bp_softmax_attrs last = {.size = sizeof last, .axis = -1};
+    struct bp_max_attrs largest = {.size = sizeof largest, .axes = {&along, 1}, .keep = 1};
+    struct bp_tensor *none, *zero;
 
-    return MAKE(c, softmax, &last, x);
+    if (c->status || !hides || !x->view.count) return MAKE(c, softmax, &last, x);
+    none = MAKE(c, equal, NULL, MAKE(c, max, &largest, x), constant(c, x, -INFINITY));
+    zero = constant(c, x, 0);
+    x = MAKE(c, softmax, &last, MAKE(c, masked_fill, NULL, x, none, zero));
+    return MAKE(c, masked_fill, NULL, x, none, zero);
+}
+
+/* Whether a query may be left no key: by the mask, or causal with more queries than keys. */
+static bool may_hide(const struct bp_tensor *scores, const struct bp_tensor *mask, bool causal)
+{
+    uint32_t rank = scores ? scores->view.rank : 0;
+
+    return mask || (rank && causal && scores->shape[rank - 2] > scores->shape[rank - 1]);
 }
 
 enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
@@ -136,8 +153,9 @@ enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
     const struct bp_masked_softmax_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
+    bool hides = may_hide(x, e->in[1], a->causal);
 
-    return bp_compose_give(e, &c, softmax(&c, masked(&c, x, e->in[1], a->causal)));
+    return bp_compose_give(e, &c, softmax(&c, masked(&c, x, e->in[1], a->causal), hides));
 }
 
 /* k and v have the axes of q before heads; heads divide. */
@@ -214,10 +232,12 @@ enum bp_status bp_expand_attention(struct bp_expansion *e)
     struct bp_tensor *q = e->in[0], *s;
     int64_t depth = q->shape[q->view.rank - 1];
     double scale = a->scale != 0 ? a->scale : depth ? 1 / sqrt((double)depth) : 1;
+    bool hides;
 
     s = bp_compose_scale(&c, bp_compose_widen(&c, q), scale, 0);
     s = MAKE(&c, matmul, &across, s, for_heads(&c, e->in[1], q));
-    s = softmax(&c, masked(&c, s, e->in[3], a->causal));
+    hides = may_hide(s, e->in[3], a->causal);
+    s = softmax(&c, masked(&c, s, e->in[3], a->causal), hides);
     return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
 }
 

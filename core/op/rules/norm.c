@@ -50,16 +50,6 @@ enum bp_status bp_grad_norm(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* y, but 1 where it is 0: what is divided by it is 0 then. */
-static struct bp_tensor *not_zero(struct bp_compose *c, struct bp_tensor *y)
-{
-    struct bp_tensor *some = bp_compose_cast(c, y, BP_BOOL);
-
-    if (c->status) return NULL;
-    some = bp_compose_cast(c, some, y->view.dtype);
-    return MAKE(c, add, NULL, y, bp_compose_scale(c, some, -1, 1));
-}
-
 /* sign(x) t, where t is 0 for x 0. */
 static struct bp_tensor *signed_by(struct bp_compose *c, struct bp_tensor *x, struct bp_tensor *t)
 {
@@ -81,7 +71,7 @@ enum bp_status bp_grad_norm_grad(struct bp_grad *g)
     if (a->p == 0) return BP_OK;
     if (g->want[2])
         bp_compose_keep(&c, bp_compose_sum_to(&c, norm_grad(&c, a->p, x, y, d), dy), &g->dx[2]);
-    if (curved && (g->want[0] || g->want[1])) some = not_zero(&c, y);
+    if (curved && (g->want[0] || g->want[1])) some = bp_compose_not_zero(&c, y);
     if (curved && g->want[1]) {
         dx = MAKE(&c, div, NULL, MAKE(&c, mul, NULL, g->out[0], d), some);
         dx = bp_compose_scale(&c, dx, 1 - a->p, 0);

@@ -37,6 +37,7 @@ enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
     struct bp_tensor *size = MAKE(&c, clip, &least, MAKE(&c, norm, &norm, x));
 
+    if ((float)a->epsilon == 0) size = bp_compose_not_zero(&c, size);
     return bp_compose_give(e, &c, MAKE(&c, div, NULL, x, size));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: cases of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
 #include "../kernel_case.h"
+#include <math.h>
 #include <stdio.h>
 
 cases_fn cases_log_softmax, cases_log_softmax_grad, cases_masked_softmax, cases_attention,
@@ -80,6 +81,22 @@ static bool fits(const struct case_maker *maker)
     return maker->gradients || maker->dtype[1] == BP_BOOL || maker->dtype[1] == maker->dtype[0];
 }
 
+/* A mask whose second row of five hides all. */
+static void hide_row(struct kernel_case *made, int in)
+{
+    static const double truth[] = {1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1};
+    static const double added[] = {0.5, 0, -INFINITY, -1, 0, -INFINITY, -INFINITY, -INFINITY,
+                                   -INFINITY, -INFINITY, 0, 1, 0.25, -INFINITY, 0};
+
+    case_list(made, in, COUNT(truth), made->in[in].dtype == BP_BOOL ? truth : added);
+}
+
+/* Differences need numbers: a mask of -infinity has none. */
+static bool has_differences(const struct kernel_case *made, int in)
+{
+    return !made->in[in].present || made->in[in].dtype == BP_BOOL;
+}
+
 /* In the suite of gradients masks are of f64, or bool as asked. */
 static void set_mask(const struct case_maker *maker, struct kernel_case *made, int in, bool is_bool)
 {
@@ -119,6 +136,15 @@ void cases_masked_softmax(struct case_maker *maker)
         made->gradient = i > 1 && i < 6 ? 2 : 0;
         made->quick = softmaxes[i].quick;
         case_end(maker, made, softmaxes[i].causal ? "causal" : "all");
+    }
+    for (int i = 0; i < 2; i++) {
+        made = begin(maker, "2x3x5+3x5", "softmax");
+        set_mask(maker, made, 1, i);
+        hide_row(made, 1);
+        made->attrs.masked_softmax.causal = (uint32_t)i;
+        made->gradient = has_differences(made, 1) ? 2 : 0;
+        made->quick = true;
+        case_end(maker, made, i ? "hidden.causal" : "hidden");
     }
     made = begin(maker, "5x6x7+6x7", "softmax");
     set_mask(maker, made, 1, false);
@@ -164,6 +190,21 @@ static const struct {
     {"8x31x1+8x3x1+8x3x7", false, false, 0.25, DATA_PLAIN},
 };
 
+/* Queries that are left no key, by mask, or by being too many. */
+static const struct {
+    const char *shapes;
+    bool causal, quick;
+} hidden[] = {
+    {"1x3x2+1x5x2+1x5x2+3x5", false, true},
+    {"1x3x2+1x5x2+1x5x2+3x5", false, true},
+    {"1x3x2+1x5x2+1x5x2+3x5", true, true},
+    {"1x3x2+1x5x2+1x5x2+3x5", true, true},
+    {"1x4x2+1x2x2+1x2x2", true, true},
+    {"2x4x9x5+2x2x15x5+2x2x15x3+9x15", false, true},
+    {"2x70x8+2x100x8+2x100x9+2x70x1", false, false}, /* one block of keys after the other */
+    {"1x3x8+1x205x8+1x205x300+3x1", true, false},
+};
+
 /* Elements of v that are not finite meet probabilities of 0: there is none. */
 void cases_attention(struct case_maker *maker)
 {
@@ -181,6 +222,15 @@ void cases_attention(struct case_maker *maker)
         made->gradient = i > 4 && i < 10 ? 2 : 0;
         made->quick = attentions[i].quick;
         case_end(maker, made, attentions[i].causal ? "causal" : "all");
+    }
+    for (int i = 0; i < COUNT(hidden); i++) {
+        made = begin(maker, hidden[i].shapes, "matmul");
+        made->attrs.attention.causal = hidden[i].causal;
+        set_mask(maker, made, 3, i % 2);
+        if (made->in[3].present) hide_row(made, 3);
+        made->gradient = i < 5 && has_differences(made, 3) ? 2 : 0;
+        made->quick = hidden[i].quick;
+        case_end(maker, made, hidden[i].causal ? "hidden.causal" : "hidden");
     }
     made = begin(maker, "2x4x5x6+2x2x7x6+2x2x7x3+5x7", "matmul");
     set_mask(maker, made, 3, false);

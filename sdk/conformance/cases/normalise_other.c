@@ -27,6 +27,7 @@ void cases_lp_normalize(struct case_maker *maker)
     } cases[] = {{"3x4", 1}, {"3x4", 0}, {"17", 0}, {"0x4", 1}, {"4x0", 1}, {"1", 0}, {"5x131", -1},
                  {"131x2", 1}, {"2x3x2x3x5", 2}, {"33x5", 0}};
     static const double orders[] = {2, 1, INFINITY, 3};
+    static const double some[] = {1, -2, 0, 0.5, 0, 0, 0, 0, 3, 0, -1, 0.25};
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(cases); i++)
@@ -42,6 +43,14 @@ void cases_lp_normalize(struct case_maker *maker)
     made = begin(maker, "5x7", "norm", "div");
     case_data(made, DATA_ZERO);
     case_end(maker, made, "zeros");
+    for (int k = 0; k < COUNT(orders); k++) { /* the second vector is 0, and nothing is added */
+        made = begin(maker, "3x4", "norm", "div");
+        made->attrs.lp_normalize.p = orders[k];
+        made->attrs.lp_normalize.epsilon = 0;
+        case_list(made, 0, COUNT(some), some);
+        made->quick = true;
+        case_end(maker, made, "zero.p%g", orders[k]);
+    }
     made = begin(maker, "9x67", "norm", "div");
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");

@@ -86,6 +86,14 @@ static long double masked(const struct ref_array *mask, int rank, const int64_t 
     return mask->u[ref_index(mask, rank, at)] ? score : -INFINITY;
 }
 
+/* A row of scores that the mask or causal leave none is 0 throughout. */
+static bool is_hidden(const long double *s, int64_t n, bool hides)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(isinf(s[i]) && s[i] < 0)) return false;
+    return hides;
+}
+
 /* Scores to probabilities, and by how many units each may be off, relative: off has what each score
  * is off by, absolute. What all scores are off by has no effect. exps: what exp is off by. */
 static void probabilities(long double *s, long double *off, int64_t n, int exps)
@@ -123,7 +131,9 @@ void ref_masked_softmax(const struct ref_array *in, const void *attrs, struct re
         if (a->causal && k > at[rank - 2] + n - rows) s[k] = -INFINITY;
         off[k] = additive && isfinite(s[k]) ? fabsl(s[k]) : 0;
         if (k < n - 1) continue;
-        probabilities(s, off, n, 0); /* exp is in ulp */
+        if (is_hidden(s, n, in[1].type || (a->causal && rows > n)))
+            for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
+        else probabilities(s, off, n, 0); /* exp is in ulp */
         for (int64_t j = 0; j < n; j++) put(out, i - k + j, s[j], s[j] * off[j]);
     }
     free(s);
@@ -178,7 +188,9 @@ static void attend(const struct ref_array *in, const struct bp_attention_attrs *
         if (in[3].type && in[3].v && isfinite(s[j])) off[j] += fabsl(s[j]);
     }
     times = rises(s, n);
-    probabilities(s, off, n, 3);
+    if (is_hidden(s, n, in[3].type || (a->causal && q->shape[rank - 2] > n)))
+        for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
+    else probabilities(s, off, n, 3);
     for (int64_t c = 0; c < width; c++) {
         long double sum = 0, bound = 0;
         for (int64_t j = 0; j < n; j++) {

@@ -43,6 +43,7 @@ void ref_lp_normalize(const struct ref_array *in, const void *attrs, struct ref_
               : a->p == 2 ? ref_growth(n) / 2 + 1
                           : (ref_growth(n - 1) + 2 + (s > 0 ? fabsl(logl(s)) : 0)) / a->p + 2;
         if (size < epsilon) size = epsilon;
+        if (size == 0) size = 1;
         for (int64_t k = 0; k < n; k++) {
             long double y = in->v[i + k * step] / size;
             put(out, i + k * step, y, fabsl(y) * off);
