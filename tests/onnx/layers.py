@@ -121,6 +121,12 @@ def norms(f):
               [node("GroupNormalization", "x scale bias", "y", num_groups=3, epsilon=0.01)],
               {"x": x, "scale": scale, "bias": bias},
               {"y": (h.reshape(x.shape) * wide[0] + wide[1]).astype(np.float32)})
+    zero = x.copy()
+    zero[0, 1] = 0
+    for p in (1, 2):
+        size = (np.abs(zero.astype(float)) ** p).sum(3, keepdims=True) ** (1 / p)
+        f.add("lp_norm_zero_%d" % p, 13, [node("LpNormalization", "x", "y", axis=-1, p=p)], {"x": zero},
+              {"y": (zero / np.where(size == 0, 1, size)).astype(np.float32)})
     scale = rng.uniform(-2, 2, (3, 4)).astype(np.float32)
     rms = np.sqrt((x.astype(float) ** 2).mean((2, 3), keepdims=True) + 1e-5)
     f.add("rms_norm", 23, [node("RMSNormalization", "x scale", "y", axis=-2)],
@@ -128,10 +134,65 @@ def norms(f):
 
 
 def attended(q, k, v, mask, scale):
-    """mask: what is added; heads of k and v stand for as many neighbours of q."""
+    """mask: what is added; heads of k and v stand for as many neighbours of q. A query without a key gets 0."""
     k, v = (np.repeat(a.astype(float), q.shape[1] // a.shape[1], 1) for a in (k, v))
-    e = np.exp(scale * (q @ k.swapaxes(2, 3)) + mask)
-    return (e / e.sum(3, keepdims=True) @ v).astype(np.float32)
+    s = scale * (q @ k.swapaxes(2, 3)) + mask
+    most = s.max(3, keepdims=True)
+    e = np.exp(s - np.where(np.isinf(most), 0, most))
+    total = e.sum(3, keepdims=True)
+    return (e / np.where(total == 0, 1, total) @ v).astype(q.dtype)
+
+
+def causal_bias(rows, columns, past):
+    """Query i of this call comes after `past` keys: it sees key j up to i + past."""
+    return np.where(np.arange(columns) <= np.arange(rows)[:, None] + past, 0, -np.inf)
+
+
+def attention_plain(f, q, k, v, added, see):
+    """No past: whatever the number of keys, query i sees key j up to i."""
+    bias = causal_bias(3, 5, 0)
+    usual = 8 ** -0.5
+    f.add("attention_mask", 23, [node("Attention", "q k v m", "y", scale=0.7)],
+          {"q": q, "k": k, "v": v, "m": added}, {"y": attended(q, k, v, added, 0.7)})
+    f.add("attention_causal", 23, [node("Attention", "q k v", "y", is_causal=1)],
+          {"q": q, "k": k[:, :, :3], "v": v[:, :, :3]},
+          {"y": attended(q, k[:, :, :3], v[:, :, :3], bias[:, :3], usual)})
+    f.add("attention_fewer_keys", 23, [node("Attention", "q k v", "y", is_causal=1)],
+          {"q": q, "k": k[:, :, :2], "v": v[:, :, :2]},
+          {"y": attended(q, k[:, :, :2], v[:, :, :2], bias[:, :2], usual)})
+    for name, mask, bias_of_mask in (("bool", see, np.where(see, 0, -np.inf)), ("float", added, added),
+                                     ("row", added[:, :, :1], added[:, :, :1])):
+        f.add("attention_causal_%s" % name, 23, [node("Attention", "q k v m", "y", is_causal=1)],
+              {"q": q, "k": k, "v": v, "m": mask}, {"y": attended(q, k, v, bias + bias_of_mask, usual)})
+    hidden = see.copy()
+    hidden[1] = False
+    for name, mask in (("bool", hidden), ("float", np.where(hidden, np.float32(0), np.float32(-np.inf)))):
+        f.add("attention_hidden_%s" % name, 23, [node("Attention", "q k v m", "y")],
+              {"q": q, "k": k, "v": v, "m": mask},
+              {"y": attended(q, k, v, np.where(hidden, 0, -np.inf), usual)})
+
+
+def attention_past(f, q, k, v, pk, pv, rng):
+    """Keys of earlier calls come first."""
+    all_k, all_v = np.concatenate([pk, k], 2), np.concatenate([pv, v], 2)
+    usual = 8 ** -0.5
+    added = rng.uniform(-1, 1, (2, 4, 3, 9)).astype(np.float32)
+    see = rng.uniform(0, 1, (3, 9)) < 0.7
+    past = {"q": q, "k": k, "v": v, "pk": pk, "pv": pv}
+    cache = {"yk": all_k, "yv": all_v}
+    bias = causal_bias(3, 9, 4)
+    f.add("attention_past", 23, [node("Attention", "q k v _ pk pv", "y yk yv", is_causal=1)], past,
+          {"y": attended(q, all_k, all_v, bias, usual), **cache})
+    for name, mask, bias_of_mask in (("bool", see, np.where(see, 0, -np.inf)), ("float", added, added)):
+        f.add("attention_past_%s" % name, 23, [node("Attention", "q k v m pk pv", "y yk yv", is_causal=1)],
+              {"q": q, "k": k, "v": v, "m": mask, "pk": pk, "pv": pv},
+              {"y": attended(q, all_k, all_v, bias + bias_of_mask, usual), **cache})
+    for rows in (1, 3): # as many new keys as queries: a step of a decoder, and one of several words
+        new_k, new_v, new_q = k[:, :, :rows], v[:, :, :rows], q[:, :, :rows]
+        all_k, all_v = np.concatenate([pk, new_k], 2), np.concatenate([pv, new_v], 2)
+        f.add("attention_decode_%d" % rows, 23, [node("Attention", "q k v _ pk pv", "y yk yv", is_causal=1)],
+              {"q": new_q, "k": new_k, "v": new_v, "pk": pk, "pv": pv},
+              {"y": attended(new_q, all_k, all_v, causal_bias(rows, 4 + rows, 4), usual), "yk": all_k, "yv": all_v})
 
 
 def attention(f):
@@ -140,26 +201,18 @@ def attention(f):
         (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6), (2, 2, 4, 8), (2, 2, 4, 6)))
     see = np.array([[1, 0, 1, 1, 0], [1, 1, 0, 1, 1], [1, 0, 0, 0, 1]], bool)
     added = rng.uniform(-1, 1, (2, 1, 3, 5)).astype(np.float32)
-    below = np.where(np.tril(np.ones((3, 9))), 0, -np.inf)
-    usual = 8 ** -0.5
-    f.add("attention_mask", 23, [node("Attention", "q k v m", "y", scale=0.7)],
-          {"q": q, "k": k, "v": v, "m": added}, {"y": attended(q, k, v, added, 0.7)})
-    f.add("attention_causal", 23, [node("Attention", "q k v", "y", is_causal=1)],
-          {"q": q, "k": k[:, :, :3], "v": v[:, :, :3]},
-          {"y": attended(q, k[:, :, :3], v[:, :, :3], below[:, :3], usual)})
-    f.add("attention_both", 23, [node("Attention", "q k v m", "y", is_causal=1)],
-          {"q": q, "k": k, "v": v, "m": see},
-          {"y": attended(q, k, v, np.where(see, below[:, :5], -np.inf), usual)})
-    all_k, all_v = np.concatenate([pk, k], 2), np.concatenate([pv, v], 2)
-    past = {"q": q, "k": k, "v": v, "pk": pk, "pv": pv}
-    f.add("attention_past", 23, [node("Attention", "q k v _ pk pv", "y yk yv", is_causal=1)], past,
-          {"y": attended(q, all_k, all_v, below, usual), "yk": all_k, "yv": all_v})
+    attention_plain(f, q, k, v, added, see)
+    attention_past(f, q, k, v, pk, pv, rng)
     flat = {n: a.swapaxes(1, 2).reshape(2, a.shape[2], -1)
             for n, a in (("q", q), ("k", k), ("v", v),
-                         ("y", attended(q, k, v, 0, usual)))}
+                         ("y", attended(q, k, v, 0, 8 ** -0.5)))}
     y = flat.pop("y")
     f.add("attention_flat", 23, [node("Attention", "q k v", "y", q_num_heads=4, kv_num_heads=2)],
           flat, {"y": y})
+    half = [a.astype(np.float16) for a in (q, k, v, added)]
+    bias = half[3].astype(float) + causal_bias(3, 5, 0)
+    f.add("attention_half", 23, [node("Attention", "q k v m", "y", is_causal=1)],
+          dict(zip("qkvm", half)), {"y": attended(*half[:3], bias, 8 ** -0.5)})
 
 
 def add_all(f):

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: Attention: heads that lie in one axis are taken apart, the past is put in front, and
- * what must not be seen becomes a mask where attention itself counts from the other end. */
+ * what must not be seen becomes a mask where attention itself, which counts from the last query
+ * and the last key, would mean other keys. */
 #include "../chain.h"
 #include "../ops.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* The node's parts; each is made by the chain, or an input. */
@@ -54,24 +56,26 @@ static struct bp_tensor *put_past(struct parts *p, uint32_t past, uint32_t out,
     return x;
 }
 
-/* Place i sees the places up to i, counted from the first ones. */
-static void causal_mask(struct parts *p, int64_t rows, int64_t columns)
+/* Query i comes after `past` keys: it sees key j where j <= i + past. */
+static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t past)
 {
     const int64_t shape[] = {rows, columns};
     uint8_t *data = malloc((size_t)rows * (size_t)columns + 1);
     struct bp_tensor *seen = NULL;
 
-    if (p->mask && onnx_info(p->mask).dtype != BP_BOOL)
-        p->k.status = onnx_error(BP_ERR_UNSUPPORTED, "is_causal with other lengths of keys, and a "
-                                 "mask that is added");
-    else if (!data) p->k.status = onnx_no_memory();
+    if (!data) p->k.status = onnx_no_memory();
     for (int64_t i = 0; data && i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) data[i * columns + j] = j <= i;
+        for (int64_t j = 0; j < columns; j++) data[i * columns + j] = j <= i + past;
     if (p->k.status == BP_OK)
         p->k.status = onnx_constant(p->k.call, BP_BOOL, 2, shape, data, &seen);
     free(data);
     seen = onnx_chain_take(&p->k, seen);
-    p->mask = p->mask ? MAKE(&p->k, logical_and, NULL, p->mask, seen) : seen;
+    if (!p->mask) p->mask = seen;
+    else if (onnx_info(p->mask).dtype == BP_BOOL)
+        p->mask = MAKE(&p->k, logical_and, NULL, p->mask, seen);
+    else /* what was added stays where the key is seen */
+        p->mask = MAKE(&p->k, where, NULL, seen, p->mask,
+                       onnx_chain_number(&p->k, onnx_info(p->mask).dtype, -INFINITY));
 }
 
 static void attend(struct parts *p)
@@ -80,17 +84,21 @@ static void attend(struct parts *p)
     struct onnx_call *c = p->k.call;
     struct bp_tensor_info q, key;
     struct bp_tensor *y;
+    int64_t past;
 
     p->q = take_apart(p, 0, "q_num_heads");
     p->key = put_past(p, 4, 1, take_apart(p, 1, "kv_num_heads"));
     p->v = put_past(p, 5, 2, take_apart(p, 2, "kv_num_heads"));
     if (p->k.status) return;
+    if (p->mask && onnx_info(p->mask).dtype != BP_BOOL) /* it may be of another type */
+        p->mask = onnx_chain_cast(&p->k, p->mask, onnx_info(p->q).dtype);
     q = onnx_info(p->q);
     key = onnx_info(p->key);
     attrs.scale = onnx_attr_float(c, "scale", 0);
     attrs.causal = onnx_attr_int(c, "is_causal", 0) != 0;
-    if (attrs.causal && q.shape[2] != key.shape[2]) {
-        causal_mask(p, q.shape[2], key.shape[2]);
+    past = onnx_in(c, 4) ? onnx_info(onnx_in(c, 4)).shape[2] : 0;
+    if (attrs.causal && q.shape[2] + past != key.shape[2]) {
+        causal_mask(p, q.shape[2], key.shape[2], past);
         attrs.causal = 0;
     }
     y = MAKE(&p->k, attention, &attrs, p->q, p->key, p->v, p->mask);
