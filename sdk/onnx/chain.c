@@ -65,11 +65,25 @@ enum bp_status onnx_chain_end(struct onnx_chain *k)
     return k->status;
 }
 
+/* What is known before the model runs is converted now, and not in each run. */
+static struct bp_tensor *cast_now(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
+{
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+    struct bp_tensor *y = NULL;
+
+    attrs.to = dtype;
+    k->status = bp_op_cast(bp_stream_scope(k->call->run->stream), x, &attrs, &y);
+    return onnx_chain_take(k, y);
+}
+
 struct bp_tensor *onnx_chain_cast(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
 {
     struct bp_cast_attrs attrs = bp_cast_defaults();
+    const struct onnx_value *input;
 
     if (k->status || onnx_info(x).dtype == dtype) return x;
+    if (k->call->symbolic && (input = input_of(k->call, x)) && !input->symbolic)
+        return cast_now(k, x, dtype);
     attrs.to = dtype;
     return MAKE(k, cast, &attrs, x);
 }

@@ -2,6 +2,7 @@
 """Recurrent layers with weights that tell gates apart, in all directions and layouts; opsets of
 normalisations that ONNX's own test models do not have."""
 import numpy as np
+from onnx import TensorProto
 
 from kit import const, node
 
@@ -133,6 +134,82 @@ def norms(f):
           {"x": x, "scale": scale}, {"y": (x / rms * scale).astype(np.float32)})
 
 
+def batch_norm_inputs(rng, dtype, dtype_of_scale, dtype_of_mean):
+    """Inputs of BatchNormalization, in the types of X, scale and B, mean and var."""
+    values = {"x": (rng.uniform(-2, 2, (2, 6, 3, 4)), dtype), "s": (rng.uniform(-2, 2, 6), dtype_of_scale),
+              "b": (rng.uniform(-2, 2, 6), dtype_of_scale), "m": (rng.uniform(-1, 1, 6), dtype_of_mean),
+              "v": (rng.uniform(0.5, 2, 6), dtype_of_mean)}
+    return {name: a.astype(kind) for name, (a, kind) in values.items()}
+
+
+def batch_norms(f):
+    """One type for all inputs, as opsets 7 to 14 have it, and types of their own from 15 on."""
+    rng = np.random.default_rng(11)
+    half, single, double = np.float16, np.float32, np.float64
+    for opset, types in ((7, (half,) * 3), (9, (half,) * 3), (13, (half,) * 3), (14, (half,) * 3), (14, (half, half, single)),
+                         (15, (half, single, single)), (15, (half, single, half)), (15, (single, half, half)),
+                         (15, (double, single, single)), (9, (double,) * 3)):
+        name = "batch_norm_%d_%s" % (opset, "_".join("f%d" % (8 * np.dtype(t).itemsize) for t in types))
+        given = batch_norm_inputs(rng, *types)
+        x, s, b, m, v = (a.astype(float) for a in given.values())
+        wide = [a.reshape(6, 1, 1) for a in (s, b, m, v)]
+        y = (x - wide[2]) / np.sqrt(wide[3] + 0.01) * wide[0] + wide[1]
+        f.add(name, opset, [node("BatchNormalization", "x s b m v", "y", epsilon=0.01)], given, {"y": y.astype(types[0])})
+        weights = [const(n, given[n], given[n].dtype) for n in "sbmv"]
+        f.add(name + "_weights", opset, [node("BatchNormalization", "x s b m v", "y", epsilon=0.01)], {"x": given["x"]},
+              {"y": y.astype(types[0])}, weights)
+    given = batch_norm_inputs(rng, half, half, single)
+    x, s, b, m, v = (a.astype(float) for a in given.values())
+    mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3))
+    y = (x - mean.reshape(6, 1, 1)) / np.sqrt(var.reshape(6, 1, 1) + 0.01) * s.reshape(6, 1, 1) + b.reshape(6, 1, 1)
+    for kind in (half, single):
+        given = dict(given, m=m.astype(kind), v=v.astype(kind))
+        f.add("batch_norm_train_f%d" % (8 * np.dtype(kind).itemsize), 14,
+              [node("BatchNormalization", "x s b m v", "y mean var", epsilon=0.01, training_mode=1)], given,
+              {"y": y.astype(half), "mean": (0.9 * m + 0.1 * mean).astype(kind), "var": (0.9 * v + 0.1 * var).astype(kind)})
+    bf16 = TensorProto.BFLOAT16
+    x = rng.integers(-8, 8, (2, 2, 3)).astype(single) # numbers of which bf16 loses nothing
+    scale, bias, mean, var = (np.array(a, single) for a in ((2, -1), (3, 0.5), (1, -2), (4, 0.25)))
+    y = (x - mean[:, None]) / np.sqrt(var[:, None]) * scale[:, None] + bias[:, None]
+    f.add("batch_norm_bf16", 14,
+          [node("Cast", n, n + "h", to=bf16) for n in "xsbmv"]
+          + [node("BatchNormalization", "xh sh bh mh vh", "yh", epsilon=1e-12), node("Cast", "yh", "y", to=TensorProto.FLOAT)],
+          {"x": x, "s": scale, "b": bias, "m": mean, "v": var}, {"y": y})
+
+
+def half_norms(f):
+    """Norms of half types, with the types that ONNX gives to their other ports."""
+    rng = np.random.default_rng(13)
+    half, single = np.float16, np.float32
+    x = rng.uniform(-2, 2, (2, 6, 3, 4)).astype(half)
+    s, b = (rng.uniform(-2, 2, 6).astype(half) for _ in range(2))
+    ws, wb = (a.astype(float).reshape(6, 1, 1) for a in (s, b))
+    wide = x.astype(float)
+
+    def normal(axes, shape=x.shape):
+        a = wide.reshape(shape)
+        return ((a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + 0.01)).reshape(x.shape)
+
+    f.add("instance_norm_f16", 6, [node("InstanceNormalization", "x s b", "y", epsilon=0.01)], {"x": x, "s": s, "b": b},
+          {"y": (normal((2, 3)) * ws + wb).astype(half)})
+    f.add("group_norm_f16", 21, [node("GroupNormalization", "x s b", "y", num_groups=3, epsilon=0.01)],
+          {"x": x, "s": s, "b": b}, {"y": (normal(2, (2, 3, 24)) * ws + wb).astype(half)})
+    ls, lb = (rng.uniform(-2, 2, 4).astype(half) for _ in range(2))
+    statistics = {"mean": wide.mean(3, keepdims=True), "inv": 1 / np.sqrt(wide.var(3, keepdims=True) + 0.01)}
+    f.add("layer_norm_f16", 17, [node("LayerNormalization", "x s b", "y mean inv", epsilon=0.01)], {"x": x, "s": ls, "b": lb},
+          {"y": (normal(3) * ls.astype(float) + lb.astype(float)).astype(half),
+           **{n: a.astype(single) for n, a in statistics.items()}})
+    f.add("layer_norm_f64", 17, [node("LayerNormalization", "x s b", "y mean inv", epsilon=0.01)],
+          {"x": wide, "s": ls.astype(float), "b": lb.astype(float)},
+          {"y": normal(3) * ls.astype(float) + lb.astype(float), **{n: a.astype(single) for n, a in statistics.items()}})
+    f.add("mean_variance_f16", 13, [node("MeanVarianceNormalization", "x", "y")], {"x": x},
+          {"y": ((wide - wide.mean((0, 2, 3), keepdims=True)) / wide.std((0, 2, 3), keepdims=True)).astype(half)})
+    rms = wide / np.sqrt((wide ** 2).mean(3, keepdims=True) + 1e-5)
+    for kind in (half, single):
+        f.add("rms_norm_f16_f%d" % (8 * np.dtype(kind).itemsize), 23, [node("RMSNormalization", "x s", "y")],
+              {"x": x, "s": ls.astype(kind)}, {"y": (rms * ls.astype(float)).astype(kind)})
+
+
 def attended(q, k, v, mask, scale):
     """mask: what is added; heads of k and v stand for as many neighbours of q. A query without a key gets 0."""
     k, v = (np.repeat(a.astype(float), q.shape[1] // a.shape[1], 1) for a in (k, v))
@@ -219,3 +296,5 @@ def add_all(f):
     attention(f)
     recurrents(f)
     norms(f)
+    batch_norms(f)
+    half_norms(f)

@@ -22,63 +22,101 @@ enum bp_status onnx_gemm(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* In training the batch's own statistics count, and the running ones are moved by them. */
-static enum bp_status train(struct onnx_call *c)
+/* The dtype that is computed with: f32 of half types. */
+static uint32_t wide_dtype(struct bp_tensor *x)
 {
-    struct bp_batch_norm_train_attrs attrs = bp_batch_norm_train_defaults();
-    struct bp_tensor *y, *mean, *variance;
+    uint32_t dtype = onnx_info(x).dtype;
 
-    attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
-    attrs.momentum = onnx_attr_float(c, "momentum", 0.9f);
-    TRY(bp_op_batch_norm_train(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2),
-                               onnx_in(c, 3), onnx_in(c, 4), &attrs, &y, &mean, &variance, NULL,
-                               NULL));
-    TRY(onnx_give(c, 0, y));
-    TRY(onnx_give(c, 1, mean));
-    return onnx_give(c, 2, variance);
+    return dtype == BP_F16 || dtype == BP_BF16 ? BP_F32 : dtype;
 }
 
+/* In training the batch's own statistics count, and the running ones are moved by them. */
+static void train(struct onnx_chain *k, struct bp_tensor *const *in)
+{
+    struct onnx_call *c = k->call;
+    struct bp_batch_norm_train_attrs attrs = bp_batch_norm_train_defaults();
+    struct bp_tensor *y = NULL, *mean = NULL, *variance = NULL;
+
+    if (k->status) return;
+    attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
+    attrs.momentum = onnx_attr_float(c, "momentum", 0.9f);
+    k->status = bp_op_batch_norm_train(c->scope, in[0], in[1], in[2], in[3], in[4], &attrs, &y,
+                                       &mean, &variance, NULL, NULL);
+    onnx_chain_give(k, 0, onnx_chain_take(k, y));
+    mean = onnx_chain_cast(k, onnx_chain_take(k, mean), onnx_info(onnx_in(c, 3)).dtype);
+    variance = onnx_chain_cast(k, onnx_chain_take(k, variance), onnx_info(onnx_in(c, 4)).dtype);
+    onnx_chain_give(k, 1, mean);
+    onnx_chain_give(k, 2, variance);
+}
+
+/* What belongs to channels may be of the type of x, or of a type of its own: it is computed with in
+ * f32, or f64 with an x of that. */
 enum bp_status onnx_batch_norm(struct onnx_call *c)
 {
     struct bp_batch_norm_attrs attrs = bp_batch_norm_defaults();
-    struct bp_tensor *y;
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *in[5];
 
     if (c->node->n_in < 5) return onnx_error(BP_ERR_INVALID, "five tensors are expected");
-    if (onnx_attr_int(c, "training_mode", 0)) return train(c);
-    attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
-    TRY(bp_op_batch_norm(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2), onnx_in(c, 3),
-                         onnx_in(c, 4), &attrs, &y));
-    return onnx_give(c, 0, y);
+    TRY(onnx_need(c, 5));
+    in[0] = onnx_in(c, 0);
+    for (uint32_t i = 1; i < 5; i++) in[i] = onnx_chain_cast(&k, onnx_in(c, i), wide_dtype(in[0]));
+    if (onnx_attr_int(c, "training_mode", 0)) train(&k, in);
+    else {
+        attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
+        onnx_chain_give(&k, 0, MAKE(&k, batch_norm, &attrs, in[0], in[1], in[2], in[3], in[4]));
+    }
+    return onnx_chain_end(&k);
 }
 
-/* A statistic with extents of 1 for the axes that it is of. Takes it. */
-static enum bp_status give_statistic(struct onnx_call *c, uint32_t i, struct bp_tensor *t)
+/* A statistic as output i: of stash_type, with extents of 1 for the axes that it is of. */
+static void give_statistic(struct onnx_chain *k, uint32_t i, struct bp_tensor *t, uint32_t dtype)
 {
-    uint32_t rank = onnx_info(onnx_in(c, 0)).rank, own = onnx_info(t).rank;
-    struct bp_reshape_attrs attrs = bp_reshape_defaults();
+    uint32_t rank = onnx_info(onnx_in(k->call, 0)).rank, own;
     int64_t shape[ONNX_RANK_MAX];
-    struct bp_tensor *y;
-    enum bp_status status;
 
-    for (uint32_t k = 0; k < rank; k++) shape[k] = k < own ? onnx_info(t).shape[k] : 1;
-    attrs.shape = (struct bp_dims){shape, rank};
-    status = bp_op_reshape(c->scope, t, NULL, &attrs, &y);
-    bp_tensor_destroy(t);
-    return status ? status : onnx_give(c, i, y);
+    if (k->status || !t) return;
+    own = onnx_info(t).rank;
+    for (uint32_t axis = 0; axis < rank; axis++)
+        shape[axis] = axis < own ? onnx_info(t).shape[axis] : 1;
+    onnx_chain_give(k, i, onnx_chain_cast(k, onnx_chain_reshape(k, t, rank, shape), dtype));
 }
 
 enum bp_status onnx_layer_norm(struct onnx_call *c)
 {
     struct bp_layer_norm_attrs attrs = bp_layer_norm_defaults();
-    struct bp_tensor *y, *mean = NULL, *inverse = NULL;
+    struct bp_tensor *y = NULL, *mean = NULL, *inverse = NULL;
+    struct onnx_chain k = onnx_chain_begin(c);
+    uint32_t dtype;
 
     attrs.axis = onnx_attr_int(c, "axis", -1);
     attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
-    TRY(bp_op_layer_norm(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2), &attrs, &y,
-                         onnx_wants(c, 1) ? &mean : NULL, onnx_wants(c, 2) ? &inverse : NULL));
-    TRY(onnx_give(c, 0, y));
-    if (mean) TRY(give_statistic(c, 1, mean));
-    return inverse ? give_statistic(c, 2, inverse) : BP_OK;
+    TRY(onnx_attr_dtype(c, "stash_type", BP_F32, &dtype));
+    k.status = bp_op_layer_norm(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2), &attrs, &y,
+                                onnx_wants(c, 1) ? &mean : NULL, onnx_wants(c, 2) ? &inverse : NULL);
+    onnx_chain_give(&k, 0, onnx_chain_take(&k, y));
+    if (mean) give_statistic(&k, 1, onnx_chain_take(&k, mean), dtype);
+    if (inverse) give_statistic(&k, 2, onnx_chain_take(&k, inverse), dtype);
+    return onnx_chain_end(&k);
+}
+
+/* The result is of the type of scale. Where x is of another one, it is computed in the wider. */
+enum bp_status onnx_rms_norm(struct onnx_call *c)
+{
+    struct bp_rms_norm_attrs attrs = bp_rms_norm_defaults();
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *scale = onnx_in(c, 1);
+    uint32_t of_x, of_scale, dtype;
+
+    TRY(onnx_need(c, 2));
+    of_x = onnx_info(x).dtype;
+    of_scale = onnx_info(scale).dtype;
+    dtype = of_x == of_scale ? of_x : of_x == BP_F64 || of_scale == BP_F64 ? BP_F64 : BP_F32;
+    attrs.axis = onnx_attr_int(c, "axis", -1);
+    attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
+    x = MAKE(&k, rms_norm, &attrs, onnx_chain_cast(&k, x, dtype), onnx_chain_cast(&k, scale, dtype));
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, of_scale));
+    return onnx_chain_end(&k);
 }
 
 enum bp_status onnx_mean_variance(struct onnx_call *c)
