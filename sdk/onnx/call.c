@@ -159,7 +159,11 @@ static int64_t integer_of(double value)
     return value != value ? 0 : (int64_t)value;
 }
 
-/* Element i of data as an integer. */
+/* Types that the host reads: as integers, and as numbers. */
+static const uint64_t integers = BP_MASK_INT | BP_M(BOOL),
+                      numbers = BP_MASK_INT | BP_M(BOOL) | BP_M(F32) | BP_M(F64);
+
+/* Element i of data, of integers. */
 static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
 {
     switch (dtype) {
@@ -170,24 +174,25 @@ static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
     case BP_U16: return ((const uint16_t *)data)[i];
     case BP_I32: return ((const int32_t *)data)[i];
     case BP_U32: return ((const uint32_t *)data)[i];
-    case BP_F32: return integer_of((double)((const float *)data)[i]);
-    case BP_F64: return integer_of(((const double *)data)[i]);
-    default: return ((const int64_t *)data)[i];
+    case BP_I64:
+    case BP_U64: return ((const int64_t *)data)[i];
+    default: return 0; /* no integers: read_value has refused them */
     }
 }
 
+/* The elements of v, of one of the types of a mask, in new memory. */
 static enum bp_status read_value(struct onnx_call *c, uint32_t i, const struct onnx_value *v,
-                                 void **out_data, struct bp_tensor_info *out_info)
+                                 uint64_t types, void **out_data, struct bp_tensor_info *out_info)
 {
     enum bp_status status;
 
     if (v->symbolic)
         return onnx_error(BP_ERR_UNSUPPORTED, "input %u has to be known before the model runs", i);
     *out_info = onnx_info(v->tensor);
-    if (bp_dtype_bits(out_info->dtype) < 8 || BP_MASK_COMPLEX >> out_info->dtype & 1 ||
-        out_info->dtype == BP_F16 || out_info->dtype == BP_BF16)
-        return onnx_error(BP_ERR_UNSUPPORTED, "input %u is %s, expected numbers that the host "
-                          "reads", i, bp_dtype_name(out_info->dtype));
+    if (out_info->dtype >= 64 || !(types >> out_info->dtype & 1))
+        return onnx_error(BP_ERR_UNSUPPORTED, "input %u is %s, expected %s", i,
+                          bp_dtype_name(out_info->dtype),
+                          types == integers ? "integers" : "numbers that the host reads");
     *out_data = malloc(out_info->bytes + 8);
     if (!*out_data) return onnx_no_memory();
     status = out_info->bytes
@@ -207,7 +212,7 @@ enum bp_status onnx_value_ints(struct onnx_call *c, uint32_t i, struct onnx_valu
     if (v && v->kind == BP_MODEL_OPTIONAL) v = v->n_item ? v->item[0] : NULL;
     if (!v || !v->tensor) return BP_OK;
     if (!v->number) {
-        TRY(read_value(c, i, v, &data, &info));
+        TRY(read_value(c, i, v, integers, &data, &info));
         v->number = malloc((size_t)info.count * sizeof *v->number + 8);
         for (int64_t k = 0; v->number && k < info.count; k++)
             v->number[k] = integer_at(data, info.dtype, k);
@@ -232,7 +237,7 @@ enum bp_status onnx_in_reals(struct onnx_call *c, uint32_t i, int64_t room, doub
 
     *out_n = -1;
     if (!v || !v->tensor) return BP_OK;
-    TRY(read_value(c, i, v, &data, &info));
+    TRY(read_value(c, i, v, numbers, &data, &info));
     for (int64_t k = 0; k < info.count && k < room; k++)
         out[k] = info.dtype == BP_F32   ? (double)((const float *)data)[k]
                  : info.dtype == BP_F64 ? ((const double *)data)[k]
@@ -250,6 +255,18 @@ enum bp_status onnx_in_float(struct onnx_call *c, uint32_t i, double otherwise, 
     if (n < 0) *out = otherwise;
     if (n < 0 || n == 1) return BP_OK;
     return onnx_error(BP_ERR_INVALID, "input %u has %lld elements, expected 1", i, (long long)n);
+}
+
+enum bp_status onnx_in_whole(struct onnx_call *c, uint32_t i, int64_t *out)
+{
+    double number;
+    int64_t n;
+
+    TRY(onnx_in_reals(c, i, 1, &number, &n));
+    if (n != 1)
+        return onnx_error(BP_ERR_INVALID, "input %u is expected to be one number", i);
+    *out = integer_of(number);
+    return BP_OK;
 }
 
 enum bp_status onnx_ints_of(struct onnx_call *c, const char *name, int since, uint32_t i,

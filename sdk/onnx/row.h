@@ -83,7 +83,7 @@ enum bp_status onnx_attr_dtype(const struct onnx_call *c, const char *name, uint
                                uint32_t *out);
 
 /* A list of integers: an attribute's, or an input's that the host reads. n is -1 if there is none.
- * BP_ERR_UNSUPPORTED: the input is symbolic. The numbers live as long as the node or the value. */
+ * BP_ERR_UNSUPPORTED: the input is symbolic, or not of integers. The numbers live as long as the node or the value. */
 struct onnx_ints {
     const int64_t *at;
     int64_t n;
@@ -91,6 +91,8 @@ struct onnx_ints {
 struct onnx_ints onnx_attr_ints(const struct onnx_call *c, const char *name);
 enum bp_status onnx_in_ints(struct onnx_call *c, uint32_t i, struct onnx_ints *out);
 enum bp_status onnx_in_float(struct onnx_call *c, uint32_t i, double otherwise, double *out);
+/* The one number of an input of integers or floats, toward zero. */
+enum bp_status onnx_in_whole(struct onnx_call *c, uint32_t i, int64_t *out);
 /* Up to room numbers of input i; out_n: how many it has, -1 if there is none. */
 enum bp_status onnx_in_reals(struct onnx_call *c, uint32_t i, int64_t room, double *out,
                              int64_t *out_n);

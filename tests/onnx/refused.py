@@ -49,6 +49,13 @@ def doubled(t):
     return t
 
 
+def small(name, kind, n):
+    """n elements of one byte that numpy has no type for."""
+    return TensorProto(name=name, dims=[n], data_type=kind, raw_data=bytes(n))
+
+
+FLOATS8 = {17: "f8e4m3", 19: "f8e5m2"}
+
 # Name: node, opset, weights, words of the message; x is [1, 1, 4, 4]. No words: it runs.
 NODES = {
     "a float for an int": (node("Softmax", "x", "y", axis=1.0), 13, [], "(Softmax): attribute axis is float, expected int"),
@@ -92,6 +99,19 @@ NODES = {
                               "tensor w: raw_data and another field have its data"),
     "a note of a tool": (node("Relu", "x", "y", __made_by="hand"), 13, [], None),
     "an attribute that is needed": (node("MaxPool", "x", "y"), 13, [], "(MaxPool): it needs the attribute kernel_shape"),
+    # Inputs that are read as integers have to be integers: their elements would be read in a wrong width.
+    **{f"a shape of {name}": (node("ConstantOfShape", "s", "y"), 13, [small("s", kind, 4096)],
+                              f"input 0 is {name}, expected integers") for kind, name in FLOATS8.items()},
+    **{f"extents of {name}": (node("Expand", "x s", "y"), 13, [small("s", kind, 4)],
+                              f"input 1 is {name}, expected integers") for kind, name in FLOATS8.items()},
+    "a shape of f16": (node("Reshape", "x s", "y"), 13, [const("s", [4, 4], np.float16)], "input 1 is f16, expected"),
+    "a shape of f32": (node("Reshape", "x s", "y"), 13, [const("s", [4, 4])], "input 1 is f32, expected integers"),
+    "a range of f8e4m3": (node("Range", "a a a", "y"), 13, [small("a", 17, 1)],
+                          "input 0 is f8e4m3, expected numbers that the host reads"),
+    "sizes of parts whose sum overflows": (node("Split", "x s", "y z", axis=3), 13,
+                                           [const("s", [-2**63, 2**63 - 1], np.int64)], "split: sizes[0] is"),
+    "a depth of f32": (node("OneHot", "i d v", "y"), 13, [const("i", [1], np.int64), const("d", 3), const("v", [0, 1])],
+                       None),
 }
 
 

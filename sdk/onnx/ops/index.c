@@ -180,13 +180,10 @@ enum bp_status onnx_one_hot(struct onnx_call *c)
     struct bp_one_hot_attrs attrs = bp_one_hot_defaults();
     struct bp_tensor *index = onnx_in(c, 0), *values = onnx_in(c, 2), *hot;
     struct onnx_chain k = onnx_chain_begin(c);
-    struct onnx_ints depth;
 
     if (!index || !values || onnx_info(values).rank != 1 || onnx_info(values).count != 2)
         return onnx_error(BP_ERR_INVALID, "indices, a depth and two values are expected");
-    TRY(onnx_in_ints(c, 1, &depth));
-    if (depth.n != 1) return onnx_error(BP_ERR_INVALID, "depth is to be one number");
-    attrs.depth = depth.at[0];
+    TRY(onnx_in_whole(c, 1, &attrs.depth));
     attrs.axis = onnx_attr_int(c, "axis", -1);
     attrs.dtype = BP_BOOL;
     attrs.allow_out_of_range = 1;

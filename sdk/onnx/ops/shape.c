@@ -137,20 +137,21 @@ enum bp_status onnx_expand(struct onnx_call *c)
 enum bp_status onnx_tile(struct onnx_call *c)
 {
     struct bp_tile_attrs attrs = bp_tile_defaults();
-    int64_t repeats[ONNX_RANK_MAX];
-    struct onnx_ints given, axis;
+    int64_t repeats[ONNX_RANK_MAX], tiles, axis;
     struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct onnx_ints given;
 
     TRY(onnx_need(c, 1));
-    TRY(onnx_in_ints(c, 1, &given));
-    attrs.repeats = onnx_dims(given);
-    if (c->node->opset < 6) { /* how often, along one axis */
-        TRY(onnx_in_ints(c, 2, &axis));
+    if (c->node->opset < 6) { /* how often, along one axis: both of the type of x */
+        TRY(onnx_in_whole(c, 1, &tiles));
+        TRY(onnx_in_whole(c, 2, &axis));
+        TRY(onnx_axis(axis, onnx_info(x).rank, &axis));
         for (int i = 0; i < ONNX_RANK_MAX; i++) repeats[i] = 1;
-        if (given.n != 1 || axis.n != 1 || axis.at[0] < 0 || axis.at[0] >= onnx_info(x).rank)
-            return onnx_error(BP_ERR_INVALID, "tiles and axis are one number each");
-        repeats[axis.at[0]] = given.at[0];
+        repeats[axis] = tiles;
         attrs.repeats = (struct bp_dims){repeats, onnx_info(x).rank};
+    } else {
+        TRY(onnx_in_ints(c, 1, &given));
+        attrs.repeats = onnx_dims(given);
     }
     TRY(bp_op_tile(c->scope, x, NULL, &attrs, &y));
     return onnx_give(c, 0, y);
@@ -202,8 +203,8 @@ static enum bp_status part_sizes(struct onnx_call *c, struct bp_tensor *x, int64
     left = info.shape[axis];
     each = (left + n - 1) / n;
     for (int64_t i = 0; i < n; i++) {
-        sizes[i] = given.n >= 0 ? given.at[i] : left < each ? left : each;
-        left -= sizes[i];
+        if (given.n >= 0) sizes[i] = given.at[i]; /* split says whether they are the extent */
+        else left -= sizes[i] = left < each ? left : each;
     }
     return BP_OK;
 }
