@@ -11,7 +11,7 @@
 static inline void bp_rule_shape(struct bp_type *type, const struct bp_view *view)
 {
     type->rank = view->rank;
-    memcpy(type->shape, view->shape, view->rank * sizeof *view->shape);
+    if (view->rank) memcpy(type->shape, view->shape, view->rank * sizeof *view->shape);
 }
 
 /* The extent of axis rank - 1 - i; 1 beyond the first. */

@@ -56,6 +56,38 @@ Test(refused, overlap_of_memory_that_two_storages_know)
     fixture_finish(&f);
 }
 
+/* 2^40 times 2^40 is 0 in 64 bits. */
+Test(refused, extents_of_kron_that_overflow)
+{
+    const int64_t wide = (int64_t)1 << 40;
+    struct fixture f = fixture_init();
+    struct bp_tensor *one = tensor_of(&f, BP_F32, 1, SHAPE(1), NULL), *x, *z = NULL;
+
+    OK(bp_tensor_expand(one, 1, &wide, &x));
+    FAILS(BP_ERR_INVALID, "kron: extents 1099511627776 and 1099511627776 of axis 0",
+          bp_op_kron(f.scope, x, x, &z));
+    cr_expect(!z);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(one);
+    fixture_finish(&f);
+}
+
+/* A shape without axes may be NULL: nothing is copied from there. */
+Test(refused, shape_without_axes)
+{
+    struct bp_scatter_nd_attrs attrs = bp_scatter_nd_defaults();
+    struct fixture f = fixture_init();
+    struct bp_tensor *index = tensor_of(&f, BP_I64, 2, SHAPE(1, 0), NULL), *z = NULL;
+    struct bp_tensor *value = tensor_of(&f, BP_F32, 1, SHAPE(1), NULL);
+    enum bp_status status = bp_op_scatter_nd(f.scope, index, value, NULL, &attrs, &z);
+
+    cr_expect_eq(status == BP_OK, z != NULL);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(value);
+    bp_tensor_destroy(index);
+    fixture_finish(&f);
+}
+
 /* The short way sees it too. */
 Test(refused, overlap_in_a_prepared_call)
 {

@@ -232,8 +232,13 @@ enum bp_status bp_infer_kron(struct bp_site *site)
     TRY(needs_rank(site, 0, 0, BP_RANK_MAX / 2));
     TRY(needs_rank(site, 1, 0, BP_RANK_MAX / 2));
     site->out[0].rank = rank;
-    for (uint32_t i = 0; i < rank; i++)
-        site->out[0].shape[rank - 1 - i] = bp_rule_extent_back(x, i) * bp_rule_extent_back(y, i);
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t m = bp_rule_extent_back(x, i), n = bp_rule_extent_back(y, i);
+        if (__builtin_mul_overflow(m, n, &site->out[0].shape[rank - 1 - i]))
+            return bp_error(BP_ERR_INVALID,
+                            "kron: extents %" PRId64 " and %" PRId64 " of axis %u make one past "
+                            "63 bits", m, n, rank - 1 - i);
+    }
     return BP_OK;
 }
 
