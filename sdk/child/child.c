@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c: the child runner. One loop waits for output, report lines, the end of the process and
- * the deadline together; whatever comes first, the process and its group are killed before the
- * process is reaped, so their number cannot have been given to anyone else.
+/* child.c: the child runner. One loop waits for output, report lines, the deadline and the news of
+ * the keeper together. The keeper, which is the child's parent, ends all that is to end.
  *
  * Two limits are left out on purpose: RLIMIT_AS kills every program built with a sanitizer, and
  * RLIMIT_FSIZE also counts memory files, of which drivers map many gigabytes. */
 #include "child.h"
+#include "keeper.h"
 #include "stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,7 +23,6 @@
 enum {
     OUTPUT_MAX = 1 << 20,
     KILL_WAIT_S = 10, /* a killed process can be stuck in a driver: it is left behind then */
-    NO_PIDFD_MS = 5,  /* how often we look where there is no pidfd_open */
 };
 
 struct run {
@@ -35,11 +30,14 @@ struct run {
     struct bp_child_result *result;
     struct bp_child_output output;
     struct bp_child_lines lines;
-    int out_fd, report_fd; /* our ends, -1 when closed by the other side */
-    pid_t pid;
-    int pidfd;             /* -1 where the kernel has none */
+    int out_fd, report_fd, news_fd; /* our ends, -1 when closed by the other side */
+    pid_t keeper;
+    pid_t pid; /* of the child; 0: not started yet */
     uint64_t start, deadline; /* CLOCK_MONOTONIC; UINT64_MAX: none */
-    bool killed, reaped;
+    bool killed;
+    bool ended; /* the child: end says how */
+    bool over;  /* so have all that it left behind */
+    struct keeper_news end;
 };
 
 static uint64_t now_ns(void)
@@ -56,21 +54,10 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* A pipe whose ends are 10 and above, out of the way of the descriptors that the child gets. */
+/* A pipe; our end of it does not block. 0, or errno. */
 static int pipe_create(int out_fd[2])
 {
-    int low[2];
-
-    if (pipe2(low, O_CLOEXEC)) return errno;
-    out_fd[0] = fcntl(low[0], F_DUPFD_CLOEXEC, 10);
-    out_fd[1] = out_fd[0] < 0 ? -1 : fcntl(low[1], F_DUPFD_CLOEXEC, 10);
-    int error = out_fd[1] < 0 ? errno : 0;
-    close(low[0]);
-    close(low[1]);
-    if (error) {
-        close_fd(&out_fd[0]);
-        return error;
-    }
+    if (pipe2(out_fd, O_CLOEXEC)) return errno;
     fcntl(out_fd[0], F_SETFL, O_NONBLOCK);
     return 0;
 }
@@ -103,92 +90,60 @@ static char **env_create(const char *const *set)
     return env;
 }
 
-/* Standard input is empty, output and error are one pipe, the report is another; all else is
- * closed. */
-static int spawn_files(posix_spawn_file_actions_t *files, int out_fd, int report_fd)
-{
-    int error = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
-
-    if (!error) error = posix_spawn_file_actions_adddup2(files, out_fd, 1);
-    if (!error) error = posix_spawn_file_actions_adddup2(files, out_fd, 2);
-    if (!error && report_fd >= 0)
-        error = posix_spawn_file_actions_adddup2(files, report_fd, BP_CHILD_REPORT);
-    int first = report_fd >= 0 ? BP_CHILD_REPORT + 1 : BP_CHILD_REPORT;
-    if (!error) error = posix_spawn_file_actions_addclosefrom_np(files, first);
-    return error;
-}
-
-static int spawn(struct run *run, int out_fd, int report_fd)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    char **env = env_create(run->child->env);
-
-    if (!env) return ENOMEM;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(
-        &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawn_file_actions_init(&files);
-
-    const char *const *argv = run->child->argv;
-    int error = spawn_files(&files, out_fd, report_fd);
-    if (!error) error = posix_spawn(&run->pid, argv[0], &files, &attr, (char *const *)argv, env);
-
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    free(env);
-    return error;
-}
-
-/* From outside, just after the start: a spawned process cannot be given limits before. A program
- * that crashes within its first instructions may still leave a core file; see bp_child_enter. */
-static void set_limits(const struct run *run)
-{
-    const struct rlimit core = {0, 0};
-    const struct rlimit cpu = {run->child->cpu_s, run->child->cpu_s + 1};
-
-    prlimit(run->pid, RLIMIT_CORE, &core, NULL);
-    if (run->child->cpu_s) prlimit(run->pid, RLIMIT_CPU, &cpu, NULL);
-}
-
 static int start(struct run *run)
 {
-    int out[2] = {-1, -1}, report[2] = {-1, -1};
-    int error = pipe_create(out);
+    int out[2] = {-1, -1}, report[2] = {-1, -1}, news[2] = {-1, -1};
+    char **env = env_create(run->child->env);
+    int error = env ? pipe_create(out) : ENOMEM;
 
+    if (!error) error = pipe_create(news);
     if (!error && run->child->report) error = pipe_create(report);
-    if (!error) error = spawn(run, out[1], report[1]);
+    if (!error) {
+        struct keeper_order order = {
+            run->child->argv, env, out[1], report[1], run->child->cpu_s};
+        run->keeper = keeper_start(&order, news[1]);
+        if (run->keeper < 0) error = errno;
+    }
     close_fd(&out[1]);
     close_fd(&report[1]);
-    if (error) {
-        close_fd(&out[0]);
-        close_fd(&report[0]);
-        return error;
-    }
+    close_fd(&news[1]);
+    free(env);
     run->out_fd = out[0];
     run->report_fd = report[0];
-    run->pidfd = pidfd_open(run->pid, 0);
-    set_limits(run);
-    return 0;
+    run->news_fd = news[0];
+    return error;
 }
 
-/* Kills the group for the reason end, once, and the process: it may have gone over to another group
- * of its session, even to ours. What it wrote until now is still read. */
+/* Has all of them killed for the reason end, once. The keeper may have been stopped, and what was
+ * written until now is still read. */
 static void stop(struct run *run, enum bp_child_end end)
 {
-    if (run->killed) return;
+    if (run->killed || run->ended) return;
     run->killed = true;
     run->result->end = end;
     run->deadline = now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
-    kill(-run->pid, SIGKILL);
-    if (run->pidfd >= 0) pidfd_send_signal(run->pidfd, SIGKILL, NULL, 0);
-    else kill(run->pid, SIGKILL);
+    kill(run->keeper, SIGTERM);
+    kill(run->keeper, SIGCONT);
+}
+
+/* Takes what the keeper says. The end of its pipe is the end of the keeper. */
+static void read_news(struct run *run)
+{
+    struct keeper_news news;
+    ssize_t n;
+
+    while (run->news_fd >= 0 && (n = read(run->news_fd, &news, sizeof news)) >= 0) {
+        if (n < (ssize_t)sizeof news) {
+            close_fd(&run->news_fd);
+            break;
+        }
+        if (news.word == KEEPER_STARTED) run->pid = news.pid;
+        if (news.word == KEEPER_ENDED || news.word == KEEPER_REFUSED) {
+            run->end = news;
+            run->ended = true;
+        }
+        run->over = run->over || news.word == KEEPER_OVER || news.word == KEEPER_REFUSED;
+    }
 }
 
 /* Reads what has come on both pipes, at most about a mebibyte of each: a process that left the
@@ -213,73 +168,73 @@ static bool read_pipes(struct run *run)
     return fits;
 }
 
-/* Whether the process has ended; it is not reaped by that. */
-static bool has_ended(struct run *run)
-{
-    siginfo_t info = {0};
-
-    if (waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT)) return errno == ECHILD;
-    return info.si_pid == run->pid;
-}
-
 static void wait_for_news(struct run *run)
 {
     struct pollfd fd[] = {
-        {run->out_fd, POLLIN, 0}, {run->report_fd, POLLIN, 0}, {run->pidfd, POLLIN, 0}};
+        {run->out_fd, POLLIN, 0}, {run->report_fd, POLLIN, 0}, {run->news_fd, POLLIN, 0}};
     uint64_t now = now_ns();
     uint64_t left_ms = run->deadline <= now ? 0 : (run->deadline - now) / 1000000 + 1;
-    int wait_ms = left_ms > 60000 ? 60000 : (int)left_ms;
 
-    if (run->pidfd < 0 && wait_ms > NO_PIDFD_MS) wait_ms = NO_PIDFD_MS;
-    poll(fd, 3, wait_ms);
+    poll(fd, 3, left_ms > 60000 ? 60000 : (int)left_ms);
 }
 
-/* Until the process has ended, or will not even though it was killed. */
-static bool follow(struct run *run)
+/* Until all have ended, or will not even though they were killed, or there is no keeper. */
+static void follow(struct run *run)
 {
-    while (!has_ended(run)) {
+    while (run->news_fd >= 0 && !run->over) {
         wait_for_news(run);
         if (!read_pipes(run)) stop(run, BP_CHILD_OUTPUT);
+        read_news(run);
+        if (run->ended && !run->killed) {
+            /* What it left behind is being killed. */
+            run->killed = true;
+            run->deadline = now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
+        }
         if (now_ns() < run->deadline) continue;
-        if (run->killed) return has_ended(run);
+        if (run->killed) break;
         stop(run, BP_CHILD_TIMEOUT);
     }
-    return true;
 }
 
-/* Ends the rest of the group, reaps the process, which has ended, and says how it did. */
-static void reap(struct run *run)
+/* The keeper has no more to do: a stuck process is left to the system. */
+static void end_keeper(struct run *run, int *out_status)
+{
+    if (!run->over && run->news_fd >= 0) kill(run->keeper, SIGKILL);
+    while (waitpid(run->keeper, out_status, 0) < 0 && errno == EINTR) continue;
+}
+
+/* Says how the child ended. */
+static void judge(struct run *run, int keeper_status)
 {
     struct bp_child_result *result = run->result;
-    struct rusage usage = {0};
-    int status = 0;
+    const struct rusage *usage = &run->end.usage;
+    uint64_t cpu_s = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec);
+    bool spent = run->child->cpu_s && cpu_s + 1 >= run->child->cpu_s;
+    int status = run->ended ? run->end.code : keeper_status;
 
-    kill(-run->pid, SIGKILL);
-    if (wait4(run->pid, &status, 0, &usage) != run->pid) {
-        result->end = BP_CHILD_NOT_RUN; /* SIGCHLD is ignored here: how it ended cannot be known */
-        result->code = ECHILD;
-        return;
-    }
-    if (run->killed) return;
-    if (WIFEXITED(status)) {
+    if (result->end == BP_CHILD_TIMEOUT || result->end == BP_CHILD_OUTPUT) return;
+    result->left = run->end.left;
+    memcpy(result->left_name, run->end.name, sizeof result->left_name);
+    if (run->ended && run->end.word == KEEPER_REFUSED) {
+        result->end = BP_CHILD_NOT_RUN;
+        result->code = run->end.code;
+    } else if (WIFEXITED(status)) {
         result->end = BP_CHILD_EXITED;
         result->code = WEXITSTATUS(status);
-        return;
-    }
-    uint64_t cpu_s = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
-    bool spent = run->child->cpu_s && cpu_s + 1 >= run->child->cpu_s;
-    result->code = WTERMSIG(status);
-    result->end = BP_CHILD_SIGNALLED;
-    if (result->code == SIGXCPU || (result->code == SIGKILL && spent)) {
-        result->end = BP_CHILD_TIMEOUT;
-        result->code = SIGXCPU;
+    } else {
+        result->end = BP_CHILD_SIGNALLED;
+        result->code = WTERMSIG(status);
+        if (result->code == SIGXCPU || (result->code == SIGKILL && spent)) {
+            result->end = BP_CHILD_TIMEOUT;
+            result->code = SIGXCPU;
+        }
     }
 }
 
 void bp_child_run(const struct bp_child *child, struct bp_child_result *out_result)
 {
     struct run run = {
-        .child = child, .result = out_result, .out_fd = -1, .report_fd = -1, .pidfd = -1,
+        .child = child, .result = out_result, .out_fd = -1, .report_fd = -1, .news_fd = -1,
         .start = now_ns(), .deadline = UINT64_MAX,
     };
 
@@ -294,12 +249,16 @@ void bp_child_run(const struct bp_child *child, struct bp_child_result *out_resu
         out_result->end = BP_CHILD_NOT_RUN;
         out_result->code = error;
     } else {
-        if (follow(&run)) reap(&run);
-        if (!read_pipes(&run) && !run.killed) out_result->end = BP_CHILD_OUTPUT;
-        close_fd(&run.out_fd);
-        close_fd(&run.report_fd);
-        close_fd(&run.pidfd);
+        int status = 0;
+        follow(&run);
+        end_keeper(&run, &status);
+        judge(&run, status);
+        bool ended = out_result->end == BP_CHILD_EXITED || out_result->end == BP_CHILD_SIGNALLED;
+        if (!read_pipes(&run) && ended) out_result->end = BP_CHILD_OUTPUT;
     }
+    close_fd(&run.out_fd);
+    close_fd(&run.report_fd);
+    close_fd(&run.news_fd);
     bp_child_lines_finish(&run.lines);
     out_result->seconds = (double)(now_ns() - run.start) * 1e-9;
     out_result->output = bp_child_output_take(&run.output, &out_result->output_size);
@@ -309,14 +268,6 @@ void bp_child_finish(struct bp_child_result *result)
 {
     bp_child_output_free(result->output);
     memset(result, 0, sizeof *result);
-}
-
-void bp_child_enter(void)
-{
-    const struct rlimit core = {0, 0};
-
-    setrlimit(RLIMIT_CORE, &core);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 void bp_child_describe(const struct bp_child_result *result, char *text, size_t size)

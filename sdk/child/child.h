@@ -40,22 +40,23 @@ struct bp_child_result {
     double seconds;
     char *output; /* standard output and error as they came, at most output_max; ends with 0 */
     size_t output_size;
+
+    /* Processes that the child left behind, which did not end by themselves soon after it; and the
+     * name of one of them. They have been killed. */
+    uint32_t left;
+    char left_name[32];
 };
 
-/* Runs it to its end. It is the leader of a process group of its own; when this returns it has been
- * killed, wherever it went, and that group as a whole. What else left the group is not waited for.
- * A killed process that is stuck in a driver is waited for 10 s at most, then left behind. Its
- * standard input is empty, and it gets no descriptor but 0 to 2 and the report. Always fills
- * result, which bp_child_finish empties.
+/* Runs it to its end. It is the leader of a process group of its own, its standard input is empty,
+ * and it gets no descriptor but 0 to 2 and the report. When this returns it has been killed, and so
+ * have all processes that it or its children started, whatever group or session they went to. They
+ * are killed, too, when the calling thread ends meanwhile, even by a SIGKILL of this process. A
+ * killed process that is stuck in a driver is waited for 10 s at most, then left behind. Always
+ * fills result, which bp_child_finish empties.
  *
- * No thread of the caller needs to be quiet: the child is spawned, not forked. SIGCHLD may have a
- * handler but must not be ignored. */
+ * No other thread of the caller needs to be quiet. */
 void bp_child_run(const struct bp_child *child, struct bp_child_result *out_result);
 void bp_child_finish(struct bp_child_result *result);
-
-/* For programs of ours, called first when they run as such a child: leaves no core file, and ends
- * when the thread that called bp_child_run ends. */
-void bp_child_enter(void);
 
 /* "exit status 3", "killed by signal 11 (Segmentation fault)", "no end after 10.0 s", ... */
 void bp_child_describe(const struct bp_child_result *result, char *text, size_t size);

@@ -244,7 +244,6 @@ int conform_child(int argc, char **argv)
         return 2;
     }
     bool list = !strcmp(argv[0], "list"), rank = !strcmp(argv[0], "rank");
-    if (rank) bp_child_enter(); /* it goes with the thread that is its rank */
     place.seed = strtoull(argv[4], NULL, 10);
     place.dump = !rank && *argv[6] ? argv[6] : NULL;
     status = place_init(&place, argv[1], argv[2], argv[3], list || rank || need_device(argv[7]));

@@ -69,7 +69,6 @@ static cJSON *read_plugin(const char *path)
 
 int bp_cmd_read_plugin(int argc, char **argv)
 {
-    bp_child_enter();
     if (argc != 2) return BP_EXIT_USAGE;
     cJSON *json = read_plugin(argv[1]);
     char *line = cJSON_PrintUnformatted(json);

@@ -114,7 +114,6 @@ int bp_cmd_probe_plugin(int argc, char **argv)
     uint32_t index = UINT32_MAX;
     struct bp_core *core;
 
-    bp_child_enter();
     if (argc != 2) return BP_EXIT_USAGE;
     const char *path = argv[1];
     if (bp_probe_is_manifest(path)) {

@@ -221,17 +221,96 @@ Test(child, grandchild_holds_the_pipe)
     bp_child_finish(&result);
 }
 
-/* A process that has left the group cannot be killed, but it must not hold us up. */
-Test(child, grandchild_that_left_the_group_holds_the_pipe)
+/* One of another session, whose parent has ended long ago. */
+Test(child, a_daemon_is_ended_and_named)
 {
-    struct bp_child_result result = run("setsid sh -c 'echo $$; exec sleep 5' & sleep 1",
-                                        (struct bp_child){0});
-    pid_t grandchild = (pid_t)atoi(result.output);
+    struct bp_child_result result =
+        run("(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 0.3", (struct bp_child){0});
+    pid_t daemon_ = (pid_t)atoi(result.output);
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
-    cr_expect(result.seconds < 4.5, "%f s", result.seconds);
-    cr_assert_gt(grandchild, 0);
-    kill(grandchild, SIGKILL);
+    cr_assert_gt(daemon_, 0);
+    cr_expect_eq(result.left, 1, "%u are left", result.left);
+    cr_expect_str_eq(result.left_name, "sleep");
+    cr_expect(is_gone(daemon_), "process %d lives on", (int)daemon_);
+    bp_child_finish(&result);
+}
+
+Test(child, processes_that_end_soon_after_it_are_no_daemons)
+{
+    struct bp_child_result result = run("(setsid sleep 0.05 &)", (struct bp_child){0});
+
+    expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
+    cr_expect_eq(result.left, 0, "%u are left: %s", result.left, result.left_name);
+    bp_child_finish(&result);
+}
+
+Test(child, deadline_ends_daemons)
+{
+    struct bp_child_result result = run("(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 100",
+                                        (struct bp_child){.timeout_ns = SECOND / 2});
+    pid_t daemon_ = (pid_t)atoi(result.output);
+
+    expect_end(&result, BP_CHILD_TIMEOUT, 0, "no end after");
+    cr_assert_gt(daemon_, 0);
+    cr_expect(is_gone(daemon_), "process %d lives on", (int)daemon_);
+    bp_child_finish(&result);
+}
+
+/* The number that a file comes to hold. */
+static pid_t read_pid(const char *path)
+{
+    const struct timespec pause = {0, 10 * 1000 * 1000};
+
+    for (int i = 0; i < 3000; i++) {
+        FILE *file = fopen(path, "r");
+        int pid = 0;
+        if (file && fscanf(file, "%d\n", &pid) != 1) pid = 0;
+        if (file) fclose(file);
+        if (pid > 0) return (pid_t)pid;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+/* A shell that ignores what can be ignored, a process of its group, and a daemon. */
+Test(child, a_killed_caller_takes_all_along)
+{
+    char base[] = "/tmp/bp-child-XXXXXX", script[600], path[3][64];
+    pid_t pid[3], caller;
+
+    cr_assert(mkdtemp(base));
+    for (int i = 0; i < 3; i++) snprintf(path[i], sizeof path[i], "%s/%d", base, i);
+    snprintf(script, sizeof script,
+             "trap '' HUP INT TERM QUIT; (setsid sh -c 'echo $$ >%s; exec sleep 1000' &); "
+             "sleep 1000 & echo $! >%s; echo $$ >%s; while :; do sleep 1000; done",
+             path[0], path[1], path[2]);
+    caller = fork();
+    cr_assert_geq(caller, 0);
+    if (!caller) {
+        run(script, (struct bp_child){.timeout_ns = 1000 * SECOND});
+        _exit(0);
+    }
+    for (int i = 0; i < 3; i++) cr_assert((pid[i] = read_pid(path[i])) > 0, "no process %d", i);
+    for (int i = 0; i < 3; i++) cr_expect(is_alive(pid[i]));
+    kill(caller, SIGKILL);
+    for (int i = 0; i < 3; i++) {
+        cr_expect(is_gone(pid[i]), "process %d of the script lives on", i);
+        kill(pid[i], SIGKILL);
+        unlink(path[i]);
+    }
+    rmdir(base);
+}
+
+Test(child, no_more_descriptors_is_said_to_be_that)
+{
+    const struct rlimit few = {6, 6};
+    struct bp_child_result result;
+
+    for (int fd = 3; fd < 6; fd++) open("/dev/null", O_RDONLY | O_CLOEXEC);
+    setrlimit(RLIMIT_NOFILE, &few);
+    result = run("exit 0", (struct bp_child){0});
+    expect_end(&result, BP_CHILD_NOT_RUN, EMFILE, "could not be run: Too many open files");
     bp_child_finish(&result);
 }
 
