@@ -60,7 +60,8 @@ static bool job_name(const char *launcher, char *name, size_t size)
 }
 
 /* Launchers that give no store: rank 0 serves one, and says where. */
-static enum bp_status find_store(const struct bp_job *job, char *address, size_t size)
+static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, uint64_t timeout_ns,
+                                 char *address, size_t size)
 {
     struct bp_store *store;
     char name[96];
@@ -73,15 +74,17 @@ static enum bp_status find_store(const struct bp_job *job, char *address, size_t
         return bp_error(BP_ERR_NOT_FOUND,
                         "bp_comm_id_of_job: the ranks have no store in common: set BP_STORE, or "
                         "start them with bp launch");
-    if (job->rank) return bp_store_seek(name, read_timeout(), address, size);
+    if (job->rank) return bp_store_seek(name, deadline, timeout_ns, address, size);
     TRY(bp_store_own(&store));
     snprintf(address, size, "%s", bp_store_address(store));
     return bp_store_announce(store, name);
 }
 
-/* The store of a job is looked for once. */
+/* The store of a job is looked for once. Who waits for another thread that does so has the same
+ * deadline. */
 enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
 {
+    uint64_t timeout_ns = read_timeout(), deadline = bp_deadline(timeout_ns);
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char address[BP_STORE_ADDRESS_MAX];
     static uint32_t n;
@@ -93,9 +96,11 @@ enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, 
         return bp_error(BP_ERR_INVALID,
                         "bp_comm_id_of_job: out_id, out_rank or out_size is NULL");
     if (bp_stopping()) return bp_stopped();
-    TRY(bp_job_find(&job));
+    status = bp_job_find(&job);
+    TRY(status);
     pthread_mutex_lock(&lock);
-    if (!*address || *job.store) status = find_store(&job, address, sizeof address);
+    if (!*address || *job.store)
+        status = find_store(&job, deadline, timeout_ns, address, sizeof address);
     if (status == BP_OK) snprintf(name, sizeof name, "job%u", n++);
     if (status == BP_OK) write_id(out_id, address, name);
     pthread_mutex_unlock(&lock);
@@ -167,6 +172,8 @@ static enum bp_status make(struct bp_device *device, const char *address, const 
     comm->device = device;
     bp_device_retain(device);
     status = bp_store_create(address, timeout_ns, &comm->store);
+    if (status == BP_OK && timeout_ns < BP_STORE_GRACE_NS)
+        bp_store_set_grace(comm->store, timeout_ns);
     if (status == BP_OK) status = bp_comm_meet(comm, bp_time_left(deadline));
     if (status) {
         bp_comm_release(comm);
@@ -195,25 +202,35 @@ static bool read_id(const struct bp_comm_id *id, char *address, size_t size, con
     return bp_store_parse(address, &place) && *place.port && *place.token;
 }
 
+static enum bp_status check_place(uint32_t rank, uint32_t size)
+{
+    if (!size || size > BP_BOARD_RANKS)
+        return bp_error(BP_ERR_INVALID, "bp_comm_create: size is %u: expected 1 to %d ranks", size,
+                        BP_BOARD_RANKS);
+    if (rank < size) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "bp_comm_create: rank is %u of %u: expected 0 to %u", rank,
+                    size, size - 1);
+}
+
 enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id *id, uint32_t rank,
                               uint32_t size, struct bp_comm **out_comm)
 {
     char address[BP_STORE_ADDRESS_MAX];
+    uint64_t timeout_ns = read_timeout();
+    enum bp_status status;
     const char *name;
+    bool known;
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!id) return bp_error(BP_ERR_INVALID, "bp_comm_create: id is NULL");
     if (!out_comm) return bp_error(BP_ERR_INVALID, "bp_comm_create: out_comm is NULL");
-    if (!size || size > BP_BOARD_RANKS)
-        return bp_error(BP_ERR_INVALID, "bp_comm_create: size is %u: expected 1 to %d ranks", size,
-                        BP_BOARD_RANKS);
-    if (rank >= size)
-        return bp_error(BP_ERR_INVALID,
-                        "bp_comm_create: rank is %u of %u: expected 0 to %u", rank, size, size - 1);
-    if (!read_id(id, address, sizeof address, &name))
+    known = read_id(id, address, sizeof address, &name);
+    status = check_place(rank, size);
+    TRY(status);
+    if (!known)
         return bp_error(BP_ERR_INVALID,
                         "bp_comm_create: id is none that bp_comm_id_create has made");
-    return make(device, address, name, rank, size, read_timeout(), out_comm);
+    return make(device, address, name, rank, size, timeout_ns, out_comm);
 }
 
 struct color {

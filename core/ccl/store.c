@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +28,8 @@ struct bp_store {
 
 /* The server answers at a GET's deadline; only one that is stopped or cut off is later than that.
  */
-static const uint64_t usual_grace_ns = 10000000000;
+static const uint64_t usual_grace_ns = BP_STORE_GRACE_NS;
+enum { GREETINGS = 100 }; /* how often one is tried again */
 
 uint64_t bp_clock_ns(void)
 {
@@ -109,8 +109,7 @@ static enum bp_status gone(struct bp_store *store, const char *why)
                     (int)strcspn(store->address, "/"), store->address, why);
 }
 
-/* Waits until the socket is ready for events. 0: the deadline has passed. */
-static int await_socket(int fd, short events, uint64_t deadline)
+int bp_socket_await(int fd, short events, uint64_t deadline)
 {
     for (;;) {
         uint64_t left = bp_time_left(deadline);
@@ -122,6 +121,8 @@ static int await_socket(int fd, short events, uint64_t deadline)
         if (n < 0 && errno != EINTR) return -1;
     }
 }
+
+static const char closed[] = "it closed the connection";
 
 static enum bp_status transfer(struct bp_store *store, bool out, void *bytes, size_t size,
                                uint64_t deadline)
@@ -135,10 +136,10 @@ static enum bp_status transfer(struct bp_store *store, bool out, void *bytes, si
             size -= (size_t)n;
             continue;
         }
-        if (n == 0) return gone(store, "it closed the connection");
+        if (n == 0) return gone(store, closed);
         if (errno == EINTR) continue;
         if (errno != EAGAIN && errno != EWOULDBLOCK) return gone(store, strerror(errno));
-        if (await_socket(store->fd, out ? POLLOUT : POLLIN, deadline) <= 0)
+        if (bp_socket_await(store->fd, out ? POLLOUT : POLLIN, deadline) <= 0)
             return gone(store, "it does not answer");
     }
     return BP_OK;
@@ -204,12 +205,23 @@ static enum bp_status check(const char *call, struct bp_store *store, const char
     return BP_OK;
 }
 
-/* What the server answered, with a message. */
-static enum bp_status judge(const char *call, const char *key, uint32_t status)
+/* What the server answered, with a message. Where it has no room it says how much it has. */
+static enum bp_status judge(const char *call, const char *key, const struct bp_store_reply *reply)
 {
+    enum bp_status status = (enum bp_status)reply->status;
+
     if (status == BP_OK) return BP_OK;
-    return bp_error((enum bp_status)status, "%s: the store answers for %s: %s", call, key,
-                    bp_status_text((enum bp_status)status));
+    if (status == BP_ERR_MEMORY && reply->number)
+        return bp_error(status,
+                        "%s: the store is full, and %s was not set: keys and values take %" PRIu64
+                        " MiB at most; a key that is set again takes the place of its old value",
+                        call, key, reply->number >> 20);
+    if (status == BP_ERR_INVALID && reply->number)
+        return bp_error(status,
+                        "%s: %s has no room for this beside what connections leave there when they "
+                        "end: a value has at most %" PRIu64 " bytes",
+                        call, key, reply->number);
+    return bp_error(status, "%s: the store answers for %s: %s", call, key, bp_status_text(status));
 }
 
 enum bp_status bp_store_set(struct bp_store *store, const char *key, const void *value,
@@ -225,7 +237,7 @@ enum bp_status bp_store_set(struct bp_store *store, const char *key, const void 
                         BP_STORE_VALUE_MAX);
     if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_set: value is NULL");
     TRY(ask(store, r, key, value, 0, NULL, 0, &reply));
-    return judge("bp_store_set", key, reply.status);
+    return judge("bp_store_set", key, &reply);
 }
 
 enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t timeout_ns,
@@ -241,7 +253,7 @@ enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t ti
     if (reply.status == BP_ERR_TIMEOUT)
         return bp_error(BP_ERR_TIMEOUT, "bp_store_get: nobody set %s within %.3g s", key,
                         (double)timeout_ns / 1e9);
-    TRY(judge("bp_store_get", key, reply.status));
+    TRY(judge("bp_store_get", key, &reply));
     *out_size = reply.value_size;
     return BP_OK;
 }
@@ -255,9 +267,9 @@ enum bp_status bp_store_add(struct bp_store *store, const char *key, int64_t amo
     TRY(check("bp_store_add", store, key));
     if (!out_value) return bp_error(BP_ERR_INVALID, "bp_store_add: out_value is NULL");
     TRY(ask(store, r, key, NULL, 0, NULL, 0, &reply));
-    if (reply.status == BP_ERR_INVALID)
+    if (reply.status == BP_ERR_INVALID && !reply.number)
         return bp_error(BP_ERR_INVALID, "bp_store_add: %s has a value that is no number", key);
-    TRY(judge("bp_store_add", key, reply.status));
+    TRY(judge("bp_store_add", key, &reply));
     *out_value = (int64_t)reply.number;
     return BP_OK;
 }
@@ -269,7 +281,7 @@ enum bp_status bp_store_will(struct bp_store *store, const char *key, const void
     struct bp_store_reply reply;
 
     TRY(ask(store, r, key, value, 0, NULL, 0, &reply));
-    return judge("a will", key, reply.status);
+    return judge("a will", key, &reply);
 }
 
 /* Callers are counted; the one who completes a round says so under a key of the round. */
@@ -312,7 +324,7 @@ static int dial(const struct bp_store_place *place, uint64_t deadline, const cha
         why = 0;
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0 || (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)) why = errno;
-        else if (await_socket(fd, POLLOUT, deadline) <= 0) why = ETIMEDOUT;
+        else if (bp_socket_await(fd, POLLOUT, deadline) <= 0) why = ETIMEDOUT;
         else getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
         if (why && fd >= 0) close(fd);
         if (why) fd = -1;
@@ -323,13 +335,11 @@ static int dial(const struct bp_store_place *place, uint64_t deadline, const cha
     return fd;
 }
 
-static enum bp_status connect_store(struct bp_store *store, const struct bp_store_place *place,
-                                    uint64_t timeout_ns)
+/* A connection, as soon as somebody is there. */
+static enum bp_status reach(struct bp_store *store, const struct bp_store_place *place,
+                            uint64_t deadline, uint64_t timeout_ns)
 {
-    struct bp_store_greeting greeting = {.word = ""};
-    uint64_t deadline = bp_deadline(timeout_ns);
     struct timespec pause = {0, 1000000};
-    struct bp_store_reply reply;
     const char *why = "";
 
     while ((store->fd = dial(place, deadline, &why)) < 0) {
@@ -339,12 +349,52 @@ static enum bp_status connect_store(struct bp_store *store, const struct bp_stor
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
     }
+    return BP_OK;
+}
+
+static enum bp_status say_token(struct bp_store *store, const struct bp_store_place *place,
+                                uint64_t deadline, uint32_t *out_answer)
+{
+    struct bp_store_greeting greeting = {.word = ""};
+    struct bp_store_reply reply;
+
     memcpy(greeting.word, BP_STORE_WORD, sizeof greeting.word);
     memcpy(greeting.token, place->token, strlen(place->token));
-    deadline = answer_deadline(store, timeout_ns);
     TRY(transfer(store, true, &greeting, sizeof greeting, deadline));
     TRY(take_reply(store, deadline, NULL, 0, &reply));
-    if (reply.status)
+    *out_answer = reply.status;
+    return BP_OK;
+}
+
+/* A store that others crowd may cut off a connection before it has heard the token: so that is
+ * tried again, some times. */
+static enum bp_status connect_store(struct bp_store *store, const struct bp_store_place *place,
+                                    uint64_t timeout_ns)
+{
+    uint64_t deadline = bp_deadline(timeout_ns);
+    struct timespec pause = {0, 1000000};
+    enum bp_status status;
+    uint32_t answer = 0;
+
+    for (int tries = 0;; tries++) {
+        TRY(reach(store, place, deadline, timeout_ns));
+        status = say_token(store, place, deadline, &answer);
+        if (!status || tries == GREETINGS || !bp_time_left(deadline)) break;
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;
+    }
+    if (status && !bp_time_left(deadline))
+        return bp_error(BP_ERR_TIMEOUT,
+                        "the store at %s:%s does not answer within %.3g s: the process that "
+                        "serves it is stopped, or has no descriptors left",
+                        place->host, place->port, (double)timeout_ns / 1e9);
+    TRY(status);
+    if (answer == BP_ERR_BUSY)
+        return bp_error(BP_ERR_BUSY,
+                        "the store at %s:%s has as many connections as it may have: raise the "
+                        "limit of descriptors (ulimit -n) of the process that serves it",
+                        place->host, place->port);
+    if (answer)
         return bp_error(BP_ERR_INVALID,
                         "the store at %s:%s refused the token: it is another job's, or the token "
                         "is misspelt",
@@ -441,43 +491,4 @@ enum bp_status bp_store_own(struct bp_store **out_store)
 enum bp_status bp_store_announce(struct bp_store *store, const char *name)
 {
     return bp_store_server_announce(store->server, name, store->address);
-}
-
-static bool hear(const char *name, char *out_address, size_t size)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    size_t length = strlen(name);
-    struct ucred who = {0};
-    socklen_t who_size = sizeof who;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ssize_t n = -1;
-
-    if (fd < 0) return false;
-    if (length < sizeof at.sun_path - 1) memcpy(at.sun_path + 1, name, length);
-    if (!connect(fd, (struct sockaddr *)&at,
-                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) &&
-        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_size) && who.uid == geteuid())
-        n = recv(fd, out_address, size - 1, 0);
-    close(fd);
-    if (n <= 0) return false;
-    out_address[n] = 0;
-    return true;
-}
-
-enum bp_status bp_store_seek(const char *name, uint64_t timeout_ns, char *out_address, size_t size)
-{
-    uint64_t deadline = bp_deadline(timeout_ns);
-    struct timespec pause = {0, 1000000};
-
-    while (!hear(name, out_address, size)) {
-        if (!bp_time_left(deadline))
-            return bp_error(BP_ERR_TIMEOUT,
-                            "rank 0 did not announce a store on this machine within %.3g s: if "
-                            "ranks run on several, give all of them the address of one in "
-                            "BP_STORE",
-                            (double)timeout_ns / 1e9);
-        nanosleep(&pause, NULL);
-        if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
-    }
-    return BP_OK;
 }

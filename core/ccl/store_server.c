@@ -15,19 +15,21 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-enum { BUCKETS = 256, CONNECTIONS = 4096, FIXED = 3 }; /* FIXED: polled before the connections */
-static const uint64_t greeting_ns = 5000000000; /* who has not said the token by then is cut off */
-
-struct entry {
-    struct entry *next;
-    char *key;
-    void *value;
-    uint32_t size;
+enum {
+    FIXED = 3,          /* polled before the connections */
+    CONNECTIONS = 4096, /* at most, whatever the limit of descriptors is */
+    SPARE = 256,        /* descriptors that are left to the app; half of them, if there are few */
+    SILENT = 64,        /* connections that have not said the token, at most */
+    BATCH = 64,         /* connections that are taken in one round */
+    KEPT = 64 << 10,    /* bytes of a buffer that stays for the next request */
 };
+static const uint64_t greeting_ns = 5000000000; /* who has not said the token by then is cut off */
+static const uint64_t wrong_ns = 1000000;  /* nobody is let in for so long after each wrong token */
+static const uint64_t pause_ns = 100000000; /* without descriptors it tries again after that */
 
 struct connection {
     int fd;
@@ -44,48 +46,16 @@ struct bp_store_server {
     pthread_t thread;
     pthread_mutex_t lock; /* local, text */
     int wake, listener, local;
+    int reserve;          /* a descriptor to give up where there is no other; -1: it is in use */
+    uint64_t closed_until; /* nobody is let in before; 0: anybody now */
     char *text;           /* what local tells */
     char token[BP_STORE_TOKEN];
     _Atomic bool ending;
-    struct entry *bucket[BUCKETS];
+    struct bp_store_values values;
     struct connection *connection;
-    size_t n, room;
+    size_t n, room, greeted; /* greeted: how many have said the token */
     struct pollfd *poll;
 };
-
-static struct entry **find(struct bp_store_server *server, const char *key)
-{
-    uint32_t h = 2166136261u;
-    struct entry **at;
-
-    for (const char *c = key; *c; c++) h = (h ^ (unsigned char)*c) * 16777619u;
-    for (at = &server->bucket[h % BUCKETS]; *at && strcmp((*at)->key, key);) at = &(*at)->next;
-    return at;
-}
-
-static enum bp_status set(struct bp_store_server *server, const char *key, const void *value,
-                          uint32_t size)
-{
-    struct entry **at = find(server, key), *e = *at;
-    void *copy = malloc(size + 1);
-
-    if (!copy) return BP_ERR_MEMORY;
-    memcpy(copy, value, size);
-    if (!e) {
-        e = calloc(1, sizeof *e);
-        if (e) e->key = strdup(key);
-        if (!e || !e->key) {
-            free(e);
-            free(copy);
-            return BP_ERR_MEMORY;
-        }
-        *at = e;
-    }
-    free(e->value);
-    e->value = copy;
-    e->size = size;
-    return BP_OK;
-}
 
 static void send_some(struct connection *c)
 {
@@ -98,6 +68,10 @@ static void send_some(struct connection *c)
             break;
         }
         c->out_at += (size_t)n;
+    }
+    if (c->out_size > KEPT) {
+        free(c->out);
+        c->out = NULL;
     }
     c->out_at = c->out_size = 0;
 }
@@ -126,17 +100,53 @@ static void tell_waiting(struct bp_store_server *server, const char *key)
 {
     for (size_t i = 0; i < server->n; i++) {
         struct connection *c = &server->connection[i];
-        const struct entry *e;
+        const struct bp_store_entry *e;
         if (!c->waiting || strcmp(c->key, key)) continue;
-        e = *find(server, key);
+        e = bp_values_find(&server->values, key);
         reply(c, BP_OK, 0, e->value, e->size);
     }
+}
+
+/* Bytes that are due under a key when connections end; but for one, which is to have another. */
+static uint64_t will_bytes(const struct bp_store_server *server, const char *key,
+                           const struct connection *except)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < server->n; i++) {
+        const struct connection *c = &server->connection[i];
+        if (c->will && c != except && !strcmp(c->will_key, key)) bytes += c->will_size;
+    }
+    return bytes;
+}
+
+/* Whether there is room for a value, and for what is due behind it; else that is the reply. */
+static bool has_room(struct bp_store_server *server, struct connection *c, const char *key,
+                     uint32_t size)
+{
+    if (size + will_bytes(server, key, NULL) > BP_STORE_VALUE_MAX)
+        reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
+    else if (!bp_values_fit(&server->values, key, size))
+        reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
+    else return true;
+    return false;
+}
+
+static void set(struct bp_store_server *server, struct connection *c, const char *key,
+                const void *value, uint32_t size)
+{
+    enum bp_status status;
+
+    if (!has_room(server, c, key, size)) return;
+    status = bp_values_set(&server->values, key, value, size);
+    reply(c, status, 0, NULL, 0);
+    if (status == BP_OK) tell_waiting(server, key);
 }
 
 static void add(struct bp_store_server *server, struct connection *c, const char *key,
                 int64_t amount)
 {
-    const struct entry *e = *find(server, key);
+    const struct bp_store_entry *e = bp_values_find(&server->values, key);
     uint64_t sum = 0;
     enum bp_status status;
 
@@ -144,9 +154,10 @@ static void add(struct bp_store_server *server, struct connection *c, const char
         reply(c, BP_ERR_INVALID, 0, NULL, 0);
         return;
     }
+    if (!e && !has_room(server, c, key, sizeof sum)) return;
     if (e) memcpy(&sum, e->value, sizeof sum);
     sum += (uint64_t)amount;
-    status = set(server, key, &sum, sizeof sum);
+    status = bp_values_set(&server->values, key, &sum, sizeof sum);
     reply(c, status, sum, NULL, 0);
     if (status == BP_OK) tell_waiting(server, key);
 }
@@ -154,7 +165,7 @@ static void add(struct bp_store_server *server, struct connection *c, const char
 static void get(struct bp_store_server *server, struct connection *c, const char *key,
                 uint64_t timeout_ns)
 {
-    const struct entry *e = *find(server, key);
+    const struct bp_store_entry *e = bp_values_find(&server->values, key);
 
     if (e) {
         reply(c, BP_OK, 0, e->value, e->size);
@@ -168,40 +179,62 @@ static void get(struct bp_store_server *server, struct connection *c, const char
     else if (!timeout_ns) reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
 }
 
-static void drop_will(struct connection *c)
+static void drop_will(struct bp_store_server *server, struct connection *c)
 {
+    if (c->will) server->values.bytes -= bp_values_cost(c->will_key, c->will_size);
     free(c->will_key);
     free(c->will);
     c->will_key = c->will = NULL;
 }
 
-static enum bp_status take_will(struct connection *c, const char *key, const char *value,
-                                uint32_t size)
+/* A will has its room from now on: in the value that it is to become part of, and in memory. What
+ * has none is refused, and an earlier will stays. */
+static void take_will(struct bp_store_server *server, struct connection *c, const char *key,
+                      const char *value, uint32_t size)
 {
-    drop_will(c);
-    if (!size) return BP_OK;
-    c->will_key = strdup(key);
-    c->will = malloc(size);
-    c->will_size = size;
-    if (c->will_key && c->will) {
-        memcpy(c->will, value, size);
-        return BP_OK;
+    const struct bp_store_entry *e = bp_values_find(&server->values, key);
+    uint64_t cost = bp_values_cost(key, size);
+    uint64_t before = c->will ? bp_values_cost(c->will_key, c->will_size) : 0;
+    char *copy, *name;
+
+    if (size && (e ? e->size : 0) + will_bytes(server, key, c) + size > BP_STORE_VALUE_MAX) {
+        reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
+        return;
     }
-    drop_will(c);
-    return BP_ERR_MEMORY;
+    if (size && server->values.bytes - before + cost > BP_STORE_BYTES_MAX) {
+        reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
+        return;
+    }
+    copy = size ? malloc(size) : NULL;
+    name = size ? strdup(key) : NULL;
+    if (size && (!copy || !name)) {
+        free(copy);
+        free(name);
+        reply(c, BP_ERR_MEMORY, 0, NULL, 0);
+        return;
+    }
+    drop_will(server, c);
+    if (size) {
+        memcpy(copy, value, size);
+        c->will = copy;
+        c->will_key = name;
+        c->will_size = size;
+        server->values.bytes += cost;
+    }
+    reply(c, BP_OK, 0, NULL, 0);
 }
 
-/* Of a connection that is none any more. */
+/* Of a connection that is none any more; its room is there. */
 static void do_will(struct bp_store_server *server, const struct connection *c)
 {
-    const struct entry *e = *find(server, c->will_key);
+    const struct bp_store_entry *e = bp_values_find(&server->values, c->will_key);
     size_t before = e ? e->size : 0, size = before + c->will_size;
-    char *value = size <= BP_STORE_VALUE_MAX ? malloc(size) : NULL;
+    char *value = malloc(size);
 
     if (!value) return;
     if (before) memcpy(value, e->value, before);
     memcpy(value + before, c->will, c->will_size);
-    if (set(server, c->will_key, value, (uint32_t)size) == BP_OK)
+    if (bp_values_set(&server->values, c->will_key, value, (uint32_t)size) == BP_OK)
         tell_waiting(server, c->will_key);
     free(value);
 }
@@ -230,12 +263,9 @@ static bool take_request(struct bp_store_server *server, struct connection *c)
     key[r.key_size] = 0;
     value = c->in + sizeof r + r.key_size;
     switch (r.verb) {
-    case BP_STORE_SET:
-        reply(c, set(server, key, value, r.value_size), 0, NULL, 0);
-        tell_waiting(server, key);
-        break;
+    case BP_STORE_SET: set(server, c, key, value, r.value_size); break;
     case BP_STORE_GET: get(server, c, key, r.number); break;
-    case BP_STORE_WILL: reply(c, take_will(c, key, value, r.value_size), 0, NULL, 0); break;
+    case BP_STORE_WILL: take_will(server, c, key, value, r.value_size); break;
     case BP_STORE_ADD: add(server, c, key, (int64_t)r.number); break;
     default: reply(c, BP_ERR_UNSUPPORTED, 0, NULL, 0);
     }
@@ -244,10 +274,43 @@ static bool take_request(struct bp_store_server *server, struct connection *c)
     return true;
 }
 
+/* How many connections there may be, so that the app keeps descriptors for its own files; of these
+ * a quarter is for those who have not said the token. */
+static size_t most_connections(void)
+{
+    struct rlimit limit = {1024, 1024};
+    rlim_t n;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    n = limit.rlim_cur / 2 < SPARE ? limit.rlim_cur - limit.rlim_cur / 2 : limit.rlim_cur - SPARE;
+    return n < CONNECTIONS ? (size_t)n : CONNECTIONS;
+}
+
+static size_t most_silent(size_t most)
+{
+    return most / 4 < SILENT ? most / 4 + 1 : SILENT;
+}
+
+static void refuse(struct connection *c, enum bp_status status)
+{
+    reply(c, status, 0, NULL, 0);
+    shutdown(c->fd, SHUT_RDWR);
+}
+
+/* After each wrong token the door is closed for a moment: so tokens cannot be tried one after the
+ * other on as many connections as there may be. */
+static void close_door(struct bp_store_server *server)
+{
+    uint64_t now = bp_clock_ns();
+
+    server->closed_until = (server->closed_until > now ? server->closed_until : now) + wrong_ns;
+}
+
 /* Takes as long for a wrong token as for another. */
 static void greet(struct bp_store_server *server, struct connection *c)
 {
     struct bp_store_greeting g;
+    size_t most = most_connections();
     unsigned char wrong = 0;
 
     if (c->in_size < sizeof g) return;
@@ -255,11 +318,16 @@ static void greet(struct bp_store_server *server, struct connection *c)
     for (size_t i = 0; i < BP_STORE_TOKEN; i++)
         wrong |= (unsigned char)(g.token[i] ^ server->token[i]);
     if (wrong || memcmp(g.word, BP_STORE_WORD, sizeof g.word)) {
-        reply(c, BP_ERR_INVALID, 0, NULL, 0);
-        shutdown(c->fd, SHUT_RDWR);
+        refuse(c, BP_ERR_INVALID);
+        close_door(server);
+        return;
+    }
+    if (server->greeted >= most - most_silent(most)) {
+        refuse(c, BP_ERR_BUSY);
         return;
     }
     c->greeted = true;
+    server->greeted++;
     c->in_size -= sizeof g;
     memmove(c->in, c->in + sizeof g, c->in_size);
     reply(c, BP_OK, 0, NULL, 0);
@@ -286,6 +354,11 @@ static bool receive(struct bp_store_server *server, struct connection *c)
     c->in_size += (size_t)n;
     if (!c->greeted) greet(server, c);
     while (c->greeted && take_request(server, c)) {}
+    if (!c->in_size && c->in_room > KEPT) {
+        free(c->in);
+        c->in = NULL;
+        c->in_room = 0;
+    }
     return true;
 }
 
@@ -294,8 +367,9 @@ static void cut_off(struct bp_store_server *server, size_t i)
     struct connection c = server->connection[i];
 
     server->connection[i] = server->connection[--server->n];
+    server->greeted -= c.greeted;
     if (c.will && !atomic_load(&server->ending)) do_will(server, &c);
-    drop_will(&c);
+    drop_will(server, &c);
     close(c.fd);
     free(c.key);
     free(c.in);
@@ -317,37 +391,105 @@ static bool grow(struct bp_store_server *server)
     return true;
 }
 
-static void accept_one(struct bp_store_server *server)
+/* Who has not said the token for longest makes room. false: all have. */
+static bool cut_off_oldest(struct bp_store_server *server)
 {
-    int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+    size_t oldest = SIZE_MAX;
 
-    if (fd < 0) return;
-    if (server->n == CONNECTIONS || (server->n == server->room && !grow(server))) {
+    for (size_t i = 0; i < server->n; i++) {
+        const struct connection *c = &server->connection[i];
+        if (!c->greeted &&
+            (oldest == SIZE_MAX || c->deadline < server->connection[oldest].deadline))
+            oldest = i;
+    }
+    if (oldest == SIZE_MAX) return false;
+    cut_off(server, oldest);
+    return true;
+}
+
+static int accept_quietly(int listener)
+{
+    return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* The descriptor of somebody who came; -1: nobody, or there is none for it. Then nobody is let in
+ * for a while: who waits at the door would else keep the thread awake. */
+static int let_in(struct bp_store_server *server, int listener)
+{
+    int fd = accept_quietly(listener);
+
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        if (!cut_off_oldest(server) && server->reserve >= 0) {
+            close(server->reserve);
+            server->reserve = -1;
+        }
+        fd = accept_quietly(listener);
+    }
+    if (fd < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR &&
+        errno != ECONNABORTED)
+        server->closed_until = bp_deadline(pause_ns);
+    return fd;
+}
+
+/* Most have said the token by now. false: nobody is there. */
+static bool accept_one(struct bp_store_server *server)
+{
+    size_t most = most_connections();
+    int fd = let_in(server, server->listener), on = 1;
+
+    if (fd < 0) return false;
+    if (server->n - server->greeted >= most_silent(most)) cut_off_oldest(server);
+    if (server->n == server->room && !grow(server)) {
         close(fd);
-        return;
+        return false;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     server->connection[server->n++] =
         (struct connection){.fd = fd, .deadline = bp_deadline(greeting_ns)};
+    if (!receive(server, &server->connection[server->n - 1])) cut_off(server, server->n - 1);
+    return true;
 }
 
 /* The same user may know the address; a text this short is taken whole. */
-static void tell_one(struct bp_store_server *server)
+static bool tell_one(struct bp_store_server *server)
 {
     struct ucred who = {0};
     socklen_t size = sizeof who;
-    int fd = accept4(server->local, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = let_in(server, server->local);
 
-    if (fd < 0) return;
+    if (fd < 0) return false;
     if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid())
         send(fd, server->text, strlen(server->text), MSG_NOSIGNAL);
     close(fd);
+    return true;
+}
+
+static bool is_open(struct bp_store_server *server)
+{
+    if (server->closed_until && server->closed_until <= bp_clock_ns()) server->closed_until = 0;
+    return !server->closed_until;
+}
+
+/* The reserve comes back as soon as there is a descriptor for it. */
+static void open_reserve(struct bp_store_server *server)
+{
+    if (server->reserve < 0) server->reserve = fcntl(server->wake, F_DUPFD_CLOEXEC, 0);
+}
+
+/* Those at the door, so many at a time: the others are not kept waiting. */
+static void open_door(struct bp_store_server *server)
+{
+    bool come = server->poll[1].revents, ask = server->poll[2].revents;
+
+    for (int i = 0; i < BATCH && come && is_open(server); i++) come = accept_one(server);
+    for (int i = 0; i < BATCH && ask && is_open(server); i++) ask = tell_one(server);
+    open_reserve(server);
 }
 
 /* Milliseconds until the first deadline; what is past it is dealt with. */
 static int look_at_clock(struct bp_store_server *server)
 {
-    uint64_t first = UINT64_MAX, now = bp_clock_ns();
+    uint64_t first = is_open(server) ? UINT64_MAX : server->closed_until, now = bp_clock_ns();
 
     for (size_t i = server->n; i-- > 0;) {
         struct connection *c = &server->connection[i];
@@ -357,17 +499,19 @@ static int look_at_clock(struct bp_store_server *server)
         else cut_off(server, i);
     }
     if (first == UINT64_MAX) return -1;
+    if (first <= now) return 0;
     return first - now < 1000000000 ? (int)((first - now) / 1000000 + 1) : 1000;
 }
 
 static int fill_poll(struct bp_store_server *server)
 {
     int timeout = look_at_clock(server);
+    bool open = !server->closed_until; /* who comes is not even looked at while it is closed */
 
     server->poll[0] = (struct pollfd){server->wake, POLLIN, 0};
-    server->poll[1] = (struct pollfd){server->listener, POLLIN, 0};
+    server->poll[1] = (struct pollfd){open ? server->listener : -1, POLLIN, 0};
     pthread_mutex_lock(&server->lock);
-    server->poll[2] = (struct pollfd){server->local, POLLIN, 0};
+    server->poll[2] = (struct pollfd){open ? server->local : -1, POLLIN, 0};
     pthread_mutex_unlock(&server->lock);
     for (size_t i = 0; i < server->n; i++) {
         const struct connection *c = &server->connection[i];
@@ -393,8 +537,7 @@ static void *serve(void *arg)
             if (events & POLLOUT) send_some(c);
             if (events & (POLLIN | POLLHUP | POLLERR) && !receive(server, c)) cut_off(server, i);
         }
-        if (server->poll[1].revents) accept_one(server);
-        if (server->poll[2].revents) tell_one(server);
+        open_door(server);
     }
     return NULL;
 }
@@ -481,13 +624,8 @@ void bp_store_server_destroy(struct bp_store_server *server)
         pthread_join(server->thread, NULL);
     }
     while (server->n) cut_off(server, server->n - 1);
-    for (size_t i = 0; i < BUCKETS; i++)
-        for (struct entry *e = server->bucket[i], *next; e; e = next) {
-            next = e->next;
-            free(e->key);
-            free(e->value);
-            free(e);
-        }
+    bp_values_free(&server->values);
+    if (server->reserve >= 0) close(server->reserve);
     if (server->wake >= 0) close(server->wake);
     if (server->listener >= 0) close(server->listener);
     if (server->local >= 0) close(server->local);
@@ -507,10 +645,11 @@ enum bp_status bp_store_server_create(struct bp_store_place *place,
     if (!*place->token) TRY(make_token(place->token));
     server = calloc(1, sizeof *server);
     if (!server) return bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory");
-    server->listener = server->local = -1;
+    server->listener = server->local = server->reserve = -1;
     pthread_mutex_init(&server->lock, NULL);
     memcpy(server->token, place->token, strlen(place->token));
     server->wake = eventfd(0, EFD_CLOEXEC);
+    open_reserve(server);
     status = open_listener(place, &server->listener);
     if (status == BP_OK && (server->wake < 0 || !grow(server) || !begin_thread(server)))
         status = bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory, descriptor or thread");
@@ -522,18 +661,13 @@ enum bp_status bp_store_server_create(struct bp_store_place *place,
 enum bp_status bp_store_server_announce(struct bp_store_server *server, const char *name,
                                         const char *text)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     char *copy = strdup(text);
+    enum bp_status status = copy ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for a store");
     uint64_t one = 1;
+    int fd = -1;
 
-    if (strlen(name) < sizeof at.sun_path - 1) memcpy(at.sun_path + 1, name, strlen(name));
-    if (fd < 0 || !copy || strlen(name) >= sizeof at.sun_path - 1 ||
-        bind(fd, (struct sockaddr *)&at, (socklen_t)size) || listen(fd, 1024)) {
-        enum bp_status status = errno == EADDRINUSE ? BP_ERR_BUSY : BP_ERR_INTERNAL;
-        bp_error_write("the store cannot be announced as %s: %s", name, strerror(errno));
-        if (fd >= 0) close(fd);
+    if (status == BP_OK) status = bp_announce_open(name, &fd);
+    if (status) {
         free(copy);
         return status;
     }

@@ -25,7 +25,7 @@ static void values_come_back(void)
     uint64_t size;
 
     OK(bp_store_serve(NULL, &store));
-    OK(bp_store_create(bp_store_address(store), SECOND, &other));
+    OK(bp_store_create(bp_store_address(store), 20ull * SECOND, &other));
     for (size_t i = 0; i < sizeof big; i++) big[i] = (char)(i * 7 + i / 251);
     OK(bp_store_set(store, "big", big, sizeof big));
     OK(bp_store_get(other, "big", 0, got, sizeof got, &size));
@@ -60,7 +60,7 @@ static void waits_end_in_time(void)
     double begin;
 
     OK(bp_store_serve("127.0.0.1", &store));
-    OK(bp_store_create(bp_store_address(store), SECOND, &other));
+    OK(bp_store_create(bp_store_address(store), 20ull * SECOND, &other));
     CHECK(!pthread_create(&thread, NULL, set_later, other), "no thread");
     OK(bp_store_get(store, "late", 10ull * SECOND, &c, 1, &size));
     CHECK(c == 'x' && size == 1, "%c", c);
@@ -80,7 +80,7 @@ static void add_many(uint32_t rank, uint32_t size, void *address)
 
     (void)size;
     (void)rank;
-    OK(bp_store_create(address, SECOND, &store));
+    OK(bp_store_create(address, 20ull * SECOND, &store));
     for (int i = 0; i < 50; i++) {
         OK(bp_store_add(store, "n", 2, &sum));
         CHECK(sum > last, "%lld after %lld", (long long)sum, (long long)last);
@@ -116,16 +116,16 @@ static void strangers_are_refused(void)
     strcpy(address, bp_store_address(store));
     slash = strchr(address, '/');
     slash[1] = slash[1] == '0' ? '1' : '0';
-    FAILS(BP_ERR_INVALID, "refused the token", bp_store_create(address, SECOND, &other));
+    FAILS(BP_ERR_INVALID, "refused the token", bp_store_create(address, 20ull * SECOND, &other));
     strcpy(slash + 1, "short-one");
-    FAILS(BP_ERR_INVALID, "refused the token", bp_store_create(address, SECOND, &other));
+    FAILS(BP_ERR_INVALID, "refused the token", bp_store_create(address, 20ull * SECOND, &other));
     CHECK(!strstr(bp_error_message(), "short-one"), "a token is in %s", bp_error_message());
     *slash = 0;
-    FAILS(BP_ERR_INVALID, "HOST:PORT/TOKEN", bp_store_create(address, SECOND, &other));
+    FAILS(BP_ERR_INVALID, "HOST:PORT/TOKEN", bp_store_create(address, 20ull * SECOND, &other));
     FAILS(BP_ERR_INVALID, "HOST:PORT/TOKEN", bp_store_create("host/0123456789", SECOND, &other));
     FAILS(BP_ERR_INVALID, "HOST:PORT/TOKEN", bp_store_create(":1/0123456789", SECOND, &other));
     FAILS(BP_ERR_INVALID, "HOST:PORT/TOKEN", bp_store_create("h:99999/0123456789", 0, &other));
-    OK(bp_store_create(bp_store_address(store), SECOND, &other));
+    OK(bp_store_create(bp_store_address(store), 20ull * SECOND, &other));
     bp_store_destroy(other);
     bp_store_destroy(store);
 }
@@ -263,7 +263,7 @@ static void a_store_that_is_gone_says_so(void)
         pause();
     }
     CHECK(read(pipes[0], address, sizeof address) > 0, "no address");
-    OK(bp_store_create(address, SECOND, &other));
+    OK(bp_store_create(address, 20ull * SECOND, &other));
     OK(bp_store_set(other, "a", "b", 1));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);

@@ -30,7 +30,8 @@ BP_API enum bp_status bp_store_serve(const char *host, struct bp_store **out_sto
 /* Connects to a store. Nobody may be there yet: it is tried again for timeout_ns.
  *
  * BP_ERR_INVALID: the address is none, or the store refused the token. BP_ERR_TIMEOUT: nobody
- * answered there. */
+ * answered there. BP_ERR_BUSY: the store has as many connections as the limit of descriptors of its
+ * process allows. */
 BP_API enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
                                       struct bp_store **out_store);
 BP_API void bp_store_destroy(struct bp_store *store);
@@ -39,6 +40,7 @@ BP_API void bp_store_destroy(struct bp_store *store);
 BP_API const char *bp_store_address(struct bp_store *store);
 
 /* Sets the value of a key: size bytes. Whoever waits for the key gets it.
+ * BP_ERR_MEMORY: the store is full; keys and values take 256 MiB at most.
  *
  * This and the calls below: one after the other on one handle, so that who waits for a key holds up
  * other threads that use the same handle. BP_ERR_PEER: the store is gone; the handle is of no use
