@@ -81,10 +81,11 @@ static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, ui
 }
 
 /* The store of a job is looked for once. Who waits for another thread that does so has the same
- * deadline. */
+ * deadline. A number that cannot be is told to the other ranks, where the store is known. */
 enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
 {
     uint64_t timeout_ns = read_timeout(), deadline = bp_deadline(timeout_ns);
+    const char *known = bp_env("BP_STORE");
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char address[BP_STORE_ADDRESS_MAX];
     static uint32_t n;
@@ -97,6 +98,7 @@ enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, 
                         "bp_comm_id_of_job: out_id, out_rank or out_size is NULL");
     if (bp_stopping()) return bp_stopped();
     status = bp_job_find(&job);
+    if (status == BP_ERR_INVALID && known) return bp_meet_refuse(known, "job0", timeout_ns, status);
     TRY(status);
     pthread_mutex_lock(&lock);
     if (!*address || *job.store)
@@ -226,6 +228,7 @@ enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id 
     if (!out_comm) return bp_error(BP_ERR_INVALID, "bp_comm_create: out_comm is NULL");
     known = read_id(id, address, sizeof address, &name);
     status = check_place(rank, size);
+    if (status && known) return bp_meet_refuse(address, name, timeout_ns, status);
     TRY(status);
     if (!known)
         return bp_error(BP_ERR_INVALID,

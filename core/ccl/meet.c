@@ -20,6 +20,9 @@ struct hello {
     char native[BP_NATIVE_TEXT]; /* the library of its device; or "" */
 };
 
+/* Who cannot be a rank spends no more time on saying so. */
+static const uint64_t refuse_ns = 5000000000;
+
 /* Ranks with the same text can share memory: one machine, seen as one, and one user. */
 static void describe_host(char *text, size_t size)
 {
@@ -36,19 +39,69 @@ static void describe_host(char *text, size_t size)
              (uint64_t)pids.st_ino, (unsigned)geteuid());
 }
 
-/* Two ranks of one number: the second is told. */
-static enum bp_status claim(struct bp_comm *comm)
+/* The process that is a rank already, or 0; and how many ranks it says there are. */
+static int32_t find_rank(struct bp_store *store, const char *name, uint32_t rank,
+                         uint64_t timeout_ns, uint32_t *out_size)
 {
     char key[BP_STORE_KEY_MAX];
+    struct hello hello;
+    uint64_t size;
+
+    bp_store_key(key, name, "hello", rank);
+    if (bp_store_get(store, key, timeout_ns, &hello, sizeof hello, &size) || size != sizeof hello)
+        return 0;
+    *out_size = hello.size;
+    return hello.pid;
+}
+
+/* Whether all ranks have come: then nobody waits for one. */
+static bool have_all_met(struct bp_store *store, const char *name)
+{
+    uint32_t size = 0, other;
+
+    if (!find_rank(store, name, 0, 0, &size) || size > BP_BOARD_RANKS) return false;
+    for (uint32_t i = 1; i < size; i++)
+        if (!find_rank(store, name, i, 0, &other)) return false;
+    return true;
+}
+
+enum bp_status bp_meet_refuse(const char *address, const char *name, uint64_t timeout_ns,
+                              enum bp_status status)
+{
+    struct bp_store *store;
+    char text[500];
+
+    snprintf(text, sizeof text, "%s", bp_error_message());
+    if (bp_store_create(address, timeout_ns < refuse_ns ? timeout_ns : refuse_ns, &store) ==
+        BP_OK) {
+        bool met = have_all_met(store, name);
+        bp_error_write("%s", text);
+        if (!met) bp_fault_answer(store, name, status);
+        bp_store_destroy(store);
+    }
+    return bp_error(status, "%s", text);
+}
+
+/* Two ranks of one number: the second tells all, unless they have met without it. */
+static enum bp_status claim(struct bp_comm *comm)
+{
+    char key[BP_STORE_KEY_MAX], text[400];
+    uint32_t unused;
     int64_t n;
+    bool met;
 
     bp_store_key(key, comm->name, "claim", comm->rank);
     TRY(bp_store_add(comm->store, key, 1, &n));
     if (n == 1) return BP_OK;
-    return bp_error(BP_ERR_INVALID,
-                    "bp_comm_create: rank %u is there already: each rank has a number of its own, "
-                    "and an id is used once",
-                    comm->rank);
+    snprintf(text, sizeof text,
+             "bp_comm_create: rank %u is there twice, as process %d and as process %d: each rank "
+             "has a number of its own, and an id is used once",
+             comm->rank,
+             (int)find_rank(comm->store, comm->name, comm->rank, BP_MEET_LOOK_NS, &unused),
+             (int)getpid());
+    met = have_all_met(comm->store, comm->name);
+    bp_error_write("%s", text);
+    return met ? BP_ERR_INVALID : bp_fault_answer(comm->store, comm->name, BP_ERR_INVALID);
 }
 
 /* A zombie is gone too. */

@@ -206,11 +206,130 @@ static void two_ranks_0_of_a_job(void)
     end_job(first);
 }
 
+static void begin_rank(void)
+{
+    setenv("BP_CCL_TIMEOUT", "45", 1); /* an alarm ends who waits so long */
+    alarm(40);
+    OK(bp_core_create(NULL, &core));
+    OK(bp_device_create(core, "cpu:0", &device));
+}
+
+static void end_rank(void)
+{
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+}
+
+/* Of 4 ranks the last says that it is rank 1. */
+static void twice(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm;
+
+    begin_rank();
+    FAILS(BP_ERR_INVALID, "rank 1 is there twice",
+          bp_comm_create(device, &ids->first, rank == size - 1 ? 1 : rank, size, &comm));
+    end_rank();
+}
+
+static void all_hear_of_two_ranks_of_one_number(void)
+{
+    run(4, twice, UINT32_MAX);
+}
+
+/* Of 3 ranks the last says that it is rank 7, or that there are 300. */
+static void outside(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    struct bp_comm *comm;
+
+    begin_rank();
+    FAILS(BP_ERR_INVALID, "rank is 7 of 3",
+          bp_comm_create(device, &ids->first, rank == size - 1 ? 7 : rank, size, &comm));
+    FAILS(BP_ERR_INVALID, "size is 300",
+          bp_comm_create(device, &ids->second, rank, rank == size - 1 ? 300 : size, &comm));
+    end_rank();
+}
+
+static void all_hear_of_a_number_that_cannot_be(void)
+{
+    run(3, outside, UINT32_MAX);
+}
+
+/* By hand: BP_RANK=7 of BP_WORLD_SIZE=3. */
+static void outside_job(uint32_t rank, uint32_t size, void *ctx)
+{
+    struct bp_comm_id id;
+    struct bp_comm *comm;
+    uint32_t own, all;
+    char text[20];
+
+    begin_rank();
+    setenv("BP_STORE", ctx, 1);
+    setenv("BP_WORLD_SIZE", "3", 1);
+    snprintf(text, sizeof text, "%u", rank == size - 1 ? 7 : rank);
+    setenv("BP_RANK", text, 1);
+    if (rank == size - 1) {
+        FAILS(BP_ERR_INVALID, "BP_RANK is 7", bp_comm_id_of_job(&id, &own, &all));
+    } else {
+        OK(bp_comm_id_of_job(&id, &own, &all));
+        FAILS(BP_ERR_INVALID, "BP_RANK is 7", bp_comm_create(device, &id, own, all, &comm));
+    }
+    end_rank();
+}
+
+static void all_hear_of_a_number_in_the_environment(void)
+{
+    struct bp_store *store;
+    char address[BP_STORE_ADDRESS_MAX];
+
+    OK(bp_store_serve(NULL, &store));
+    strcpy(address, bp_store_address(store));
+    kit_processes(3, outside_job, address, UINT32_MAX, NULL);
+    bp_store_destroy(store);
+}
+
+/* What comes too late, when all have met, is no failure of those. */
+static void late_one(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct ids *ids = ctx;
+    char key[BP_STORE_KEY_MAX], address[BP_STORE_ADDRESS_MAX], *slash;
+    struct bp_comm *comm = join(&ids->first, rank, size), *other = NULL;
+    struct bp_store *store;
+    uint64_t unused;
+
+    OK(bp_comm_barrier(comm, stream));
+    if (rank == 0) {
+        FAILS(BP_ERR_INVALID, "rank 1 is there twice",
+              bp_comm_create(device, &ids->first, 1, size, &other));
+        FAILS(BP_ERR_INVALID, "rank is 9 of 2",
+              bp_comm_create(device, &ids->first, 9, size, &other));
+        snprintf(address, sizeof address, "%.*s", (int)sizeof address - 1, ids->first.text);
+        slash = strrchr(address, '/');
+        snprintf(key, sizeof key, "%.60s/failed", slash + 1);
+        *slash = 0;
+        OK(bp_store_create(address, 30ull * SECOND, &store));
+        FAILS(BP_ERR_TIMEOUT, "failed", bp_store_get(store, key, 0, NULL, 0, &unused));
+        bp_store_destroy(store);
+    }
+    OK(bp_comm_barrier(comm, stream));
+    close_all(comm);
+}
+
+static void late_ones_harm_nobody(void)
+{
+    run(2, late_one, UINT32_MAX);
+}
+
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
         {"a_stopped_rank_0_is_named", a_stopped_rank_0_is_named},
         {"two_ranks_0_of_a_job", two_ranks_0_of_a_job},
+        {"all_hear_of_two_ranks_of_one_number", all_hear_of_two_ranks_of_one_number},
+        {"all_hear_of_a_number_that_cannot_be", all_hear_of_a_number_that_cannot_be},
+        {"all_hear_of_a_number_in_the_environment", all_hear_of_a_number_in_the_environment},
+        {"late_ones_harm_nobody", late_ones_harm_nobody},
         {"strangers_cannot_take_the_name", strangers_cannot_take_the_name, skip_unless_root},
         {"strangers_are_named", strangers_are_named, skip_unless_root},
     };

@@ -54,7 +54,8 @@ BP_API enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out
  * too, is BP_CCL_TIMEOUT in seconds, or 300 s.
  *
  * BP_ERR_TIMEOUT: the message names the ranks that did not come. BP_ERR_INVALID: two ranks have one
- * number, or ranks say different sizes. */
+ * number, a number is not below size, or ranks say different sizes. All ranks that wait are told
+ * so, and the id is used up. */
 BP_API enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id *id,
                                      uint32_t rank, uint32_t size, struct bp_comm **out_comm);
 
