@@ -183,7 +183,17 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
     free(resolved);
 }
 
-/* Directories with ':' between. Relative ones would mean the current directory: they get one
+static void search_entry(struct search *s, const char *path)
+{
+    bool manifest = !strncmp(bp_path_base(path), "bp_", 3) && bp_path_ends(path, ".json");
+    struct stat file;
+
+    if (!manifest || (!lstat(path, &file) && S_ISDIR(file.st_mode)))
+        search_directory(s, path, false, true);
+    else if (!lstat(path, &file)) found_manifest(s, path);
+}
+
+/* Directories and single manifests with ':' between. Relative ones would mean the current directory: they get one
  * warning. */
 static void search_list(struct search *s, const char *list, const char *from)
 {
@@ -195,7 +205,7 @@ static void search_list(struct search *s, const char *list, const char *from)
         char *word = strndup(list, length), *clean = word ? bp_path_clean(word) : NULL;
 
         if (!clean) s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
-        else if (word[0] == '/' && !bp_path_climbs(clean)) search_directory(s, clean, false, true);
+        else if (word[0] == '/' && !bp_path_climbs(clean)) search_entry(s, clean);
         else if (!warned) {
             bp_core_log(s->core, BP_LOG_WARN,
                         "%s: an entry is passed over: expected absolute directories without "

@@ -152,29 +152,45 @@ static int find(struct patients *patients, const char *word)
     return patients->n ? BP_OPTIONS_GOOD : BP_EXIT_USAGE;
 }
 
+/* What is known of them all so far. */
+struct findings {
+    uint32_t count[4]; /* by state */
+    cJSON *list;       /* NULL: they are printed */
+};
+
+static void take_probe(void *ctx, const struct bp_probe *probe)
+{
+    struct findings *f = ctx;
+
+    f->count[probe->state & 3]++;
+    if (f->list) {
+        cJSON_AddItemToArray(f->list, plugin_json(probe));
+        return;
+    }
+    print_plugin(probe);
+    fflush(stdout);
+}
+
 static int examine(struct patients *patients, double timeout, bool json)
 {
-    uint32_t count[4] = {0};
-    cJSON *answer = cJSON_CreateObject();
-    cJSON *list = cJSON_AddArrayToObject(answer, "plugins");
+    cJSON *answer = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(answer, "plugins");
+    struct findings f = {.list = json ? list : NULL};
+    const uint32_t *count = f.count;
+    bool lost;
 
     if (!json) printf("The steps of loading, plugin by plugin:\n");
-    for (uint32_t i = 0; i < patients->n; i++) {
-        struct bp_probe *probe = &patients->probe[i];
-        bp_probe_run(probe, timeout);
-        count[probe->state & 3]++;
-        if (json) cJSON_AddItemToArray(list, plugin_json(probe));
-        else print_plugin(probe);
-    }
+    lost = bp_probe_run("doctor", patients->probe, patients->n, timeout, true, take_probe, &f);
     if (json) {
         int status = bp_json_print(answer);
         if (status) return status;
     } else {
         cJSON_Delete(answer);
-        printf("\n%u ready, %u absent, %u broken\n", count[BP_PLUGIN_READY],
+        printf("\n%u ready, %u absent, %u broken", count[BP_PLUGIN_READY],
                count[BP_PLUGIN_ABSENT], count[BP_PLUGIN_BROKEN]);
+        if (lost) printf(", %u unprobed", count[BP_PLUGIN_UNPROBED]);
+        printf("\n");
     }
-    return count[BP_PLUGIN_BROKEN] ? BP_EXIT_FAILED : BP_EXIT_GOOD;
+    return lost ? BP_EXIT_BROKEN : count[BP_PLUGIN_BROKEN] ? BP_EXIT_FAILED : BP_EXIT_GOOD;
 }
 
 int bp_cmd_doctor(int argc, char **argv)
@@ -196,7 +212,7 @@ int bp_cmd_doctor(int argc, char **argv)
             "Loads all plugins, those of a name or kind, or the library or manifest at a path, "
             "each in a process of its own, and shows how far it comes, why no further, and what to "
             "do. Exits with 1 if one is broken; an absent one is fine. Exits with "
-            "2 if there is no such plugin or file. The steps: "
+            "2 if there is no such plugin or file, with 4 if one could not be asked. The steps: "
 #define X(NAME, word, text) #word " (" text "), "
             BP_PLUGIN_STEPS(X)
 #undef X

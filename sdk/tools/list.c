@@ -52,7 +52,7 @@ int bp_cmd_list(int argc, char **argv)
             "Lists the plugins that are found, by their manifests. A plugin is ready (has "
             "devices), absent (its hardware or driver is not on this machine) or broken; it is "
             "unprobed until it is asked. Exits with 0 also where some are broken (`bp doctor` does "
-            "not), and with 2 if none is found.",
+            "not), with 2 if none is found, and with 4 if one could not be asked.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, NULL);
@@ -67,10 +67,11 @@ int bp_cmd_list(int argc, char **argv)
         struct bp_plugin_info info = {.size = sizeof info};
         bp_core_plugin(core, i, &info);
         bp_probe_init(&probes[i], &info);
-        if (ask && info.state == BP_PLUGIN_UNPROBED) bp_probe_run(&probes[i], timeout);
     }
-    status = !probes ? BP_EXIT_BROKEN : json ? print_json(probes, n) : BP_EXIT_GOOD;
+    bool lost = !probes || (ask && bp_probe_run("list", probes, n, timeout, false, NULL, NULL));
+    status = probes && json ? print_json(probes, n) : BP_EXIT_GOOD;
     if (probes && !json && n) print_table(probes, n);
+    if (lost) status = BP_EXIT_BROKEN;
     if (!n) {
         bp_complain("list",
                     "no plugin was found; set BP_PLUGIN_PATH to the directory of their manifests"

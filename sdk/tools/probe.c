@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c: asks a plugin what it is in a child process. The child is bp itself (bp probe-plugin
- * PATH, probe_child.c), which reports lines of JSON: {"step":"open"} before each step, so that it
- * is known where a plugin was when it took the process with it, then {"plugin":{...}} once. */
+ * PATH, probe_child.c), which reports lines of JSON, each with its "pid": {"step":"open"} before
+ * each step, so that it is known where a plugin was when it took the process with it, then
+ * {"plugin":{...}} once, {"step":"destroy"} and {"step":"exit"}. A copy of the child, which a plugin
+ * made by fork, reports too: with another pid, and with the step in which it was "forked". */
 #include "probe.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "child.h"
 
-enum { OUTPUT_KEPT = 4096 }; /* bytes of what a plugin printed, the last ones */
+enum {
+    OUTPUT_KEPT = 4096, /* bytes of what a plugin printed, the last ones */
+    PROBES_AT_ONCE = 4,
+};
 
 const char *bp_step_name(uint32_t step)
 {
@@ -95,7 +104,12 @@ void bp_probe_finish(struct bp_probe *probe)
 /* What the child has said so far. */
 struct answer {
     struct bp_probe *probe;
-    bool complete;
+    double pid;      /* of the first line, before any of the plugin ran; 0: there was none */
+    bool complete;   /* it has said what the plugin is */
+    bool destroying; /* and that the instance is about to end */
+    bool leaving;    /* and that it has ended */
+    bool forked;     /* another process has reported, too */
+    uint32_t forked_step;
 };
 
 static void take_plugin(struct bp_probe *probe, const cJSON *plugin)
@@ -123,58 +137,123 @@ static void take_line(void *ctx, const char *line)
     struct answer *answer = ctx;
     cJSON *json = cJSON_Parse(line);
     const cJSON *plugin = cJSON_GetObjectItemCaseSensitive(json, "plugin");
-    uint32_t step = step_find(bp_json_get(json, "step"));
+    const cJSON *pid = cJSON_GetObjectItemCaseSensitive(json, "pid");
+    const char *word = bp_json_get(json, "step");
+    uint32_t step = step_find(word);
 
-    if (cJSON_IsObject(plugin)) {
+    if (cJSON_IsNumber(pid) && !answer->pid) answer->pid = pid->valuedouble;
+    if (!cJSON_IsNumber(pid)) {
+        cJSON_Delete(json);
+        return;
+    }
+    if (pid->valuedouble != answer->pid) {
+        answer->forked = true;
+        answer->forked_step = step_find(bp_json_get(json, "forked"));
+    } else if (cJSON_IsObject(plugin)) {
         take_plugin(answer->probe, plugin);
         answer->complete = true;
+    } else if (answer->complete) {
+        answer->destroying = answer->destroying || !strcmp(word, BP_STEP_DESTROY);
+        answer->leaving = answer->leaving || !strcmp(word, BP_STEP_EXIT);
     } else if (step < BP_STEP_COUNT) {
         answer->probe->step = step;
     }
     cJSON_Delete(json);
 }
 
+static const char *file_of(const struct bp_probe *probe)
+{
+    return *probe->library ? probe->library : probe->manifest;
+}
+
+static void set_broken(struct bp_probe *probe, uint32_t step, char *reason)
+{
+    probe->step = step;
+    probe->state = BP_PLUGIN_BROKEN;
+    probe->devices = 0;
+    set(&probe->reason, reason);
+    free(reason);
+}
+
 /* The child did not come to its end, or not in peace: that is the plugin's answer. */
 static void take_loss(struct bp_probe *probe, const struct answer *answer,
                       const struct bp_child_result *result)
 {
-    const char *file = *probe->library ? probe->library : probe->manifest;
     const char *debug = *probe->manifest ? probe->manifest : probe->library;
     char end[200];
-    char *what, *reason;
+    char *what;
 
     bp_child_describe(result, end, sizeof end);
-    if (answer->complete)
-        what = bp_text_format("its process did not end well: expected exit status 0");
+    if (answer->leaving)
+        what = bp_text_format("its process did not end well, after destroy, in an exit handler or "
+                              "a destructor: expected exit status 0");
+    else if (answer->destroying)
+        what = bp_text_format("the process that loads it was lost in destroy: expected it to come "
+                              "back");
+    else if (answer->complete)
+        what = bp_text_format("the process that loads it was lost before destroy: expected it to "
+                              "go on");
     else
         what = bp_text_format("no answer from the process that loads it, lost in step %s: expected "
                               "one", bp_step_name(probe->step));
-    reason = bp_text_format(
-        "%s: %s, got \"%s\"; %sto see where: gdb --args bp probe-plugin %s", file, what, end,
-        result->end == BP_CHILD_TIMEOUT ? "give it longer with --timeout, or " : "", debug);
-    if (answer->complete) probe->step = BP_STEP_COUNT;
-    probe->state = BP_PLUGIN_BROKEN;
-    probe->devices = 0;
-    set(&probe->reason, reason);
+    set_broken(probe, answer->complete ? BP_STEP_COUNT : probe->step, bp_text_format(
+        "%s: %s, got \"%s\"; %sto see where: gdb --args bp probe-plugin %s", file_of(probe), what,
+        end, result->end == BP_CHILD_TIMEOUT ? "give it longer with --timeout, or " : "", debug));
     free(what);
-    free(reason);
+}
+
+/* All was said, and the process has ended well; but it was not the only one. */
+static void take_others(struct bp_probe *probe, const struct answer *answer,
+                        const struct bp_child_result *result)
+{
+    if (answer->forked)
+        set_broken(probe, answer->forked_step, bp_text_format(
+            "%s: it forked in step %s, and the copy of the process went on as if it were the "
+            "first: expected one process, got two or more; call _exit in the copy, or use "
+            "posix_spawn", file_of(probe), bp_step_name(answer->forked_step)));
+    else if (result->left)
+        set_broken(probe, BP_STEP_COUNT, bp_text_format(
+            "%s: it left %u process%s running: expected none after the end of the process that "
+            "loads it, got \"%s\"; end them in destroy (these have been killed)", file_of(probe),
+            result->left, result->left == 1 ? "" : "es", result->left_name));
+}
+
+/* What to do against an error of the system that kept the child from running. */
+static char *start_advice(int error)
+{
+    struct rlimit limit = {0, 0};
+
+    switch (error) {
+    case EMFILE:
+        getrlimit(RLIMIT_NOFILE, &limit);
+        return bp_text_format("allow more open files than %llu: ulimit -n",
+                              (unsigned long long)limit.rlim_cur);
+    case ENFILE: return bp_text_format("the system has no more open files: close some");
+    case EAGAIN: return bp_text_format("allow more processes: ulimit -u");
+    case ENOMEM: return bp_text_format("free memory");
+    case ENOENT: return bp_text_format("see that /proc is mounted");
+    default: return bp_text_format("see that /proc is mounted, and that bp may be executed");
+    }
 }
 
 /* There was no child: nothing is known of the plugin. */
 static void take_refusal(struct bp_probe *probe, const struct bp_child_result *result)
 {
     const char *file = *probe->manifest ? probe->manifest : probe->library;
+    char *advice = start_advice(result->code);
     char end[200];
 
     bp_child_describe(result, end, sizeof end);
     char *reason = bp_text_format("%s: not asked: expected to run bp again as /proc/self/exe, got "
-                                  "\"%s\"; see that /proc is mounted", file, end);
+                                  "\"%s\"; %s", file, end, advice);
     set(&probe->reason, reason);
     free(reason);
-    probe->state = BP_PLUGIN_BROKEN;
+    free(advice);
+    probe->state = BP_PLUGIN_UNPROBED;
+    probe->not_asked = true;
 }
 
-void bp_probe_run(struct bp_probe *probe, double timeout_s)
+static void run_one(struct bp_probe *probe, double timeout_s)
 {
     const char *argv[] = {"/proc/self/exe", "probe-plugin",
                           *probe->manifest ? probe->manifest : probe->library, NULL};
@@ -189,7 +268,6 @@ void bp_probe_run(struct bp_probe *probe, double timeout_s)
     };
     struct bp_child_result result;
 
-    bp_progress("asking %s ...", probe->name);
     probe->step = BP_STEP_FILE;
     char *path = bp_text_format("%s", argv[2]); /* the answer replaces those of probe */
     argv[2] = path;
@@ -197,13 +275,85 @@ void bp_probe_run(struct bp_probe *probe, double timeout_s)
     free(path);
     if (result.end == BP_CHILD_NOT_RUN)
         take_refusal(probe, &result);
-    else if (!answer.complete || result.end != BP_CHILD_EXITED || result.code)
+    else if (!answer.complete || !answer.leaving || result.end != BP_CHILD_EXITED || result.code)
         take_loss(probe, &answer, &result);
+    else
+        take_others(probe, &answer, &result);
     size_t cut = result.output_size > OUTPUT_KEPT ? result.output_size - OUTPUT_KEPT : 0;
     set(&probe->output, result.output + cut);
     probe->seconds = result.seconds;
     bp_child_finish(&result);
-    bp_progress("%s", "");
+}
+
+/* Probes of which each thread takes the next. */
+struct probing {
+    struct bp_probe *probes;
+    uint32_t n;
+    double timeout_s;
+    bool all;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t known_more;
+    uint32_t next;
+    bool *known;
+};
+
+static void *probe_thread(void *ctx)
+{
+    struct probing *p = ctx;
+
+    pthread_mutex_lock(&p->lock);
+    while (p->next < p->n) {
+        uint32_t i = p->next++;
+        pthread_mutex_unlock(&p->lock);
+        if (p->all || p->probes[i].state == BP_PLUGIN_UNPROBED)
+            run_one(&p->probes[i], p->timeout_s);
+        pthread_mutex_lock(&p->lock);
+        p->known[i] = true;
+        pthread_cond_signal(&p->known_more);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* In their order, as they become known. Answers how many could not be asked. */
+static uint32_t hand_on(struct probing *p, void (*done)(void *, const struct bp_probe *), void *ctx)
+{
+    uint32_t not_asked = 0;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        pthread_mutex_lock(&p->lock);
+        if (!p->known[i]) bp_progress("asking %s ...", p->probes[i].name);
+        while (!p->known[i]) pthread_cond_wait(&p->known_more, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+        not_asked += p->probes[i].not_asked;
+        bp_progress("%s", "");
+        if (done) done(ctx, &p->probes[i]);
+    }
+    return not_asked;
+}
+
+uint32_t bp_probe_run(const char *command, struct bp_probe *probes, uint32_t n, double timeout_s,
+                      bool all, void (*done)(void *ctx, const struct bp_probe *probe), void *ctx)
+{
+    struct probing p = {.probes = probes, .n = n, .timeout_s = timeout_s, .all = all,
+                        .lock = PTHREAD_MUTEX_INITIALIZER, .known_more = PTHREAD_COND_INITIALIZER,
+                        .known = calloc(n + 1u, sizeof *p.known)};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t thread[PROBES_AT_ONCE];
+    uint32_t started = 0, not_asked;
+
+    if (!p.known) abort();
+    while (started < n && started < PROBES_AT_ONCE && (long)started < processors &&
+           !pthread_create(&thread[started], NULL, probe_thread, &p))
+        started++;
+    if (!started) probe_thread(&p);
+    not_asked = hand_on(&p, done, ctx);
+    while (started) pthread_join(thread[--started], NULL);
+    free(p.known);
+    if (not_asked)
+        bp_complain(command, "%u of %u plugins could not be asked, and stay unprobed", not_asked,
+                    n);
+    return not_asked;
 }
 
 cJSON *bp_probe_json(const struct bp_probe *probe)

@@ -15,6 +15,7 @@ struct bp_probe {
     uint32_t devices;
     uint32_t step;            /* enum bp_plugin_step: the one that failed, or BP_STEP_COUNT */
     double seconds;           /* that the child took; 0: none was run */
+    bool not_asked;           /* there was no child: nothing is known of the plugin, see reason */
 };
 
 /* What the core knows without asking. */
@@ -26,9 +27,13 @@ bool bp_probe_is_manifest(const char *path);
 /* What the path of a library or a manifest tells: a guess at the name. */
 void bp_probe_init_path(struct bp_probe *probe, const char *path);
 
-/* Loads the plugin in a child process, by its manifest if it has one, else by its library, and
- * fills in what came of it: the state is not unprobed afterwards. */
-void bp_probe_run(struct bp_probe *probe, double timeout_s);
+/* Loads plugins, each in a child process, by its manifest if it has one, else by its library, and
+ * fills in what came of it: the state is not unprobed afterwards, unless it could not be asked.
+ * all: also those of which the core said that they are broken. Several are asked at once; done is
+ * called for each, in their order, as soon as it and all before it are known, by the calling
+ * thread. Answers how many could not be asked; then an error was printed. */
+uint32_t bp_probe_run(const char *command, struct bp_probe *probes, uint32_t n, double timeout_s,
+                      bool all, void (*done)(void *ctx, const struct bp_probe *probe), void *ctx);
 void bp_probe_finish(struct bp_probe *probe);
 
 /* {"name","kind","version","state","reason","devices"} */
@@ -37,6 +42,10 @@ cJSON *bp_probe_json(const struct bp_probe *probe);
 /* The option --timeout: its default, and whether a value will do (else an error was printed). */
 #define BP_PROBE_SECONDS 10.0
 bool bp_probe_timeout_fits(const char *command, double seconds);
+
+/* What a probe's child says before the instance ends, and after. */
+#define BP_STEP_DESTROY "destroy"
+#define BP_STEP_EXIT "exit"
 
 /* How a step is called. */
 const char *bp_step_name(uint32_t step);

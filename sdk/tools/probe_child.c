@@ -2,20 +2,53 @@
 /* probe_child.c: `bp probe-plugin PATH`, the child of probe.c: loads one plugin and reports. */
 #include "probe.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "child.h"
 
-/* Begins a line of its own, whatever the plugin may have left on the one before. */
+/* Where the plugin was when it forked last; in the copies of the process that it made, too. */
+static char fork_step[16];
+static pid_t first_process;
+
+static void note_fork(void)
+{
+    struct bp_activity activity = {.size = sizeof activity};
+    bool found = bp_activity_find((uint32_t)gettid(), &activity);
+
+    if (getpid() != first_process) return; /* a copy of a copy */
+    snprintf(fork_step, sizeof fork_step, "%s", found ? activity.word : BP_STEP_EXIT);
+}
+
+/* Begins a line of its own, whatever the plugin may have left on the one before, in one write: a
+ * copy of this process reports, too, and is told apart by its pid. */
 static void report(cJSON *json)
 {
+    cJSON_AddNumberToObject(json, "pid", getpid());
+    bp_json_text(json, "forked", fork_step);
     char *line = cJSON_PrintUnformatted(json);
+    char *whole = bp_text_format("\n%s\n", line ? line : "");
 
-    if (line) dprintf(BP_CHILD_REPORT, "\n%s\n", line);
+    for (size_t at = 0, n = strlen(whole); at < n;) {
+        ssize_t written = write(BP_CHILD_REPORT, whole + at, n - at);
+        if (written <= 0 && errno != EINTR) break;
+        if (written > 0) at += (size_t)written;
+    }
+    free(whole);
     cJSON_free(line);
     cJSON_Delete(json);
+}
+
+static void report_step_name(const char *word)
+{
+    cJSON *json = cJSON_CreateObject();
+
+    bp_json_text(json, "step", word);
+    report(json);
 }
 
 /* The core logs "LIBRARY: step WORD" before each step. */
@@ -27,10 +60,7 @@ static void report_step(void *ctx, uint32_t level, const char *text)
     (void)ctx;
     (void)level;
     for (const char *at = text; (at = strstr(at, mark)); at++) word = at + strlen(mark);
-    if (!word) return;
-    cJSON *json = cJSON_CreateObject();
-    bp_json_text(json, "step", word);
-    report(json);
+    if (word) report_step_name(word);
 }
 
 /* What the core says of plugin index; if it has none, reason is all there is to say of path. */
@@ -77,25 +107,15 @@ static uint32_t manifest_find(struct bp_core *core, const char *path)
     return UINT32_MAX;
 }
 
-/* A core that knows the manifest: where it is found anyway, or else with its directory added. */
+/* A core that knows the manifest, and reads few others: there may be thousands. */
 static struct bp_core *core_with_manifest(const char *path, uint32_t *out_index)
 {
-    struct bp_core_options options = {.size = sizeof options, .log = report_step};
+    struct bp_core_options options = {
+        .size = sizeof options, .log = report_step, .plugin_path = path, .plugins = "*"};
+
+    unsetenv("BP_PLUGIN_PATH");
     struct bp_core *core = bp_tool_core("", &options);
-
-    if (!core) return NULL;
-    *out_index = manifest_find(core, path);
-    if (*out_index != UINT32_MAX) return core;
-    bp_core_destroy(core);
-
-    char *directory = bp_text_format("%s", path);
-    char *slash = strrchr(directory, '/');
-    if (slash) *slash = 0;
-    options.plugin_path = directory;
-    options.plugins = "*";
-    core = bp_tool_core("", &options);
     if (core) *out_index = manifest_find(core, path);
-    free(directory);
     return core;
 }
 
@@ -115,6 +135,8 @@ int bp_cmd_probe_plugin(int argc, char **argv)
     struct bp_core *core;
 
     if (argc != 2) return BP_EXIT_USAGE;
+    first_process = getpid();
+    pthread_atfork(note_fork, NULL, NULL);
     const char *path = argv[1];
     if (bp_probe_is_manifest(path)) {
         core = core_with_manifest(path, &index);
@@ -131,6 +153,9 @@ int bp_cmd_probe_plugin(int argc, char **argv)
         index = load_library(core, path);
         report_plugin(core, index, path, bp_error_message());
     }
+    /* Who ends the process with a good status is found by what is not said any more. */
+    report_step_name(BP_STEP_DESTROY);
     bp_core_destroy(core);
+    report_step_name(BP_STEP_EXIT);
     return BP_EXIT_GOOD;
 }

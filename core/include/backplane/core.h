@@ -32,7 +32,8 @@ struct bp_core_options { /* parameters */
 
     const struct bp_allocator *allocator; /* copied; NULL: malloc */
 
-    const char *plugin_path; /* directories, ':' between, searched before all others */
+    /* Directories, or single manifests (bp_NAME.json), ':' between: searched before all others. */
+    const char *plugin_path;
     const char *plugins;     /* which plugins may be loaded, as BP_PLUGINS: "cuda,!hip*" */
 };
 
