@@ -255,6 +255,26 @@ static bool check_levels(const char *path, const char *text, size_t size, struct
     return true;
 }
 
+/* cJSON hands on a string up to its first NUL, as if the rest were not there: "m\\u0000x" would
+ * count as "m". */
+static bool check_nul(const char *path, const char *text, size_t size, struct bp_refusal *why)
+{
+    bool quoted = false;
+
+    for (size_t i = 0; i < size; i++) {
+        size_t left = size - i;
+        bool escaped = quoted && text[i] == '\\';
+        if (!text[i] || (escaped && left >= 6 && !memcmp(text + i, "\\u0000", 6)))
+            return bp_broken(why, path,
+                             "a NUL character is in it: expected text without one, got one at "
+                             "byte %zu; " ANEW,
+                             i);
+        if (escaped) i++;
+        else if (text[i] == '"') quoted = !quoted;
+    }
+    return true;
+}
+
 static pthread_mutex_t json_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void bp_manifest_forked(void)
@@ -299,9 +319,9 @@ bool bp_manifest_parse(const char *path, const char *text, size_t size, struct b
     if (size > MAX_SIZE)
         return bp_broken(why, path, "too large: expected at most %d bytes, got %zu; " ANEW,
                          MAX_SIZE, size);
-    good = check_levels(path, text, size, why) && (root = parse_json(path, text, size, why)) &&
-           check_keys(path, root, &ignored, why) && read_keys(path, root, out, why) &&
-           place_library(path, out, why);
+    good = check_levels(path, text, size, why) && check_nul(path, text, size, why) &&
+           (root = parse_json(path, text, size, why)) && check_keys(path, root, &ignored, why) &&
+           read_keys(path, root, out, why) && place_library(path, out, why);
     if (good && ignored) out->ignored = strdup(ignored);
     cJSON_Delete(root);
     if (!good) bp_manifest_finish(out);

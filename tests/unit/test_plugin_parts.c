@@ -134,6 +134,36 @@ Test(plugin_parts, features)
     cr_assert(bp_features_missing(&manifest));
 }
 
+/* cJSON ends a string at its first NUL: what stands behind it would count for nothing. */
+Test(plugin_parts, manifests_with_a_nul_are_refused)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+    } cases[] = {
+#define TEXT(text) {text, sizeof(text) - 1}
+        TEXT("{\"manifest\": 1, \"name\": \"m\\u0000m\"}"),
+        TEXT("{\"manifest\": 1, \"name\": \"m\0m\"}"),
+        TEXT("{\"manifest\": 1, \"na\\\\\\u0000me\": \"m\"}"),
+#undef TEXT
+    };
+    static const char sound[] =
+        "{\"manifest\": 1, \"name\": \"m\", \"kind\": \"m\", \"library\": \"m.so\", "
+        "\"abi\": {\"major\": 0, \"minor\": 0}, \"version\": \"\\\\u0000\"}";
+    struct bp_manifest out;
+    struct bp_refusal why = {0};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_expect(!bp_manifest_parse("/m.json", cases[i].text, cases[i].size, &out, &why));
+        cr_expect(why.text && strstr(why.text, "a NUL character is in it"), "%zu: %s", i, why.text);
+        free(why.text);
+        why = (struct bp_refusal){0};
+    }
+    cr_assert(bp_manifest_parse("/m.json", sound, strlen(sound), &out, &why), "%s", why.text);
+    cr_expect_str_eq(out.version, "\\u0000"); /* a backslash, and no NUL */
+    bp_manifest_finish(&out);
+}
+
 static bool trusted(const char *path)
 {
     struct bp_refusal why = {0};
