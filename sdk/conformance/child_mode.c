@@ -72,6 +72,16 @@ static void report_case(FILE *to, const struct listed *l)
     report_to(to, line);
 }
 
+/* Around the end of the device, after all cases: who ends or holds up the process there is known by
+ * the word that does not come. */
+static void report_step(const char *word)
+{
+    cJSON *line = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(line, "step", word);
+    report(line);
+}
+
 static void report_list(const struct place *place, const struct selection *wanted)
 {
     struct list list;
@@ -262,6 +272,8 @@ int conform_child(int argc, char **argv)
     } else {
         run_cases(&place, argv[7], strtod(argv[5], NULL) / 1000);
     }
+    if (list) report_step("destroy");
     place_finish(&place);
+    if (list) report_step("exit");
     return status;
 }

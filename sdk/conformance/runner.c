@@ -192,12 +192,12 @@ static size_t settle(struct shift *s, size_t first, size_t at, size_t last,
     if (at == last) {
         if ((result->end == BP_CHILD_EXITED && result->code == 0) || outcome_is_bad(c->outcome))
             return last;
-        c->outcome = OUTCOME_CRASH;
+        char how[200];
+        bp_child_describe(result, how, sizeof how);
+        c->outcome = result->end == BP_CHILD_TIMEOUT ? OUTCOME_TIMEOUT : OUTCOME_CRASH;
         report_case_message(
-            c,
-            "after the last case of its group, as the device was closed: exit status or signal %d; "
-            "last output: %s",
-            result->code, last_output(result));
+            c, "after the last case of its group, as the device was closed: %s; last output: %s",
+            how, last_output(result));
         return last;
     }
     /* A child that ends before its only case has begun ended because of it, or of what it needs. */

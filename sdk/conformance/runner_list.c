@@ -16,7 +16,8 @@ struct listing {
     struct report *report;
     size_t room;
     char error[1000];
-    bool complete;
+    bool complete; /* all cases are there */
+    bool ended;    /* so is the end of the device, and of the plugin's instance */
 };
 
 static char *text_of(const cJSON *json, const char *key)
@@ -97,7 +98,10 @@ static void take_line(void *ctx, const char *line)
     else if (cJSON_HasObjectItem(json, "row")) take_row(l->report, json);
     else if (cJSON_HasObjectItem(json, "device")) take_device(l->report, json);
     else if (cJSON_HasObjectItem(json, "left_out")) take_left_out(l->report, json);
-    else if (cJSON_HasObjectItem(json, "error")) {
+    else if (cJSON_HasObjectItem(json, "step")) {
+        const cJSON *step = cJSON_GetObjectItemCaseSensitive(json, "step");
+        l->ended = cJSON_IsString(step) && !strcmp(step->valuestring, "exit");
+    } else if (cJSON_HasObjectItem(json, "error")) {
         char *text = text_of(json, "error");
         snprintf(l->error, sizeof l->error, "%s", text);
         free(text);
@@ -105,10 +109,19 @@ static void take_line(void *ctx, const char *line)
     cJSON_Delete(json);
 }
 
-/* A plugin that takes its process along is a finding, not a missing device: one case that
- * crashed. */
-static int broken_plugin(struct report *r, const struct bp_child_result *result)
+/* What the plugin did not come back from, or not in peace. */
+static const char *lost_step(const struct listing *l)
 {
+    if (!l->complete) return "opening the device";
+    return l->ended ? "the end of the process after destroy, in an exit handler or a destructor,"
+                    : "destroy";
+}
+
+/* A plugin that takes its process along is a finding, not a missing device: one case that crashed
+ * or timed out, instead of all that were listed. */
+static int broken_plugin(struct listing *l, const struct bp_child_result *result)
+{
+    struct report *r = l->report;
     struct report_case *c = calloc(1, sizeof *c);
     bool hangs = result->end == BP_CHILD_TIMEOUT;
     char how[200];
@@ -123,9 +136,15 @@ static int broken_plugin(struct report *r, const struct bp_child_result *result)
                               .message = strdup(""),
                               .seconds = result->seconds,
                               .outcome = hangs ? OUTCOME_TIMEOUT : OUTCOME_CRASH};
-    report_case_message(c, "opening the device %s: %s; `bp doctor` says more. Output: %.400s",
+    report_case_message(c, "%s%s%s %s: %s; `bp doctor` says more. Output: %.400s",
+                        l->complete ? r->library : "", l->complete ? ": " : "", lost_step(l),
                         hangs ? "did not end" : "ended the process", how,
                         result->output ? result->output : "");
+    for (size_t i = 0; i < r->n; i++) {
+        free(r->at[i].id);
+        free(r->at[i].message);
+    }
+    free(r->at);
     r->at = c;
     r->n = 1;
     r->lost = true;
@@ -162,9 +181,11 @@ int runner_list(struct report *r, char *text, size_t size)
 
     bp_child_run(&child, &result);
     free(argv);
-    if (result.end == BP_CHILD_EXITED && result.code == 0 && listing.complete) status = 0;
+    bool in_peace = result.end == BP_CHILD_EXITED && result.code == 0;
+    if (in_peace && listing.complete && listing.ended) status = 0;
     else if (*listing.error && result.end == BP_CHILD_EXITED) status = result.code == 3 ? 3 : 4;
-    else if (result.end != BP_CHILD_NOT_RUN && r->n == 0) status = broken_plugin(r, &result);
+    else if (result.end != BP_CHILD_NOT_RUN && (r->n == 0 || listing.complete))
+        status = broken_plugin(&listing, &result);
     if (*listing.error) snprintf(text, size, "%s", listing.error);
     else bp_child_describe(&result, text, size);
     bp_child_finish(&result);

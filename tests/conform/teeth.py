@@ -9,7 +9,7 @@ import fnmatch
 import os
 import sys
 
-from kit import Run, TESTS, WORK, main, test
+from kit import BUILD, Run, TESTS, WORK, main, test
 
 MUTANT, EXTRA, LATE = (os.path.abspath(p) for p in sys.argv[3:6])
 
@@ -286,6 +286,26 @@ def late_failure_is_that_of_its_case_alone():
             assert set(bad) == {"kernel/add/f32/width/33+33@late_add_f32"}, result
             message = bad["kernel/add/f32/width/33+33@late_add_f32"]["message"]
             assert status in message and ", add)" in message, message
+
+
+# What the plugin does at its end (tests/plugins/rogue.h), the outcome, words of the message.
+ENDS = [
+    ("destroy=hang", "timeout", "bp_h_rogue.so: destroy did not end: no end after 3."),
+    ("destroy=exit", "crash", "bp_h_rogue.so: destroy ended the process: exit status 0"),
+    ("atexit=hang", "timeout", "bp_h_rogue.so: the end of the process after destroy"),
+    ("close=hang", "timeout", "in an exit handler or a destructor, did not end: no end after 3."),
+]
+
+
+@test
+def plugin_that_does_not_come_to_its_end():
+    """Each is a case that names the library and the step, and no failure of bp itself."""
+    rogue = os.path.join(BUILD, "tests", "plugins", "bp_h_rogue.so")
+    for act, outcome, text in ENDS:
+        result = Run(rogue, "--filter", "kernel/add/*", "--timeout", "3", env={"ROGUE": act})
+        assert result.status == 1 and list(result.by_id) == ["plugin/load"], f"{act}: {result}"
+        case = result.by_id["plugin/load"]
+        assert case["outcome"] == outcome and text in case["message"], f"{act}: {case}"
 
 
 @test
