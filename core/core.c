@@ -158,6 +158,24 @@ static void read_memory_limit(struct bp_core *core)
     core->memory_limit = (uint64_t)n << shift;
 }
 
+/* Seconds, as BP_CCL_TIMEOUT. */
+static void read_wait_timeout(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_WAIT_TIMEOUT");
+    char *end = NULL;
+    double seconds;
+
+    if (core->wait_source || !wanted || !*wanted) return;
+    seconds = strtod(wanted, &end);
+    if (*end || !(seconds > 0 && seconds < 1e9)) {
+        bp_core_log(core, BP_LOG_WARN, "BP_WAIT_TIMEOUT=%.40s: expected seconds, more than 0",
+                    wanted);
+        return;
+    }
+    core->wait_source = "BP_WAIT_TIMEOUT";
+    core->wait_ns = (uint64_t)(seconds * 1e9);
+}
+
 static enum bp_status check_options(const struct bp_core_options *o)
 {
     if (o->size < sizeof(size_t) || o->size > 4096)
@@ -187,6 +205,10 @@ static enum bp_status take_options(struct bp_core *core, const struct bp_core_op
     if (BP_HAS(o, allocator) && o->allocator) core->allocator = *o->allocator;
     if (BP_HAS(o, plugin_path)) TRY(copy_text(o->plugin_path, &core->plugin_path));
     if (BP_HAS(o, plugins)) TRY(copy_text(o->plugins, &core->plugins));
+    if (BP_HAS(o, wait_timeout_ns) && o->wait_timeout_ns) {
+        core->wait_source = "wait_timeout_ns of the core's options";
+        core->wait_ns = o->wait_timeout_ns;
+    }
     return BP_OK;
 }
 
@@ -252,6 +274,8 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
     core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
+    read_wait_timeout(core);
+    core->looks_ahead = core->deny_blocking || core->wait_source;
     read_memory_limit(core);
     read_fallback(core);
     if (status == BP_OK) status = bp_plugin_search(core);

@@ -83,6 +83,10 @@ struct bp_core {
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */
     bool deny_blocking;          /* BP_BLOCK=deny */
+    bool looks_ahead;            /* room in queues is looked for before calls: deny_blocking, or
+                                    waits have a deadline */
+    const char *wait_source;     /* the setting that gives waits a deadline; NULL: none has */
+    uint64_t wait_ns;            /* how long they take at most */
     uint32_t fallback;           /* enum bp_policy: BP_FALLBACK */
     struct bp_generator *generator; /* of streams that have none of their own */
     uint64_t memory_limit;       /* BP_MEM_LIMIT, bytes for each device; 0: none */

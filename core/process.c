@@ -157,16 +157,14 @@ static enum bp_status list_devices(struct bp_device ***out_list, size_t *out_n)
 }
 
 /* What devices do behind the host's back. */
-static enum bp_status wait_for_devices(uint64_t end)
+static enum bp_status wait_for_devices(const struct bp_deadline *until)
 {
     struct bp_device **list;
     size_t n;
     enum bp_status status = list_devices(&list, &n);
 
     for (size_t i = 0; i < n; i++) {
-        uint64_t now = now_ns();
-        uint64_t left = end == UINT64_MAX ? UINT64_MAX : end > now ? end - now : 0;
-        if (status == BP_OK) status = bp_device_settle(list[i], left);
+        if (status == BP_OK) status = bp_device_settle(list[i], until);
         bp_device_release(list[i]);
     }
     free(list);
@@ -175,17 +173,17 @@ static enum bp_status wait_for_devices(uint64_t end)
 
 enum bp_status bp_shutdown(uint64_t timeout_ns)
 {
-    uint64_t now = now_ns(), end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    struct bp_deadline until = bp_deadline_in(timeout_ns);
     char what[512] = "";
 
     if (bp_on_worker())
         return bp_error(BP_ERR_INVALID, "bp_shutdown: called by a function of bp_stream_callback, "
                                         "for whose end it would wait; call it elsewhere");
     stop();
-    if (!wait_for_host(end, what, sizeof what))
+    if (!wait_for_host(until.end, what, sizeof what))
         return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over after %llu ms: %s",
                         (unsigned long long)(timeout_ns / 1000000), what);
-    return wait_for_devices(end);
+    return wait_for_devices(&until);
 }
 
 /* Registered several times, of which the first call counts. Streams are told, so that their threads

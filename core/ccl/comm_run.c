@@ -155,6 +155,7 @@ static enum bp_status push(struct bp_comm *comm, struct bp_stream *stream,
                            const struct bp_comm_step *steps, uint32_t n, uint64_t number)
 {
     struct comm_task *t = calloc(1, sizeof *t + n * sizeof *steps);
+    struct bp_deadline until;
     enum bp_status status;
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a collective call in a queue");
@@ -175,7 +176,8 @@ static enum bp_status push(struct bp_comm *comm, struct bp_stream *stream,
     }
     atomic_fetch_add(&comm->refs, 1);
     comm->given++;
-    status = bp_queue_push(stream->timeline->queue, &t->task);
+    until = bp_deadline_of(stream->device);
+    status = bp_queue_push(stream->timeline->queue, &t->task, &until);
     if (status == BP_OK) return BP_OK;
     comm->given--; /* nobody has seen it */
     t->ran = true;

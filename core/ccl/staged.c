@@ -141,10 +141,12 @@ static enum bp_status copy_chunk(struct bp_stage *s, const struct side *side, ui
 static enum bp_status await_work(struct bp_stage *s, uint64_t number)
 {
     struct bp_timeline *timeline = s->stream->timeline;
+    struct bp_deadline until;
     enum bp_status status;
 
     if (!number || !s->pinned) return BP_OK;
-    status = bp_timeline_wait(timeline, number, UINT64_MAX);
+    until = bp_deadline_of(timeline->device);
+    status = bp_timeline_wait(timeline, number, &until);
     return status ? bp_timeline_tell(timeline, number, status) : BP_OK;
 }
 

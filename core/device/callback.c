@@ -20,7 +20,7 @@ static enum bp_status call(struct bp_task *task, struct bp_timeline *timeline)
 
     if (!timeline->queue)
         status = bp_timeline_tell(timeline, c->number,
-                                  bp_timeline_wait(timeline, c->number, UINT64_MAX));
+                                  bp_timeline_wait(timeline, c->number, &bp_no_deadline));
     if (status == BP_OK) status = bp_timeline_refuse(timeline, c->number);
     c->fn(c->ctx, status);
     return BP_OK;
@@ -47,20 +47,23 @@ static enum bp_status get_caller(struct bp_timeline *timeline, struct bp_queue *
 /* A mark now, so that work given later is not waited for with it; without one, it is. */
 static enum bp_status call_later(struct bp_timeline *timeline, struct call_task *c)
 {
+    struct bp_deadline until = bp_deadline_of(timeline->device);
     struct bp_queue *caller;
 
     TRY(get_caller(timeline, &caller));
     bp_timeline_mark(timeline, c->number);
-    return bp_queue_push(caller, &c->task);
+    return bp_queue_push(caller, &c->task, &until);
 }
 
 static enum bp_status call_in_order(struct bp_timeline *timeline, struct call_task *c)
 {
     uint64_t number = bp_work_begin(timeline, c->task.name);
+    struct bp_deadline until = bp_deadline_of(timeline->device);
     enum bp_status status;
 
     c->task.number = number;
-    status = bp_stopping() ? bp_stopped() : bp_queue_push(timeline->queue, &c->task);
+    status = bp_stopping() ? bp_stopped()
+                           : bp_queue_push(timeline->queue, &c->task, &until);
     if (status) bp_work_drop(timeline, number);
     else bp_work_end(timeline, number);
     return status;

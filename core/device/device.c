@@ -22,34 +22,16 @@ void bp_device_retain(struct bp_device *device)
     atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
 }
 
-/* Failures of any stream come here on a device whose plugin has no better word for it. */
-static enum bp_status synchronize(struct bp_device *device)
-{
-    struct bp_plugin_entry *entry = device->entry;
-    struct bp_snapshot snapshot;
-    enum bp_status status;
-
-    if (bp_device_is_lost(device)) return BP_OK;
-    TRY(bp_snapshot_take(device, NULL, &snapshot));
-    bp_error_enter();
-    status = bp_device_leave(
-        device, entry->runtime.synchronize(entry->self, device->index, NULL), "synchronize");
-    bp_device_fail(device, status);
-    if (status == BP_OK || !bp_is_of_the_wait(status)) bp_snapshot_reached(&snapshot);
-    bp_snapshot_finish(&snapshot);
-    return bp_is_of_the_wait(status) ? status : BP_OK;
-}
-
 /* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
  * a failure is that of its stream. One that is being recorded has none to wait for. */
-static enum bp_status synchronize_streams(struct bp_device *device)
+static enum bp_status synchronize_streams(struct bp_device *device, const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         enum bp_status status;
         if (t->now || t->queue || atomic_load(&t->seized) ||
             bp_timeline_passed(t, atomic_load(&t->submitted)))
             continue;
-        status = bp_timeline_drain(t);
+        status = bp_timeline_drain(t, until);
         if (bp_is_of_the_wait(status)) TRY(status);
     }
     return BP_OK;
@@ -57,17 +39,17 @@ static enum bp_status synchronize_streams(struct bp_device *device)
 
 /* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
  * that they are told, nobody else is. Then the plugin's streams, and the device. */
-enum bp_status bp_device_drain(struct bp_device *device)
+static enum bp_status drain(struct bp_device *device, const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        if (t->queue) TRY(bp_timeline_drain(t));
+        if (t->queue) TRY(bp_timeline_drain(t, until));
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         struct bp_queue *caller = atomic_load(&t->caller);
-        if (caller) TRY(bp_queue_flush(caller));
+        if (caller) TRY(bp_queue_flush(caller, until));
     }
     if (!(device->emulated & BP_EMULATED_STREAMS) && !bp_device_is_lost(device))
-        TRY(synchronize_streams(device));
-    return synchronize(device);
+        TRY(synchronize_streams(device, until));
+    return bp_device_synchronize_until(device, until);
 }
 
 /* A device that cannot synchronise at its end: what is pending goes all the same. */
@@ -75,7 +57,7 @@ static void end_device(struct bp_device *device)
 {
     struct bp_core *core = device->core;
 
-    bp_device_drain(device);
+    drain(device, &bp_no_deadline);
     if (bp_leaving()) return;
     bp_cache_destroy(atomic_load(&device->calls));
     bp_fallback_finish(device);
@@ -99,10 +81,35 @@ static void *end_elsewhere(void *device)
     return NULL;
 }
 
+static enum bp_status end_aside(void *device)
+{
+    end_elsewhere(device);
+    return BP_OK;
+}
+
+/* On another thread, which goes on where its wait is not over by the deadline: nothing is freed
+ * that work uses. */
+static void end_until(struct bp_device *device, const struct bp_deadline *until)
+{
+    struct bp_core *core = device->core;
+    bool begun, late = false;
+    char why[1280];
+
+    bp_deadline_text(device, NULL, UINT64_MAX, until, why, sizeof why); /* it may be gone later */
+    bp_core_retain(core);
+    bp_run_aside(end_aside, device, until, &begun, &late);
+    if (!begun) bp_core_log(core, BP_LOG_ERROR, "%s; no thread to close it: it stays open", why);
+    if (late) bp_core_log(core, BP_LOG_WARN, "%s; it is closed when that has ended", why);
+    bp_core_drop(core);
+}
+
 /* A worker that ended a device could wait for itself, or for a worker that waits for it. */
 static void end(struct bp_device *device)
 {
-    if (!bp_on_worker()) end_device(device);
+    struct bp_deadline until = bp_deadline_of(device);
+
+    if (!bp_on_worker() && !bp_deadline_is(&until)) end_device(device);
+    else if (!bp_on_worker()) end_until(device, &until);
     else if (!bp_process_detach(end_elsewhere, device))
         bp_core_log(device->core, BP_LOG_ERROR, "%s: no thread to close it: it stays open",
                     device->name);
@@ -442,11 +449,11 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
 
 enum bp_status bp_device_synchronize(struct bp_device *device)
 {
-    enum bp_status status;
+    struct bp_deadline until;
 
     if (!bp_device_is(device)) return bp_not_a("device");
-    status = bp_device_drain(device);
-    if (status) return status;
+    until = bp_deadline_of(device);
+    TRY(drain(device, &until));
     TRY(bp_device_check_lost(device));
     bp_memory_collect(device);
     bp_timelines_poll(device);

@@ -76,16 +76,14 @@ static inline bool bp_device_is(const struct bp_device *device)
 const char *bp_device_which(const struct bp_device *device, const struct bp_device *other);
 
 void bp_device_retain(struct bp_device *device);
-/* The last one ends the device: waits for its work, unless intake has stopped. On a thread of the
+/* The last one ends the device: waits for its work (up to the deadline: then a thread does, and ends
+ * it), unless intake has stopped. On a thread of the
  * core's that is left to another one. */
 void bp_device_release(struct bp_device *device);
 
 /* Keeps a failure that all streams answer, naming the launches that may have failed. What says
  * something of a wait only is passed over. */
 void bp_device_fail(struct bp_device *device, enum bp_status status);
-
-/* Waits for all work. BP_OK too where that is known to have failed. */
-enum bp_status bp_device_drain(struct bp_device *device);
 
 /* bp_error_leave for a callback about the device: BP_ERR_DEVICE_LOST is kept. */
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
@@ -107,7 +105,11 @@ bool bp_device_busy(struct bp_device *device, char *what, size_t size);
 /* Who waits for queues looks again whether the process is leaving. */
 void bp_device_wake(struct bp_device *device);
 /* Waits for work behind the host's back. BP_ERR_TIMEOUT; other failures are not its business. */
-enum bp_status bp_device_settle(struct bp_device *device, uint64_t timeout_ns);
+enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadline *until);
+
+/* The plugin's synchronize of the whole device. A failure of work is kept and not answered. */
+enum bp_status bp_device_synchronize_until(struct bp_device *device,
+                                           const struct bp_deadline *until);
 
 /* Refuses what failed before, with that status and message. */
 enum bp_status bp_failure_refuse(const struct bp_device *device, const char *what,

@@ -100,6 +100,7 @@ static enum bp_status over(struct bp_timeline *timeline, uint64_t number)
 enum bp_status bp_event_query(struct bp_event *event)
 {
     struct bp_timeline *timeline = NULL;
+    struct bp_deadline until;
     uint64_t number = 0;
 
     TRY(recorded(__func__, event, &timeline, &number));
@@ -107,17 +108,20 @@ enum bp_status bp_event_query(struct bp_event *event)
     TRY(bp_timeline_refuse(timeline, number));
     if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue) return BP_ERR_BUSY;
     TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
-    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, UINT64_MAX)));
+    until = bp_deadline_of(event->device);
+    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));
     return over(timeline, number);
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
 {
     struct bp_timeline *timeline = NULL;
+    struct bp_deadline until;
     uint64_t number = 0;
 
     TRY(recorded(__func__, event, &timeline, &number));
-    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, timeout_ns)));
+    until = timeout_ns == UINT64_MAX ? bp_deadline_of(event->device) : bp_deadline_in(timeout_ns);
+    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));
     return over(timeline, number);
 }
 

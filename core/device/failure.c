@@ -164,7 +164,8 @@ enum bp_status bp_timeline_untold(struct bp_timeline *timeline)
 }
 
 /* The first ones are left out where there are many. */
-size_t bp_timeline_names(const struct bp_timeline *timeline, char *text, size_t size)
+size_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
+                         size_t size)
 {
     enum { SHOWN = 16 };
     uint64_t last = atomic_load(&timeline->last), first = atomic_load(&timeline->done) + 1, from;
@@ -172,6 +173,7 @@ size_t bp_timeline_names(const struct bp_timeline *timeline, char *text, size_t 
     size_t used;
 
     *text = 0;
+    if (last > number) last = number;
     if (first > last) return 0;
     from = last - first >= SHOWN ? last - SHOWN + 1 : first;
     used = (size_t)(first == last
@@ -213,7 +215,7 @@ static void add_names(struct bp_device *device, const struct bp_timeline *only)
         size_t before = used;
         if (t->now || t->queue) continue;
         if (used) used += (size_t)snprintf(names + used, sizeof names - used, "; ");
-        if (!bp_timeline_names(t, names + used, sizeof names - used)) used = before;
+        if (!bp_timeline_names(t, UINT64_MAX, names + used, sizeof names - used)) used = before;
         else used += strlen(names + used);
     }
     names[used] = 0;

@@ -2,12 +2,11 @@
 /* queue.c: tasks in order on a thread of their own. */
 #include "queue.h"
 
+#include "../activity.h"
 #include "device.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { QUEUE_MAX = 4096 }; /* waiting tasks: memory that they hold cannot grow without end */
 static const uint64_t rest_ns = 250000000; /* without work, and without a stream: its thread ends */
@@ -68,29 +67,16 @@ static struct bp_task *next_task(struct bp_queue *queue)
     return task;
 }
 
-static struct timespec deadline(uint64_t timeout_ns)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    timeout_ns += (uint64_t)t.tv_nsec;
-    t.tv_sec += (time_t)(timeout_ns / 1000000000);
-    t.tv_nsec = (long)(timeout_ns % 1000000000);
-    return t;
-}
-
 /* Until there is a task that may be begun, or none is to come. */
 static void await_task(struct bp_queue *queue)
 {
-    struct timespec until = {0};
-    bool timed = false;
-    int late = 0;
+    struct bp_deadline until = bp_no_deadline;
+    bool in_time = true;
 
-    while (!queue->ending && (!queue->first || bp_leaving()) && late != ETIMEDOUT) {
-        if (queue->resting && !timed) until = deadline(rest_ns);
-        timed = queue->resting;
-        late = timed ? pthread_cond_timedwait(&queue->work, &queue->lock, &until)
-                     : pthread_cond_wait(&queue->work, &queue->lock);
+    while (!queue->ending && (!queue->first || bp_leaving()) && in_time) {
+        if (!queue->resting) until = bp_no_deadline;
+        else if (!bp_deadline_is(&until)) until = bp_deadline_in(rest_ns);
+        in_time = bp_deadline_wait(&queue->work, &queue->lock, &until);
     }
 }
 
@@ -119,7 +105,7 @@ static void *worker(void *arg)
         queue->ended++;
         if (queue->number) bp_timeline_reached(queue->timeline, queue->number);
         pthread_cond_broadcast(&queue->progress);
-        pthread_cond_signal(&queue->room);
+        pthread_cond_broadcast(&queue->room);
     }
     if (!queue->ending) { /* it has rested, and nobody joins it: the next push begins another */
         queue->begun = false;
@@ -181,6 +167,12 @@ enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue)
                     queue->timeline->device->name);
 }
 
+static enum bp_status missed(struct bp_queue *queue, uint64_t number,
+                             const struct bp_deadline *until)
+{
+    return bp_deadline_missed(queue->timeline->device, queue->timeline, number, until);
+}
+
 /* Under the lock: n tasks do not fit. */
 static enum bp_status full(struct bp_queue *queue, uint32_t n)
 {
@@ -189,30 +181,47 @@ static enum bp_status full(struct bp_queue *queue, uint32_t n)
     return bp_block(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
 }
 
-/* Who may wait is counted when it does. */
+/* Under the lock: waits until n tasks fit, or as many as there is room for at all. */
+static enum bp_status await_room(struct bp_queue *queue, uint32_t n,
+                                 const struct bp_deadline *until)
+{
+    bool in_time = true;
+
+    if (n > QUEUE_MAX) n = QUEUE_MAX;
+    TRY(full(queue, n));
+    while (queue->waiting + n > QUEUE_MAX) {
+        if (bp_leaving()) return bp_stopped();
+        if (!in_time) return missed(queue, UINT64_MAX, until);
+        in_time = bp_deadline_wait(&queue->room, &queue->lock, until);
+    }
+    return BP_OK;
+}
+
+/* Who may wait, for as long as it takes, is counted when it does. */
 enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n)
 {
+    struct bp_deadline until;
     enum bp_status status;
 
-    if (mine != queue && !queue->timeline->device->core->deny_blocking) return BP_OK;
+    if (mine != queue && !queue->timeline->device->core->looks_ahead) return BP_OK;
+    until = bp_deadline_of(queue->timeline->device);
     pthread_mutex_lock(&queue->lock);
     status = full(queue, n);
+    if (status == BP_OK && bp_deadline_is(&until) && mine != queue)
+        status = await_room(queue, n, &until);
     pthread_mutex_unlock(&queue->lock);
     return status;
 }
 
-enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task)
+enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
+                             const struct bp_deadline *until)
 {
     const char *node = queue->timeline->node;
     enum bp_status status;
 
     task->next = NULL;
     pthread_mutex_lock(&queue->lock);
-    status = full(queue, 1);
-    while (status == BP_OK && queue->waiting >= QUEUE_MAX) {
-        if (bp_leaving()) status = bp_stopped();
-        else pthread_cond_wait(&queue->room, &queue->lock);
-    }
+    status = await_room(queue, 1, until);
     queue->resting = false;
     if (status == BP_OK) status = begin(queue);
     if (status == BP_OK) {
@@ -234,40 +243,90 @@ static bool is_abandoned(const struct bp_queue *queue)
     return bp_leaving() && !queue->lent;
 }
 
-enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t timeout_ns)
+/* Under the lock. */
+static enum bp_status await_number(struct bp_queue *queue, uint64_t number,
+                                   const struct bp_deadline *until)
 {
-    bool forever = timeout_ns > UINT64_MAX / 4;
-    struct timespec until = deadline(forever ? 0 : timeout_ns);
-    int late = 0;
+    bool in_time = true;
+
+    while (!bp_timeline_passed(queue->timeline, number) && in_time && !is_abandoned(queue))
+        in_time = bp_deadline_wait(&queue->progress, &queue->lock, until);
+    if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
+    return in_time ? bp_stopped() : missed(queue, number, until);
+}
+
+enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number,
+                             const struct bp_deadline *until)
+{
+    enum bp_status status;
+    uint32_t note;
 
     if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
     TRY(bp_queue_refuse_mine(queue));
+    note = bp_wait_note(queue->timeline->device, queue->timeline, number);
     pthread_mutex_lock(&queue->lock);
-    while (!bp_timeline_passed(queue->timeline, number) && late != ETIMEDOUT &&
-           !is_abandoned(queue))
-        late = forever ? pthread_cond_wait(&queue->progress, &queue->lock)
-                       : pthread_cond_timedwait(&queue->progress, &queue->lock, &until);
+    status = await_number(queue, number, until);
     pthread_mutex_unlock(&queue->lock);
-    if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
-    if (late != ETIMEDOUT) return bp_stopped();
-    return bp_error(BP_ERR_TIMEOUT, "%s: work %llu has not ended within %llu ms",
-                    queue->timeline->device->name, (unsigned long long)number,
-                    (unsigned long long)(timeout_ns / 1000000));
+    bp_activity_leave(note);
+    return status;
 }
 
-enum bp_status bp_queue_flush(struct bp_queue *queue)
+static enum bp_status do_nothing(struct bp_task *task, struct bp_timeline *timeline)
 {
-    enum bp_status status = BP_OK;
-    uint64_t given;
+    (void)task;
+    (void)timeline;
+    return BP_OK;
+}
 
+/* Under the lock. The task stays in the list, so that its number is passed in order. */
+static bool give_up(struct bp_queue *queue, uint64_t number)
+{
+    struct bp_task *task = queue->first;
+
+    while (task && task->number != number) task = task->next;
+    if (task) task->run = do_nothing;
+    return task;
+}
+
+enum bp_status bp_queue_finish(struct bp_queue *queue, uint64_t number,
+                               const struct bp_deadline *until)
+{
+    enum bp_status status = bp_queue_wait(queue, number, until);
+    bool given_up;
+
+    if (status != BP_ERR_TIMEOUT) return status;
     pthread_mutex_lock(&queue->lock);
-    given = queue->given;
-    if (queue->ended < given) status = bp_queue_refuse_mine(queue);
-    while (status == BP_OK && queue->ended < given) {
-        if (is_abandoned(queue)) status = bp_stopped();
-        else pthread_cond_wait(&queue->progress, &queue->lock);
-    }
+    given_up = give_up(queue, number);
     pthread_mutex_unlock(&queue->lock);
+    return given_up ? status : bp_queue_wait(queue, number, &bp_no_deadline);
+}
+
+/* Under the lock. */
+static enum bp_status flush(struct bp_queue *queue, const struct bp_deadline *until)
+{
+    uint64_t given = queue->given;
+    bool in_time = true;
+
+    if (queue->ended < given) TRY(bp_queue_refuse_mine(queue));
+    while (queue->ended < given) {
+        if (is_abandoned(queue)) return bp_stopped();
+        if (!in_time) return missed(queue, UINT64_MAX, until);
+        in_time = bp_deadline_wait(&queue->progress, &queue->lock, until);
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_queue_flush(struct bp_queue *queue, const struct bp_deadline *until)
+{
+    uint32_t note;
+    enum bp_status status;
+
+    if (bp_queue_idle(queue)) return BP_OK;
+    note = bp_wait_note(queue->timeline->device, queue->timeline, UINT64_MAX);
+    pthread_mutex_lock(&queue->lock);
+    status = flush(queue, until);
+    pthread_mutex_unlock(&queue->lock);
+    bp_activity_leave(note);
     return status;
 }
 
@@ -283,7 +342,7 @@ struct follow_task {
 static enum bp_status follow(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct follow_task *f = (struct follow_task *)task;
-    enum bp_status status = bp_timeline_wait(f->other, f->number, UINT64_MAX);
+    enum bp_status status = bp_timeline_wait(f->other, f->number, &bp_no_deadline);
 
     (void)timeline;
     if (bp_timeline_passed(f->other, f->number) || !bp_is_of_the_wait(status)) return BP_OK;
@@ -301,6 +360,7 @@ static void free_follow(struct bp_task *task)
 
 enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other, uint64_t number)
 {
+    struct bp_deadline until = bp_deadline_of(queue->timeline->device);
     struct follow_task *f = calloc(1, sizeof *f);
     enum bp_status status;
 
@@ -313,7 +373,7 @@ enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other
     f->number = number;
     if (other->device != queue->timeline->device) f->keep = other->device;
     if (f->keep) bp_device_retain(f->keep);
-    status = bp_queue_push(queue, &f->task);
+    status = bp_queue_push(queue, &f->task, &until);
     if (status) free_follow(&f->task);
     else bp_timeline_saw(queue->timeline, other, number);
     return status;

@@ -4,7 +4,7 @@
 #ifndef BP_QUEUE_H
 #define BP_QUEUE_H
 
-#include "../core.h"
+#include "deadline.h"
 
 struct bp_timeline;
 struct bp_queue;
@@ -25,11 +25,12 @@ struct bp_task {
 enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **out_queue);
 
 /* Adds a task, which the queue then owns. It waits, counted, while the queue is full; a task of the
- * queue itself is refused then. On failure the task is not taken. */
-enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task);
+ * queue itself is refused then. On failure, BP_ERR_TIMEOUT too, the task is not taken. */
+enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
+                             const struct bp_deadline *until);
 
 /* Says now what pushing n tasks would be refused for later: the queue is full, and its user must
- * not wait for room. Nobody else gives it tasks meanwhile. */
+ * not wait for room, or not after the deadline. Nobody else gives it tasks meanwhile. */
 enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n);
 
 /* Whether this thread runs a task of the queue, which must not wait for it; and the refusal,
@@ -40,10 +41,16 @@ enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue);
 /* Waits until work number has ended. BP_ERR_TIMEOUT. BP_ERR_INVALID: a task of the queue would wait
  * for itself. BP_ERR_SHUTDOWN: the process is leaving. Then what the caller has pushed is over, or
  * will never begin: it touches nothing any more. */
-enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number, uint64_t timeout_ns);
+enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number,
+                             const struct bp_deadline *until);
+
+/* The same for a task of the caller's that uses memory of the caller's: on BP_ERR_TIMEOUT it is not
+ * run any more. What has begun is waited for. */
+enum bp_status bp_queue_finish(struct bp_queue *queue, uint64_t number,
+                               const struct bp_deadline *until);
 
 /* The same for all tasks that it was given so far. */
-enum bp_status bp_queue_flush(struct bp_queue *queue);
+enum bp_status bp_queue_flush(struct bp_queue *queue, const struct bp_deadline *until);
 
 /* Whether this thread is a queue's. */
 bool bp_on_worker(void);

@@ -99,7 +99,8 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
 enum bp_status bp_stream_drain(struct bp_stream *stream)
 {
     struct bp_timeline *timeline = stream->timeline;
-    enum bp_status status = bp_timeline_drain(timeline);
+    struct bp_deadline until = bp_deadline_of(stream->device);
+    enum bp_status status = bp_timeline_drain(timeline, &until);
 
     if (status) return bp_timeline_tell(timeline, atomic_load(&timeline->last), status);
     bp_memory_collect(stream->device);

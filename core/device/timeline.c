@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timeline.c: how far a timeline has got: the plugin's marks in it, and waiting for a number. */
+#include "../activity.h"
 #include "device.h"
 
 #include <stdlib.h>
@@ -41,16 +42,20 @@ static bool is_seized(struct bp_timeline *timeline, bool by_me)
            !pthread_equal(timeline->seizer, pthread_self()) == !by_me;
 }
 
-enum bp_status bp_timeline_hold(struct bp_timeline *timeline, bool *out_open)
+enum bp_status bp_timeline_hold(struct bp_timeline *timeline, const struct bp_deadline *until,
+                                bool *out_open)
 {
-    bool mine, open;
+    bool mine, open, late, in_time = true;
 
     pthread_mutex_lock(&timeline->lock);
-    while (is_seized(timeline, false)) pthread_cond_wait(&timeline->turn, &timeline->lock);
+    while (is_seized(timeline, false) && in_time)
+        in_time = bp_deadline_wait(&timeline->turn, &timeline->lock, until);
+    late = is_seized(timeline, false);
     mine = is_seized(timeline, true);
-    open = timeline->open && !mine;
+    open = timeline->open && !mine && !late;
     timeline->busy += open;
     pthread_mutex_unlock(&timeline->lock);
+    if (late) return bp_deadline_missed(timeline->device, timeline, UINT64_MAX, until);
     if (mine)
         return bp_error(BP_ERR_INVALID, "%s: stream %u is being recorded: nothing waits for it",
                         timeline->device->name, timeline->id);
@@ -139,7 +144,8 @@ static enum bp_status record_in(struct bp_timeline *timeline, void *event)
 
 /* Records a mark behind all that is submitted now. It comes back with a reference; NULL if the
  * stream has been closed, and so has reached its end. */
-static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_mark)
+static enum bp_status record(struct bp_timeline *timeline, const struct bp_deadline *until,
+                             struct bp_mark **out_mark)
 {
     struct bp_mark *mark;
     enum bp_status status;
@@ -150,7 +156,7 @@ static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_
     if (mark) timeline->spare = mark->next;
     pthread_mutex_unlock(&timeline->lock);
     if (!mark) TRY(make_mark(timeline->device, &mark));
-    status = bp_timeline_hold(timeline, &open);
+    status = bp_timeline_hold(timeline, until, &open);
     if (!open) {
         put_spare(timeline, mark);
         *out_mark = NULL;
@@ -174,7 +180,7 @@ static enum bp_status record(struct bp_timeline *timeline, struct bp_mark **out_
 /* The first mark at or after number, with a reference; made if there is none. NULL: the number has
  * been reached. */
 static enum bp_status find_mark(struct bp_timeline *timeline, uint64_t number,
-                                struct bp_mark **out_mark)
+                                const struct bp_deadline *until, struct bp_mark **out_mark)
 {
     struct bp_mark *mark;
 
@@ -183,7 +189,7 @@ static enum bp_status find_mark(struct bp_timeline *timeline, uint64_t number,
     for (mark = timeline->marks; mark && mark->number < number; mark = mark->next) {}
     if (mark) mark->refs++;
     pthread_mutex_unlock(&timeline->lock);
-    if (!mark) return record(timeline, out_mark);
+    if (!mark) return record(timeline, until, out_mark);
     *out_mark = mark;
     return BP_OK;
 }
@@ -203,31 +209,46 @@ enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number)
 
     if (bp_timeline_passed(timeline, number) || timeline->queue || !has_events(timeline->device))
         return BP_OK;
-    TRY(find_mark(timeline, number, &mark));
+    TRY(find_mark(timeline, number, &bp_no_deadline, &mark));
     release_mark(timeline, mark);
     return BP_OK;
 }
 
-/* Asks about a mark, or waits for it. What was found to have failed has ended too. */
-static enum bp_status ask_mark(struct bp_timeline *timeline, uint64_t number, bool wait,
-                               uint64_t timeout_ns)
+static enum bp_status await_event(struct bp_timeline *timeline, uint64_t number, void *event,
+                                  const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
-    const struct bp_runtime *r = &entry->runtime;
+    uint32_t note = bp_wait_note(device, timeline, number);
+    enum bp_status status;
+
+    status = entry->runtime.event_wait(entry->self, device->index, event, bp_deadline_left(until));
+    bp_activity_leave(note);
+    return status;
+}
+
+/* Asks about a mark, or waits for it: until is not NULL. What was found to have failed has ended
+ * too. */
+static enum bp_status ask_mark(struct bp_timeline *timeline, uint64_t number,
+                               const struct bp_deadline *until)
+{
+    struct bp_device *device = timeline->device;
+    struct bp_plugin_entry *entry = device->entry;
     struct bp_mark *mark;
     enum bp_status status;
 
-    TRY(find_mark(timeline, number, &mark));
+    TRY(find_mark(timeline, number, until ? until : &bp_no_deadline, &mark));
     if (!mark) return BP_OK;
     bp_error_enter();
-    status = wait ? r->event_wait(entry->self, device->index, mark->event, timeout_ns)
-                  : r->event_query(entry->self, device->index, mark->event);
+    status = until ? await_event(timeline, number, mark->event, until)
+                   : entry->runtime.event_query(entry->self, device->index, mark->event);
     if (status != BP_ERR_BUSY)
-        bp_device_leave(device, status, wait ? "event_wait" : "event_query");
+        bp_device_leave(device, status, until ? "event_wait" : "event_query");
     bp_timeline_fail(timeline, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_timeline_reached(timeline, mark->number);
     release_mark(timeline, mark);
+    if (status == BP_ERR_TIMEOUT && until)
+        return bp_deadline_missed(device, timeline, number, until);
     return status;
 }
 
@@ -238,58 +259,8 @@ bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number)
     if (bp_device_is_lost(timeline->device) && !timeline->queue) return true;
     if (atomic_load(&timeline->seized)) return false;
     if (timeline->queue || !has_events(timeline->device)) return false;
-    ask_mark(timeline, number, false, 0);
+    ask_mark(timeline, number, NULL);
     return bp_timeline_passed(timeline, number);
-}
-
-/* A plugin tells of a failure once: who waits for a stream at the same time waits until that has
- * been kept. Not open: the stream is closed. */
-static enum bp_status take_turn(struct bp_timeline *timeline, bool *out_open)
-{
-    TRY(bp_timeline_hold(timeline, out_open));
-    if (!*out_open) return BP_OK;
-    pthread_mutex_lock(&timeline->lock);
-    while (timeline->waited) pthread_cond_wait(&timeline->turn, &timeline->lock);
-    timeline->waited = true;
-    pthread_mutex_unlock(&timeline->lock);
-    return BP_OK;
-}
-
-static void end_turn(struct bp_timeline *timeline)
-{
-    pthread_mutex_lock(&timeline->lock);
-    timeline->waited = false;
-    timeline->busy--;
-    pthread_cond_broadcast(&timeline->turn);
-    pthread_mutex_unlock(&timeline->lock);
-}
-
-/* On a device of one order that is the work of all streams. */
-static enum bp_status synchronize(struct bp_timeline *timeline)
-{
-    struct bp_device *device = timeline->device;
-    struct bp_plugin_entry *entry = device->entry;
-    struct bp_snapshot snapshot;
-    enum bp_status status;
-    bool shared = device->emulated & BP_EMULATED_STREAMS, open;
-
-    TRY(bp_device_check_lost(device));
-    TRY(take_turn(timeline, &open));
-    if (!open) return BP_OK;
-    status = bp_snapshot_take(device, shared ? NULL : timeline, &snapshot);
-    if (status) {
-        end_turn(timeline);
-        return status;
-    }
-    bp_error_enter();
-    status = bp_device_leave(
-        device, entry->runtime.synchronize(entry->self, device->index, timeline->stream),
-        "synchronize");
-    bp_timeline_fail(timeline, status);
-    if (status == BP_OK || !bp_is_of_the_wait(status)) bp_snapshot_reached(&snapshot);
-    end_turn(timeline);
-    bp_snapshot_finish(&snapshot);
-    return status;
 }
 
 enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline)
@@ -299,39 +270,52 @@ enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline)
 }
 
 /* Those who call back first: of a failure that they are told, nobody else is. */
-enum bp_status bp_timeline_drain(struct bp_timeline *timeline)
+enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_deadline *until)
 {
     struct bp_queue *caller = atomic_load_explicit(&timeline->caller, memory_order_acquire);
 
     if (timeline->now) return BP_OK;
-    if (timeline->queue) return bp_queue_flush(timeline->queue);
-    if (caller) TRY(bp_queue_flush(caller));
-    return synchronize(timeline);
+    if (timeline->queue) return bp_queue_flush(timeline->queue, until);
+    if (caller) TRY(bp_queue_flush(caller, until));
+    return bp_timeline_synchronize(timeline, until);
+}
+
+/* A device without events cannot be asked: a wait of no time would never find that work has ended.
+ */
+static enum bp_status wait_without_events(struct bp_timeline *timeline,
+                                          const struct bp_deadline *until)
+{
+    struct bp_deadline least = bp_deadline_in(UINT64_C(1000000000));
+
+    if (until->source || until->end >= least.end) return bp_timeline_synchronize(timeline, until);
+    least.timeout_ns = until->timeout_ns;
+    return bp_timeline_synchronize(timeline, &least);
 }
 
 /* Where there is no memory for a mark, all that was submitted will do. */
-enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, uint64_t timeout_ns)
+enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
+                                const struct bp_deadline *until)
 {
     enum bp_status status;
 
     if (bp_timeline_passed(timeline, number)) return BP_OK;
-    if (timeline->queue) return bp_queue_wait(timeline->queue, number, timeout_ns);
+    if (timeline->queue) return bp_queue_wait(timeline->queue, number, until);
     TRY(bp_device_check_lost(timeline->device));
-    if (!has_events(timeline->device)) return synchronize(timeline);
-    status = ask_mark(timeline, number, true, timeout_ns);
-    return status == BP_ERR_MEMORY && timeout_ns == UINT64_MAX ? synchronize(timeline) : status;
+    if (!has_events(timeline->device)) return wait_without_events(timeline, until);
+    status = ask_mark(timeline, number, until);
+    return status == BP_ERR_MEMORY ? wait_without_events(timeline, until) : status;
 }
 
 /* By the plugin: both streams are its own. */
 static enum bp_status follow_mark(struct bp_timeline *timeline, struct bp_timeline *other,
-                                  uint64_t number)
+                                  uint64_t number, const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
     struct bp_mark *mark;
     enum bp_status status;
 
-    TRY(find_mark(other, number, &mark));
+    TRY(find_mark(other, number, until, &mark));
     if (!mark) return BP_OK;
     number = mark->number;
     bp_error_enter();
@@ -352,9 +336,9 @@ enum bp_status bp_timeline_delay(struct bp_timeline *timeline, struct bp_timelin
     enum bp_status status;
     bool open;
 
-    TRY(bp_timeline_hold(timeline, &open));
+    TRY(bp_timeline_hold(timeline, &bp_no_deadline, &open));
     if (!open) return BP_OK;
-    status = find_mark(other, number, &mark);
+    status = find_mark(other, number, &bp_no_deadline, &mark);
     if (mark) {
         bp_error_enter();
         status = bp_device_leave(device,
@@ -378,6 +362,7 @@ static bool can_follow(const struct bp_timeline *timeline, const struct bp_timel
 enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
                                   uint64_t number)
 {
+    struct bp_deadline until = bp_deadline_of(timeline->device);
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
     if (timeline == other || bp_timeline_passed(other, number)) return BP_OK;
@@ -385,9 +370,9 @@ enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeli
         !timeline->now && !timeline->queue && !other->queue)
         return BP_OK; /* one order */
     if (timeline->queue) return bp_queue_follow(timeline->queue, other, number);
-    if (can_follow(timeline, other)) status = follow_mark(timeline, other, number);
+    if (can_follow(timeline, other)) status = follow_mark(timeline, other, number, &until);
     if (status != BP_ERR_UNSUPPORTED) return status;
     if (bp_timeline_poll(other, number)) return BP_OK;
     TRY(bp_block(timeline->device, timeline->now ? BP_BLOCK_INLINE_WAIT : BP_BLOCK_STREAM_WAIT));
-    return bp_timeline_wait(other, number, UINT64_MAX);
+    return bp_timeline_wait(other, number, &until);
 }

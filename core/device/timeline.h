@@ -7,7 +7,7 @@
 #ifndef BP_TIMELINE_H
 #define BP_TIMELINE_H
 
-#include "../core.h"
+#include "deadline.h"
 
 struct bp_device;
 struct bp_pool;  /* memory/pool.h */
@@ -105,8 +105,9 @@ void bp_timelines_finish(struct bp_device *device);
 
 /* Whether somebody other than the stream's caller may use the plugin's stream now; it is not closed
  * until that is over. Not open: it is closed, and all its work has ended. While it is seized this
- * waits; BP_ERR_INVALID: it is seized by this thread. */
-enum bp_status bp_timeline_hold(struct bp_timeline *timeline, bool *out_open);
+ * waits; BP_ERR_TIMEOUT; BP_ERR_INVALID: it is seized by this thread. */
+enum bp_status bp_timeline_hold(struct bp_timeline *timeline, const struct bp_deadline *until,
+                                bool *out_open);
 void bp_timeline_let(struct bp_timeline *timeline);
 
 /* Nobody but this thread uses the plugin's stream until it is released. BP_ERR_BUSY: somebody does
@@ -163,9 +164,14 @@ enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number);
 bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number);
 
 /* Waits on the host for work number. A failure of work is kept by the stream or the device and
- * returned. BP_ERR_TIMEOUT: not after timeout_ns (UINT64_MAX: no limit; a device without events
- * takes as long as it takes). */
-enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number, uint64_t timeout_ns);
+ * returned. BP_ERR_TIMEOUT: not by then. */
+enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
+                                const struct bp_deadline *until);
+
+/* Waits for all work that the plugin has been given on the stream, by its synchronize; with emulated
+ * streams for that of the whole device. */
+enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
+                                       const struct bp_deadline *until);
 
 /* Later work of timeline comes after work number of other: makes the device, or the host, see to
  * that. */
@@ -184,7 +190,7 @@ enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline);
 
 /* Waits for all work that was submitted, with emulated streams that of the whole device, and until
  * the app has been called back. */
-enum bp_status bp_timeline_drain(struct bp_timeline *timeline);
+enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_deadline *until);
 
 /* Work of timeline from now on is known to come after work number of other, and so after what that
  * comes after. */
@@ -218,10 +224,11 @@ enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
 /* Answers the failure of the stream that it serves, and, once, those of streams that are gone. */
 enum bp_status bp_timeline_untold(struct bp_timeline *timeline);
 
-/* Text on the work that the host does not know to have ended, from text on; its length, at most
- * size - 1. "launch 812: softmax", "launches 812 to 815: gather, add, softmax, copy_in"; "" for
+/* Text on the work up to number that the host does not know to have ended, from text on; its
+ * length, at most size - 1. "launch 812: softmax", "launches 812 to 815: gather, add, softmax, copy_in"; "" for
  * none. */
-size_t bp_timeline_names(const struct bp_timeline *timeline, char *text, size_t size);
+size_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
+                         size_t size);
 
 /* Who uses something: the last number on each timeline. */
 struct bp_user {

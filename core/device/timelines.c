@@ -143,7 +143,7 @@ static struct bp_timeline *make(struct bp_device *device, bool now, bool queue)
     timeline->now = now;
     atomic_init(&timeline->done, now ? UINT64_MAX : 0);
     pthread_mutex_init(&timeline->lock, NULL);
-    pthread_cond_init(&timeline->turn, NULL);
+    bp_cond_init(&timeline->turn);
     if (!queue || bp_queue_create(timeline, &timeline->queue) == BP_OK) return timeline;
     free_timeline(timeline);
     return NULL;
@@ -335,13 +335,13 @@ void bp_device_wake(struct bp_device *device)
     }
 }
 
-enum bp_status bp_device_settle(struct bp_device *device, uint64_t timeout_ns)
+enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         char names[512];
         if (t->now || t->queue) continue;
-        if (bp_timeline_wait(t, atomic_load(&t->submitted), timeout_ns) != BP_ERR_TIMEOUT) continue;
-        bp_timeline_names(t, names, sizeof names);
+        if (bp_timeline_wait(t, atomic_load(&t->submitted), until) != BP_ERR_TIMEOUT) continue;
+        bp_timeline_names(t, UINT64_MAX, names, sizeof names);
         return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over in time: %s: %s", device->name,
                         names);
     }

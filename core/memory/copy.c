@@ -27,6 +27,17 @@ const char *bp_direction_name(enum bp_direction direction)
     return name[direction];
 }
 
+/* A copy out waits in the plugin, for all work before it: where waits have a deadline that work is
+ * waited for first. */
+static enum bp_status await_work(struct bp_timeline *timeline)
+{
+    struct bp_deadline until = bp_deadline_of(timeline->device);
+    uint64_t number = atomic_load(&timeline->last);
+
+    if (timeline->now || !bp_deadline_is(&until)) return BP_OK;
+    return bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until));
+}
+
 enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
                               const struct bp_copy *copy, struct bp_storage *a,
                               struct bp_storage *b)
@@ -38,6 +49,7 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
     if (direction == BP_COPY_OUT) TRY(bp_timeline_refuse_mine(timeline));
     if (timeline->recording && direction != BP_COPY_WITHIN)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: the host has a part in it", name[direction]);
+    if (direction == BP_COPY_OUT) TRY(await_work(timeline));
     number = bp_work_begin(timeline, name[direction]);
     status = bp_stopping() ? bp_stopped() : bp_memory_call(timeline, direction, copy);
     bp_storage_use(a, timeline, number);

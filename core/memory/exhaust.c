@@ -244,22 +244,37 @@ static bool is_working(struct bp_device *device)
  * for queues: one of theirs may wait for it. */
 static enum bp_status wait_for_all(struct bp_device *device)
 {
+    struct bp_deadline until = bp_deadline_of(device);
+    bool late = false;
+
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         uint64_t number = atomic_load(&t->submitted);
+        enum bp_status status;
         if (t->now || bp_is_capturing(t) || (t->queue && bp_on_worker())) continue;
-        if (bp_timeline_wait(t, number, UINT64_MAX) == BP_ERR_SHUTDOWN) return BP_ERR_SHUTDOWN;
+        status = bp_timeline_wait(t, number, &until);
+        if (status == BP_ERR_SHUTDOWN) return status;
+        late |= status == BP_ERR_TIMEOUT;
     }
     bp_memory_collect(device);
-    return bp_device_refuse(device);
+    TRY(bp_device_refuse(device));
+    return late ? bp_deadline_missed(device, NULL, UINT64_MAX, &until) : BP_OK;
 }
 
 static enum bp_status after_waiting(struct want *w)
 {
+    enum bp_status status;
+    char why[1536];
+
     if (!is_working(w->device)) return BP_OK;
     TRY(bp_block(w->device, BP_BLOCK_MEMORY));
-    TRY(wait_for_all(w->device));
+    status = wait_for_all(w->device);
+    if (status && status != BP_ERR_TIMEOUT) return status;
+    if (status) snprintf(why, sizeof why, "%s", bp_error_message());
     w->path = BP_PATH_WAIT;
-    return from_ended(w) ? BP_OK : from_released(w);
+    if (from_ended(w)) return BP_OK;
+    TRY(from_released(w));
+    if (w->storage || status == BP_OK) return BP_OK;
+    return bp_error(status, "memory for %" PRIu64 " bytes is still in use: %s", w->size, why);
 }
 
 struct text {

@@ -127,7 +127,7 @@ void bp_storage_note(struct bp_storage *storage, struct bp_timeline *timeline, u
     noted = bp_users_add(&storage->pending.users, timeline, number);
     if (storage->pool) bp_pool_unlock(storage->pool);
     else pthread_mutex_unlock(&storage->device->lock);
-    if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
+    if (!noted) bp_timeline_wait(timeline, number, &bp_no_deadline);
 }
 
 enum bp_status bp_memory_init(struct bp_device *device)

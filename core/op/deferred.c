@@ -73,6 +73,7 @@ enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_lau
     size_t size = views_size(launch->in, launch->n_in) + views_size(launch->out, launch->n_out);
     struct launch_task *l = malloc(sizeof *l + size);
     char *at = (char *)(l + 1);
+    struct bp_deadline until;
     enum bp_status status;
 
     if (!l) return bp_error(BP_ERR_MEMORY, "%s: no memory for a launch in a queue", row->info.name);
@@ -83,7 +84,8 @@ enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_lau
     l->launch.out = copy_views(launch->out, launch->n_out, &at);
     status = launch->attrs ? bp_attrs_copy(&row->info, launch->attrs, &l->attrs) : BP_OK;
     l->launch.attrs = l->attrs;
-    if (status == BP_OK) status = bp_queue_push(timeline->queue, &l->task);
+    until = bp_deadline_of(device);
+    if (status == BP_OK) status = bp_queue_push(timeline->queue, &l->task, &until);
     if (status) destroy(&l->task);
     return status;
 }

@@ -36,7 +36,7 @@ static void note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t n
     pthread_mutex_lock(&p->device->lock);
     noted = bp_users_add(&p->pending.users, timeline, number);
     pthread_mutex_unlock(&p->device->lock);
-    if (!noted) bp_timeline_wait(timeline, number, UINT64_MAX);
+    if (!noted) bp_timeline_wait(timeline, number, &bp_no_deadline);
 }
 
 enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel)

@@ -168,7 +168,7 @@ enum bp_status bp_recording_replay(struct bp_recording *r, struct bp_stream *str
     pthread_mutex_lock(&r->device->lock);
     noted = bp_users_add(&r->pending.users, timeline, r->ran);
     pthread_mutex_unlock(&r->device->lock);
-    if (!noted) bp_timeline_wait(timeline, r->ran, UINT64_MAX);
+    if (!noted) bp_timeline_wait(timeline, r->ran, &bp_no_deadline);
     for (uint32_t i = 0; i < r->n_fallback && status == BP_OK; i++)
         bp_fallback_count(r->device, r->fallback[i].row, r->fallback[i].kind, r->fallback[i].bytes,
                           0);

@@ -99,7 +99,7 @@ static enum bp_status copy(struct bp_stream *stream, struct bp_tensor *dst,
     bp_tensor_note_write(dst);
     if (status == BP_OK) status = put_behind(stream, dst, reader, number);
     if (status == BP_OK) status = lead_all(reader, number);
-    if (status) bp_timeline_wait(reader, number, UINT64_MAX); /* no order holds without it */
+    if (status) bp_timeline_wait(reader, number, &bp_no_deadline); /* no order holds without */
     return status;
 }
 

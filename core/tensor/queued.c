@@ -50,6 +50,7 @@ static enum bp_status push(struct bp_stream *stream, const struct bp_move *move,
                            bool visible, uint64_t number)
 {
     struct transfer_task *t = malloc(sizeof *t + (staged ? copy->size : 0));
+    struct bp_deadline until;
     enum bp_status status;
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a copy in a queue");
@@ -58,7 +59,8 @@ static enum bp_status push(struct bp_stream *stream, const struct bp_move *move,
                                 .move = *move, .copy = *copy, .direction = direction,
                                 .by_host = visible && move->rank};
     if (staged) t->copy.src = memcpy(t->staged, copy->src, copy->size);
-    status = bp_queue_push(stream->timeline->queue, &t->task);
+    until = bp_deadline_of(stream->device);
+    status = bp_queue_push(stream->timeline->queue, &t->task, &until);
     if (status) destroy(&t->task);
     return status;
 }
@@ -81,6 +83,7 @@ enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move 
     enum bp_direction direction = !src ? BP_COPY_IN : !dst ? BP_COPY_OUT : BP_COPY_WITHIN;
     bool staged = !src && copy->size <= BP_STAGED_MAX, waits = !dst || (!src && !staged);
     bool visible = (!dst || bp_tensor_host_visible(dst)) && (!src || bp_tensor_host_visible(src));
+    struct bp_deadline until;
     enum bp_status status;
     uint64_t number;
 
@@ -97,6 +100,7 @@ enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move 
     bp_work_end(timeline, number);
     if (dst) bp_tensor_note_write(dst);
     if (!waits) return bp_stream_pace(stream);
-    TRY(bp_queue_wait(timeline->queue, number, UINT64_MAX));
+    until = bp_deadline_of(stream->device);
+    TRY(bp_queue_finish(timeline->queue, number, &until));
     return bp_stream_check(stream);
 }

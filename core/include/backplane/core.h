@@ -35,6 +35,8 @@ struct bp_core_options { /* parameters */
     /* Directories, or single manifests (bp_NAME.json), ':' between: searched before all others. */
     const char *plugin_path;
     const char *plugins;     /* which plugins may be loaded, as BP_PLUGINS: "cuda,!hip*" */
+
+    uint64_t wait_timeout_ns; /* instead of BP_WAIT_TIMEOUT; UINT64_MAX: none; 0: as that says */
 };
 
 /* Makes a core and reads the manifests of plugins; opens no plugin. NULL options: all defaults.
@@ -47,7 +49,16 @@ struct bp_core_options { /* parameters */
  * BP_STREAMS=inline|async  what bp_stream_create makes on a device that works inline (stream.h)
  * BP_SYNC=none|launch      launch: each operator is waited for, so that a failure names its launch
  * BP_BLOCK=allow|deny      deny: a call that would wait although its name does not say so fails
- * BP_MEM_LIMIT=N           bytes (or N K, M, G, T) that the core takes of each device at most */
+ * BP_MEM_LIMIT=N           bytes (or N K, M, G, T) that the core takes of each device at most
+ * BP_WAIT_TIMEOUT=N        seconds that a call waits for a device at most; without it, for ever
+ *
+ * A call whose wait takes longer than BP_WAIT_TIMEOUT answers BP_ERR_TIMEOUT: whether its name says
+ * that it waits, as bp_stream_synchronize, or it has to, as bp_tensor_read. The message names the
+ * device, the stream and the launches that it waits for. Nothing has failed then: the stream goes
+ * on, outputs are untouched, and the same call may be made again. (With BP_SYNC=launch the work
+ * has been given when its wait ends.) Each wait of a call has the whole time. What the last destroy
+ * call of a device would wait for is then left to a thread, which frees all of it when the work has
+ * ended, and a warning says so. */
 BP_API enum bp_status bp_core_create(const struct bp_core_options *options,
                                      struct bp_core **out_core);
 BP_API void bp_core_destroy(struct bp_core *core);
@@ -58,8 +69,8 @@ BP_API void bp_core_destroy(struct bp_core *core);
  * being built are finished. When all of that is over the process may exit, with handles of any
  * kind left; nothing is freed.
  *
- * BP_ERR_TIMEOUT: not over after timeout_ns (UINT64_MAX: no limit; a device without events takes as
- * long as it takes); the message names what still runs. It may be called again, and by any thread.
+ * BP_ERR_TIMEOUT: not over after timeout_ns (UINT64_MAX: no limit); the message names what still
+ * runs. It may be called again, and by any thread.
  * BP_ERR_INVALID: called by a function of bp_stream_callback, which would wait for itself.
  *
  * A process that exits without it is refused in the same way; then work that is running on the

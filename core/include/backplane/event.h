@@ -26,7 +26,8 @@ BP_API enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *
 BP_API enum bp_status bp_event_query(struct bp_event *event);
 
 /* Waits on the host. BP_ERR_TIMEOUT: not done after timeout_ns. UINT64_MAX: for as long as it
- * takes. On a device without events this waits for its stream, however long that takes. */
+ * takes, or as BP_WAIT_TIMEOUT says (core.h). On a device without events this waits for all that
+ * its stream has been given by now, and timeout_ns is a second at least. */
 BP_API enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns);
 
 /* Work given to stream from now on waits for the event. Devices may differ, in kind too; where a
