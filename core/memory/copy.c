@@ -57,6 +57,9 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
     bp_work_end(timeline, number);
     if (direction != BP_COPY_OUT) return status ? status : bp_stream_pace(stream);
     if (status) return bp_timeline_tell(timeline, number, bp_timeline_fail(timeline, status));
+    /* A collective call that is given up ends well for the plugin. */
+    status = bp_timeline_refuse(timeline, number);
+    if (status) return bp_timeline_tell(timeline, number, status);
     bp_timeline_reached(timeline, number);
     return BP_OK;
 }

@@ -290,6 +290,30 @@ static void a_receive_without_its_send_ends(void)
     run(2, wait_in_vain, NOBODY);
 }
 
+/* The read waits for the call, and what it reads then is not what the call would have made. */
+static void read_in_vain(uint32_t rank, uint32_t size, void *id)
+{
+    struct rank r = join_native(rank, size, id);
+    struct bp_tensor *x = filled(&r, N, 1);
+    float got[N];
+
+    OK(bp_comm_set_timeout(r.comm, SECOND / 2));
+    if (!rank) {
+        OK(bp_comm_recv(r.comm, r.stream, x, 1));
+        FAILS(BP_ERR_TIMEOUT, "recv of 1000 f32",
+              bp_tensor_read(r.stream, x, got, sizeof got));
+    } else {
+        while (bp_comm_error(r.comm) == BP_OK) usleep(10000);
+    }
+    bp_tensor_destroy(x);
+    rank_part(&r);
+}
+
+static void a_read_fails_with_the_call_before_it(void)
+{
+    run(2, read_in_vain, NOBODY);
+}
+
 /* Rank 2 does not send: it is named, and not rank 1, which does. */
 static void wait_for_two(uint32_t rank, uint32_t size, void *id)
 {
@@ -713,6 +737,7 @@ int main(int argc, char **argv)
         {"a_late_difference_is_named", a_late_difference_is_named},
         {"who_does_not_come_is_named", who_does_not_come_is_named},
         {"a_receive_without_its_send_ends", a_receive_without_its_send_ends},
+        {"a_read_fails_with_the_call_before_it", a_read_fails_with_the_call_before_it},
         {"who_does_not_send_is_named", who_does_not_send_is_named},
         {"an_abort_ends_what_waits", an_abort_ends_what_waits},
         {"given_back_while_calls_are_under_way", given_back_while_calls_are_under_way},
