@@ -27,6 +27,7 @@ BUDGETS = {
     "normal: tools": (40, SUM),
     "normal: thread": (20, SUM),
     "normal: exit": (40, SUM),
+    "normal: environments": (60, SUM),
     "normal: style": (30, SUM),
     "normal: headers": (30, SUM),
     "normal: install": (20, SUM),

@@ -7,7 +7,7 @@ on one host run once more.
     hosts.py PROGRAM [ARGUMENTS] --at-once HOSTS...     where ranks mostly wait
 
 HOSTS says which hosts the ranks take by turns: ab, aab, abc. Namespaces last as long as the processes
-that hold them, which end with this one. Prints TAP; skips where namespaces are not permitted.
+that hold them, which end with this one. Prints TAP; skips where namespaces are not permitted (tests/permitted.py).
 
     hosts.py exec COMMAND [ARGUMENTS]     runs a command in namespace a of two
 
@@ -16,18 +16,17 @@ There `hosts.py agent` does as ssh does, for `mpirun --mca plm_rsh_agent`.
 import ctypes
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import permitted  # noqa: E402
+
 NETWORK = "10.213.7"
-# Libraries look for network devices in /sys, which shows those of whoever mounted it.
-OWN_SYS = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
-# Shared memory that is its own: what is left there is seen.
-OWN_SHM = ["unshare", "--mount", "sh", "-c",
-           'mount -t tmpfs tmpfs /dev/shm && "$@"; code=$?; left=$(ls -A /dev/shm); [ -z "$left" ] && exit $code; '
-           'echo "left in /dev/shm: $left"; exit 1', "sh"]
+# A host's shared memory is its own, so that what a program leaves there is seen.
+SEE_LEFT = ["sh", "-c", '"$@"; code=$?; left=$(ls -A /dev/shm); [ -z "$left" ] && exit $code; '
+            'echo "left in /dev/shm: $left"; exit 1', "sh"]
 SUBREAPER = 36  # of prctl: who is left without a parent becomes a child of this process
 
 
@@ -72,6 +71,14 @@ class Hosts:
                 raise TimeoutError("the cables do not come up")
             time.sleep(0.02)
 
+    def run(self, order, *command, then, **more):
+        """Runs a command on host a, after calling `then` there."""
+        def enter():
+            permitted.enter_host(self.path("a"))
+            then()
+
+        return subprocess.run(command, env=self.env(order), check=False, preexec_fn=enter, **more)
+
     def ask(self, name):
         return subprocess.run(self.inside(name, "ip", "-brief", "link", "show", "up0"), capture_output=True,
                               text=True, check=True).stdout
@@ -93,26 +100,10 @@ class Hosts:
             holder.wait()
 
 
-def allowed():
-    for tool in ("unshare", "nsenter", "ip"):
-        if not shutil.which(tool):
-            return f"there is no {tool}"
-    done = subprocess.run(["unshare", "--net", "ip", "link", "add", "up0", "type", "veth", "peer", "name", "up1"],
-                          capture_output=True, text=True)
-    return done.returncode and f"network namespaces are not permitted: {done.stderr.strip()}"
-
-
-def in_own_user_namespace():
-    """Who is not root may be, in a user namespace of its own."""
-    if os.geteuid() and "KIT_UNSHARED" not in os.environ and shutil.which("unshare"):
-        if not subprocess.run(["unshare", "--user", "--map-root-user", "true"], capture_output=True).returncode:
-            os.environ["KIT_UNSHARED"] = "1"
-            os.execvp("unshare", ["unshare", "--user", "--map-root-user", sys.executable, *sys.argv])
-
-
 def agent(address, *command):
-    path = os.environ["KIT_HOSTS"].split(",")[int(address.rpartition(".")[2]) - 1]
-    os.execvp("nsenter", ["nsenter", "--net=" + path, *OWN_SYS, "sh", "-c", " ".join(command)])
+    permitted.enter_host(os.environ["KIT_HOSTS"].split(",")[int(address.rpartition(".")[2]) - 1])
+    permitted.show_network()
+    os.execvp("sh", ["sh", "-c", " ".join(command)])
 
 
 def alone(program, order):
@@ -120,8 +111,8 @@ def alone(program, order):
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     hosts = Hosts(sorted(set(order)))
     try:
-        done = subprocess.run(hosts.inside("a", *OWN_SHM, *program), env=hosts.env(order), capture_output=True,
-                              text=True, timeout=200)
+        done = hosts.run(order, *SEE_LEFT, *program, then=permitted.own_memory, capture_output=True, text=True,
+                         timeout=200)
         left = hosts.left()
         if left and not done.returncode:
             done = subprocess.CompletedProcess(program, -1, done.stdout, f"processes are left: {left}")
@@ -158,16 +149,18 @@ def each(program, orders, at_once):
 def main():
     if sys.argv[1] == "agent":
         agent(*sys.argv[2:])
-    in_own_user_namespace()
-    why = allowed()
-    if why:
-        print(f"1..0 # SKIP {why}")
-        return 0
+    if "KIT_PERMITTED" not in os.environ:  # the processes that this one begins need not try again
+        why, as_another = permitted.hosts()
+        if why:
+            print(f"1..0 # SKIP {why}")
+            return 0
+        if as_another:
+            permitted.become_root({os.path.dirname(os.path.realpath(word)) for word in sys.argv if os.path.isfile(word)})
+        os.environ["KIT_PERMITTED"] = ""
     if sys.argv[1] == "exec":
         hosts = Hosts("ab")
         try:
-            return subprocess.run(hosts.inside("a", *OWN_SYS, *sys.argv[2:]),
-                                  env=hosts.env("ab")).returncode
+            return hosts.run("ab", *sys.argv[2:], then=permitted.show_network).returncode
         finally:
             hosts.close()
     at_once = "--at-once" in sys.argv

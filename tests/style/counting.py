@@ -12,7 +12,10 @@ import time
 import types
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import permitted  # noqa: E402
 import run  # noqa: E402
+
+permitted.PROBES = {"nothing": lambda: None, "something": lambda: "it is refused"}
 
 ALLOWED = """
 # comment
@@ -20,6 +23,8 @@ unit/a/may skip: a reason
 unit/b: a reason
 conform/x/kernel/*: a reason
 conform/x/**@row: a reason
+unit/permitted: [nothing] a reason
+unit/refused: [something] a reason
 """
 
 
@@ -127,6 +132,8 @@ CHECKS = {
     "a skip that is not allowed": lambda: of_program("OK", TAP + "ok 3 - z # SKIP no\n") == (2, 1, 0),
     "a program skipped": lambda: of_program("SKIP", name="backplane:unit / b") == (0, 0, 1),
     "a program skipped that may not be": lambda: of_program("SKIP") == (0, 1, 0),
+    "a skip of what the machine does not permit": lambda: of_program("SKIP", name="backplane:unit / refused") == (0, 0, 1),
+    "a skip of what the machine permits": lambda: of_program("SKIP", name="backplane:unit / permitted") == (0, 1, 0),
     "a conformance report": lambda: of_report() == (5, 0, 0),
     "a conformance case that crashed": lambda: of_report(1, cases=["pass", "crash"]) == (1, 1, 0),
     "an unexpected pass of a case": lambda: of_report(1, cases=["pass", "xpass"]) == (1, 1, 0),

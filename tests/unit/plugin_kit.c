@@ -2,6 +2,7 @@
 /* plugin_kit.c: see plugin_kit.h. HOSTILE_DIR is where the build left the hostile plugins. */
 #include "plugin_kit.h"
 #include "../../core/plugin/loader.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <link.h>
@@ -53,6 +54,12 @@ static int remove_one(const char *path, const struct stat *file, int type, struc
 void kit_destroy(const char *directory)
 {
     nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+bool kit_is_refused(int result)
+{
+    cr_assert(!result || errno == EPERM || errno == EINVAL, "%s", strerror(errno));
+    return result != 0;
 }
 
 void kit_write(const char *path, const void *data, size_t size)

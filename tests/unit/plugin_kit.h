@@ -19,6 +19,9 @@
 char *kit_create(void);
 void kit_destroy(const char *directory);
 
+/* Whether a chown, whose result this is, is not permitted; any other failure fails the test. */
+bool kit_is_refused(int result);
+
 /* Keeps a text for as long as the process lives: nobody frees it. */
 char *kit_keep(char *text);
 

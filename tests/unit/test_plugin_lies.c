@@ -351,7 +351,7 @@ ParameterizedTest(size_t *index, plugin_lies, words)
     kit_check(&cases[*index]);
 }
 
-/* Needs another user to own a file, which only root can bring about. */
+/* Needs another user to own a file, which only root can bring about, and not in each container. */
 static void check_owner(const char *what, uid_t uid)
 {
     char *directory = kit_create(), *path = kit_format("%s/%s", directory, what);
@@ -359,7 +359,10 @@ static void check_owner(const char *what, uid_t uid)
     struct bp_core *core;
 
     kit_plugin(directory, REAL);
-    cr_assert_eq(chown(path, uid, (gid_t)-1), 0);
+    if (geteuid() != 0 || kit_is_refused(chown(path, uid, (gid_t)-1))) {
+        kit_destroy(directory);
+        cr_skip_test("no file can be given to another user");
+    }
     core = kit_core(&log, directory, "h_*");
     cr_assert_eq(bp_core_load(core, kit_find(core, REAL)), BP_ERR_PLUGIN);
     cr_assert_str_eq(
@@ -375,13 +378,11 @@ static void check_owner(const char *what, uid_t uid)
 
 Test(plugin_lies, library_of_another_user)
 {
-    if (geteuid() != 0) cr_skip_test("only root can give a file to another user");
     check_owner("bp_" REAL ".so", 65534);
 }
 
 Test(plugin_lies, manifest_of_another_user)
 {
-    if (geteuid() != 0) cr_skip_test("only root can give a file to another user");
     check_owner("bp_" REAL ".json", 65534);
 }
 

@@ -214,15 +214,18 @@ Test(plugin_parts, trust)
 Test(plugin_parts, trust_of_a_group)
 {
     char *directory = kit_create(), *file = kit_format("%s/file", directory);
+    bool given;
 
-    if (geteuid() != 0) cr_skip_test("only root can give a file to another group");
     kit_write(file, "x", 1);
     cr_assert_eq(chmod(file, 0664), 0);
-    cr_assert_eq(chown(file, (uid_t)-1, 0), 0);
-    cr_assert(trusted(file));
-    cr_assert_eq(chown(file, (uid_t)-1, 100), 0);
-    cr_assert(!trusted(file));
+    if (geteuid() == 0) {
+        cr_assert_eq(chown(file, (uid_t)-1, 0), 0);
+        cr_assert(trusted(file));
+    }
+    given = !kit_is_refused(chown(file, (uid_t)-1, 100));
+    if (given) cr_assert(!trusted(file));
     kit_destroy(directory);
+    if (!given) cr_skip_test("no file can be given to another group");
 }
 
 /* What "system.posix_acl_access" holds: user 12345 may read and write, by an access control list;
@@ -236,7 +239,7 @@ static const unsigned char access_list[] = {
     0x20, 0, 4, 0, 0xff,         0xff,       0xff, 0xff, /* others */
 };
 
-/* false: the file system has no access control lists. */
+/* false: no access control list can be set. */
 static bool check_access_list(const char *path, const char *file)
 {
     mode_t plain = 0775;
@@ -244,7 +247,8 @@ static bool check_access_list(const char *path, const char *file)
     cr_assert_eq(chmod(path, plain), 0);
     cr_assert(trusted(file), "%s without a list", path);
     if (setxattr(path, "system.posix_acl_access", access_list, sizeof access_list, 0)) {
-        cr_assert_eq(errno, ENOTSUP, "%s", strerror(errno));
+        /* A user namespace may have no such user. */
+        cr_assert(errno == ENOTSUP || errno == EINVAL, "%s", strerror(errno));
         return false;
     }
     cr_assert(!trusted(file), "%s, which a list lets another user write to", path);
@@ -268,7 +272,7 @@ Test(plugin_parts, trust_of_an_access_list)
     lists = own_group && check_access_list(file, file) && check_access_list(inside, file);
     kit_destroy(directory);
     if (!own_group) cr_skip_test("this user has no group of its own");
-    if (!lists) cr_skip_test("the file system has no access control lists");
+    if (!lists) cr_skip_test("no access control list can be set");
 }
 
 /* Any beginning of a manifest, and any with one byte changed, is taken or refused, and nothing
