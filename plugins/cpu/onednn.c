@@ -121,6 +121,15 @@ struct plan {
     uint64_t packed; /* bytes that no plan before had packed */
 };
 
+/* Whether it would be run by code that is there to be right only: "ref:any", "gemm:ref". */
+static bool is_reference(const struct onednn *dnnl, const_dnnl_primitive_desc_t desc)
+{
+    const char *name = "";
+
+    dnnl->dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    return strstr(name, "ref") != NULL;
+}
+
 static uint64_t size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *desc)
 {
     uint64_t size = dnnl->dnnl_memory_desc_get_size(desc);
@@ -128,14 +137,16 @@ static uint64_t size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *des
     return (size + ONEDNN_ALIGNMENT - 1) / ONEDNN_ALIGNMENT * ONEDNN_ALIGNMENT;
 }
 
-/* The primitive of desc, which is destroyed; its scratch memory is in the workspace. */
+/* The primitive of desc, which is destroyed; its scratch memory is in the workspace. false: there
+ * is none, or a reference only. */
 static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_primitive_desc_t desc,
                            dnnl_primitive_t *out, dnnl_memory_desc_t *scratch)
 {
     *scratch = *dnnl->dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     uint64_t size = size_of(dnnl, scratch);
     if (size > plan->scratch_size) plan->scratch_size = size;
-    bool made = dnnl->dnnl_primitive_create(out, desc) == dnnl_success;
+    bool made = !is_reference(dnnl, desc) &&
+                dnnl->dnnl_primitive_create(out, desc) == dnnl_success;
     dnnl->dnnl_primitive_desc_destroy(desc);
     return made;
 }

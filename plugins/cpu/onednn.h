@@ -31,6 +31,7 @@
     X(dnnl_primitive_create) \
     X(dnnl_primitive_desc_create) \
     X(dnnl_primitive_desc_destroy) \
+    X(dnnl_primitive_desc_query) \
     X(dnnl_primitive_desc_query_md) \
     X(dnnl_primitive_destroy) \
     X(dnnl_primitive_execute) \
@@ -96,7 +97,8 @@ struct onednn_pack *onednn_pack_make(struct cpu *self, const struct onednn_pack 
 /* One plan less. */
 void onednn_pack_release(struct cpu *self, struct onednn_pack *pack);
 
-/* Makes the plan. BP_ERR_UNSUPPORTED: the library has nothing for it. */
+/* Makes the plan. BP_ERR_UNSUPPORTED: the library has nothing for it, or for one of its parts only
+ * its reference implementation, which is some hundred times slower than any row of ours. */
 enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
                                   const struct onednn_recipe *recipe, struct bp_plan *out);
 

@@ -45,9 +45,19 @@ static void geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *pr
     }
 }
 
+/* Elements lie without gaps: batches, then the image's lines, then channels. Others whose channels
+ * are next to each other have them in an order that the library has no code for. */
 static bool channels_last(const struct bp_view *v)
 {
-    return v->stride[1] == 1 && v->shape[1] > 1;
+    int64_t step = v->shape[1];
+
+    if (v->shape[1] < 2 || v->stride[1] != 1) return false;
+    for (int a = v->rank - 1; a >= 0; a--) {
+        if (a == 1) continue;
+        if (v->shape[a] > 1 && v->stride[a] != step) return false;
+        step *= v->shape[a];
+    }
+    return true;
 }
 
 /* Of row-major images with windows of one point. A product with few columns (14 x 14 and more are
@@ -65,14 +75,43 @@ static bool is_product(const struct bp_view *x, const struct bp_view *w, const s
            !(y->flags & BP_VIEW_STRIDED);
 }
 
+struct conv {
+    dnnl_memory_desc_t x, w, b, y;
+    dnnl_dims_t step, holes, before, after;
+    bool bias, constant; /* whether there is one; whether w is constant */
+};
+
+/* stays: images are read and written as they lie; else in layouts that oneDNN chooses. Where it has
+ * no fast code for them as they lie, it has for its own. */
+static enum bp_status make(void *p, const struct bp_prep *prep, const struct conv *c, bool stays,
+                           struct bp_plan *out)
+{
+    const struct onednn *dnnl = onednn_opened();
+    dnnl_memory_desc_t any_w = any(c->w), any_x = stays ? c->x : any(c->x),
+                       any_y = stays ? c->y : any(c->y);
+    dnnl_convolution_desc_t op;
+
+    if (dnnl->dnnl_dilated_convolution_forward_desc_init(
+            &op, dnnl_forward_inference, dnnl_convolution_direct, &any_x, &any_w,
+            c->bias ? &c->b : NULL, &any_y, c->step, c->holes, c->before, c->after))
+        return BP_ERR_UNSUPPORTED;
+    struct onednn_recipe recipe = {
+        .op = &op,
+        .slots = 2,
+        .slot = {{DNNL_ARG_SRC, c->x, stays ? 0 : dnnl_query_src_md, false},
+                 {DNNL_ARG_WEIGHTS, c->w, dnnl_query_weights_md, c->constant}}};
+    if (c->bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, c->b, 0, false};
+    recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_DST, c->y,
+                                                       stays ? 0 : dnnl_query_dst_md, false};
+    return onednn_plan_create(p, prep, &recipe, out);
+}
+
 enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_conv_attrs *attrs = prep->attrs;
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
     const struct bp_view *bias = prep->n_in > 2 ? prep->in[2] : NULL;
-    dnnl_memory_desc_t dx, dw, db, dy;
-    dnnl_dims_t step, holes, before, after;
-    dnnl_convolution_desc_t op;
+    dnnl_memory_desc_t dx, dw, db = {0}, dy;
 
     if (!x->count || !w->count || !y->count) return BP_ERR_UNSUPPORTED;
     if ((double)y->count * (double)w->count / (double)w->shape[0] < 65536)
@@ -84,23 +123,14 @@ enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct
     if (bias && bias->stride[0] != 1 && bias->count > 1)
         return BP_ERR_UNSUPPORTED; /* it would read it as dense */
 
-    bool stays = (channels_last(x) && channels_last(y)) || is_product(x, w, y);
-    dnnl_memory_desc_t any_w = any(dw), any_x = stays ? dx : any(dx), any_y = stays ? dy : any(dy);
-    geometry(attrs, prep, step, holes, before, after);
-    if (dnnl->dnnl_dilated_convolution_forward_desc_init(
-            &op, dnnl_forward_inference, dnnl_convolution_direct, &any_x, &any_w, bias ? &db : NULL,
-            &any_y, step, holes, before, after))
-        return BP_ERR_UNSUPPORTED;
-    struct onednn_recipe recipe = {
-        .op = &op,
-        .slots = 2,
-        .slot = {
-            {DNNL_ARG_SRC, dx, stays ? 0 : dnnl_query_src_md, false},
-            {DNNL_ARG_WEIGHTS, dw, dnnl_query_weights_md, (w->flags & BP_VIEW_CONSTANT) != 0}}};
-    if (bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, db, 0, false};
-    recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_DST, dy,
-                                                       stays ? 0 : dnnl_query_dst_md, false};
-    return onednn_plan_create(p, prep, &recipe, out);
+    struct conv c = {.x = dx, .w = dw, .b = db, .y = dy, .bias = bias != NULL,
+                     .constant = (w->flags & BP_VIEW_CONSTANT) != 0};
+    geometry(attrs, prep, c.step, c.holes, c.before, c.after);
+    if ((channels_last(x) && channels_last(y)) || is_product(x, w, y)) {
+        enum bp_status status = make(p, prep, &c, true, out);
+        if (status != BP_ERR_UNSUPPORTED) return status;
+    }
+    return make(p, prep, &c, false, out);
 }
 
 enum bp_status cpu_conv_f32_dnnl(const struct bp_launch *launch)

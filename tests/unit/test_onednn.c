@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_onednn.c: which code of oneDNN the cpu's plans have chosen, as the library tells it
+ * (DNNL_VERBOSE): never its reference implementation, in whatever order the axes lie. */
+#include "fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { AXES = 5 };
+
+/* What is written to standard output goes into a file from begin to end. */
+struct told {
+    FILE *file;
+    int stdout_was;
+};
+
+static struct told listen(void)
+{
+    struct told t = {tmpfile(), dup(STDOUT_FILENO)};
+
+    cr_assert(t.file && t.stdout_was >= 0);
+    fflush(stdout);
+    dup2(fileno(t.file), STDOUT_FILENO);
+    return t;
+}
+
+/* How many primitives were made. None of them is a reference. */
+static int expect_no_reference(struct told *t, const char *what)
+{
+    char line[1024];
+    int made = 0;
+
+    fflush(stdout);
+    dup2(t->stdout_was, STDOUT_FILENO);
+    close(t->stdout_was);
+    rewind(t->file);
+    while (fgets(line, sizeof line, t->file)) {
+        const char *kind = strstr(line, ",cpu,"), *name = kind ? strchr(kind + 5, ',') : NULL;
+        if (!name || !strstr(line, "create")) continue;
+        made++;
+        cr_expect(strncmp(name, ",ref", 4) && !memmem(name, strcspn(name + 1, ",") + 1, ":ref", 4),
+                  "%s: %s", what, line);
+    }
+    fclose(t->file);
+    return made;
+}
+
+/* The bytes of a tensor whose axes lie in this order, outermost first. */
+static struct bp_tensor *laid(struct fixture *f, uint32_t dtype, uint32_t rank,
+                              const int64_t *shape, const int *order)
+{
+    struct bp_transpose_attrs a = bp_transpose_defaults();
+    int64_t lies[AXES], perm[AXES];
+    struct bp_tensor *base, *view;
+
+    for (uint32_t i = 0; i < rank; i++) lies[i] = shape[order[i]];
+    for (uint32_t i = 0; i < rank; i++) perm[order[i]] = i;
+    a.perm = (struct bp_dims){perm, rank};
+    OK(bp_tensor_create(f->device, dtype, rank, lies, &base));
+    OK(bp_op_transpose(f->scope, base, &a, &view));
+    bp_tensor_destroy(base);
+    return view;
+}
+
+static int factorial(int n)
+{
+    return n < 2 ? 1 : n * factorial(n - 1);
+}
+
+/* Order number k of n axes, of n!. */
+static void order_of(int k, int n, int *order)
+{
+    bool taken[AXES] = {false};
+
+    for (int i = 0; i < n; i++) {
+        int choices = factorial(n - 1 - i), skip = k / choices, axis = 0;
+        k %= choices;
+        while (taken[axis] || skip-- > 0) axis++;
+        taken[axis] = true;
+        order[i] = axis;
+    }
+}
+
+/* Convolutions that are large enough for the library: of the suite `kernel`, and of models. */
+static const struct geometry {
+    int rank;
+    int64_t x[AXES], w[AXES], stride, dilation, pad, groups;
+} geometries[] = {
+    {4, {1, 64, 28, 28}, {64, 64, 3, 3}, 1, 1, 1, 1},
+    {4, {2, 64, 14, 14}, {96, 64, 1, 1}, 1, 1, 0, 1},
+    {4, {1, 3, 32, 32}, {16, 3, 7, 7}, 2, 1, 3, 1},
+    {4, {1, 32, 16, 16}, {32, 1, 3, 3}, 1, 1, 1, 32},
+    {4, {1, 32, 15, 17}, {48, 8, 3, 3}, 1, 2, 2, 4},
+    {4, {3, 13, 11, 7}, {17, 13, 3, 3}, 1, 1, 1, 1},
+    {4, {1, 33, 8, 8}, {31, 33, 1, 1}, 1, 1, 0, 1},
+    {4, {1, 66, 9, 10}, {70, 66, 2, 2}, 1, 1, 0, 1},
+    {4, {2, 6, 7, 9}, {280, 3, 3, 3}, 1, 1, 1, 2},
+    {3, {2, 40, 100}, {64, 40, 5}, 1, 1, 2, 1},
+    {5, {1, 16, 5, 6, 7}, {16, 16, 3, 3, 3}, 1, 1, 1, 1},
+};
+
+static struct bp_conv_attrs attrs_of(const struct geometry *g)
+{
+    struct bp_conv_attrs a = bp_conv_defaults();
+
+    for (int d = 0; d < g->rank - 2; d++) {
+        a.stride[d] = g->stride;
+        a.dilation[d] = g->dilation;
+        a.pad[d] = a.pad[3 + d] = g->pad;
+    }
+    a.groups = g->groups;
+    return a;
+}
+
+static void prepare_conv(struct fixture *f, const struct geometry *g, uint32_t dtype,
+                         const int *x_order, const int *w_order, bool frozen)
+{
+    struct bp_tensor *x = laid(f, dtype, (uint32_t)g->rank, g->x, x_order);
+    struct bp_tensor *w = laid(f, dtype, (uint32_t)g->rank, g->w, w_order);
+    struct bp_conv_attrs attrs = attrs_of(g);
+    struct bp_arg in[2] = {{&x, 1}, {&w, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "conv", .in = in, .n_in = 2, .attrs = &attrs};
+    struct bp_prepared *p;
+
+    if (frozen) OK(bp_tensor_freeze(w));
+    OK(bp_prepared_create(f->device, &call, NULL, 0, &p));
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(w);
+}
+
+static struct fixture begin(void)
+{
+    setenv("DNNL_VERBOSE", "2", 1); /* 2: tells what is made, too */
+    return fixture_init();
+}
+
+Test(onednn, convolutions_never_run_its_reference)
+{
+    static const int straight[AXES] = {0, 1, 2, 3, 4};
+    struct fixture f = begin();
+    int made = 0;
+
+    for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++) {
+        const struct geometry *g = &geometries[i];
+        for (int k = 0; k < factorial(g->rank); k += g->rank > 4 ? 7 : 1) {
+            char what[80];
+            int order[AXES];
+            struct told told = listen();
+            order_of(k, g->rank, order);
+            for (int d = 0; d < 2; d++) {
+                uint32_t dtype = d ? BP_BF16 : BP_F32;
+                prepare_conv(&f, g, dtype, order, straight, false);
+                if (i % 4 == 0) prepare_conv(&f, g, dtype, straight, order, true);
+            }
+            snprintf(what, sizeof what, "convolution %zu, axes in order number %d", i, k);
+            made += expect_no_reference(&told, what);
+        }
+    }
+    if (!made) cr_skip("no plan is of oneDNN here: it is not installed, or off");
+    fixture_finish(&f);
+}
+
+Test(onednn, products_never_run_its_reference)
+{
+    const int64_t shape[2][3] = {{2, 48, 40}, {2, 40, 56}};
+    struct fixture f = begin();
+    struct told told = listen();
+    int order[2][AXES];
+
+    for (int k = 0; k < 6 * 6 * 2; k++) {
+        struct bp_tensor *a, *b;
+        struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
+        struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2};
+        struct bp_prepared *p;
+        for (int frozen = 0; frozen < 2; frozen++) {
+            order_of(k % 6, 3, order[0]);
+            order_of(k / 6 % 6, 3, order[1]);
+            a = laid(&f, k < 36 ? BP_F32 : BP_BF16, 3, shape[0], order[0]);
+            b = laid(&f, k < 36 ? BP_F32 : BP_BF16, 3, shape[1], order[1]);
+            if (frozen) OK(bp_tensor_freeze(b));
+            OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
+            bp_prepared_destroy(p);
+            bp_tensor_destroy(a);
+            bp_tensor_destroy(b);
+        }
+    }
+    if (!expect_no_reference(&told, "products of matrices"))
+        cr_skip("no plan is of oneDNN here: it is not installed, or off");
+    fixture_finish(&f);
+}
+
+/* Numbers of which all sums are exact. */
+static struct bp_tensor *small_numbers(struct fixture *f, const int64_t *shape)
+{
+    int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
+    float *data = malloc((size_t)count * sizeof *data);
+    struct bp_tensor *t;
+
+    for (int64_t i = 0; i < count; i++) data[i] = (float)(i * 37 % 101 % 9 - 4);
+    t = tensor_of(f, BP_F32, 4, shape, data);
+    free(data);
+    return t;
+}
+
+static void read_conv(struct fixture *f, const struct geometry *g, struct bp_tensor *x, float *to)
+{
+    struct bp_tensor *w = small_numbers(f, g->w), *y, *dense;
+    struct bp_conv_attrs attrs = attrs_of(g);
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    OK(bp_op_conv(f->scope, x, w, NULL, &attrs, &y));
+    OK(bp_tensor_info(y, &info));
+    OK(bp_tensor_create(f->device, BP_F32, 4, info.shape, &dense));
+    OK(bp_tensor_copy(f->stream, dense, y));
+    OK(bp_tensor_read(f->stream, dense, to, info.bytes));
+    bp_tensor_destroy(w), bp_tensor_destroy(y), bp_tensor_destroy(dense);
+}
+
+Test(onednn, the_order_of_axes_does_not_change_a_convolution)
+{
+    enum { ELEMENTS = 64 * 28 * 28 };
+    const struct geometry *g = &geometries[0];
+    float *expected = malloc(ELEMENTS * sizeof *expected), *got = malloc(ELEMENTS * sizeof *got);
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = small_numbers(&f, g->x), *turned;
+    int order[AXES];
+
+    read_conv(&f, g, x, expected);
+    for (int k = 1; k < factorial(4); k++) {
+        order_of(k, 4, order);
+        turned = laid(&f, BP_F32, 4, g->x, order);
+        OK(bp_tensor_copy(f.stream, turned, x));
+        read_conv(&f, g, turned, got);
+        cr_expect_arr_eq(got, expected, ELEMENTS * sizeof *got, "axes in order number %d", k);
+        bp_tensor_destroy(turned);
+    }
+    free(expected);
+    free(got);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
