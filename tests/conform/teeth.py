@@ -308,6 +308,36 @@ def plugin_that_does_not_come_to_its_end():
         assert case["outcome"] == outcome and text in case["message"], f"{act}: {case}"
 
 
+# LAZY_BREAK, and what is said of memory
+LEAKS = [
+    ("host-leak", "late_add_f32", "allocations of host->allocate, "),
+    ("plan-leak", "late_gather_f32_i32", "bytes in all, were not released when the plugin had been destroyed; the first: 48 bytes"),
+    ("wrong-size", "late_add_f32", "times with another size than host->allocate"),
+]
+
+
+def leak_test(name, row, text):
+    def found():
+        result = run_late(name, "--suite=plugin")
+        assert set(result.bad()) == {"plugin/memory"}, result
+        message = result.bad()["plugin/memory"]["message"]
+        assert text in message and f"a launch of row {row}" in message, message
+    found.__name__ = f"memory: {name}"
+    TESTS.append(found)
+
+
+for row in LEAKS:
+    leak_test(*row)
+
+
+@test
+def memory_says_nothing_of_a_plugin_that_crashes():
+    result = run("crash-last", "--suite", "plugin")
+    assert result.status == 0 and not result.bad(), result
+    case = result.by_id["plugin/memory"]
+    assert case["outcome"] == "skip" and "come to a launch of row mutant_scale_f32" in case["message"], case
+
+
 @test
 def silent_failure_has_a_message_all_the_same():
     """A plugin that fails without a message: the core gives one, with the numbers that the case wants."""

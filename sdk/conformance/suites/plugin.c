@@ -301,5 +301,6 @@ static void quiet(struct check *c, const int64_t *arg)
 
 const struct check_case suite_plugin[] = {
     {"symbols", symbols},   {"pure", pure},       {"tables", tables}, {"rows", rows},
-    {"manifest", manifest}, {"threads", threads}, {"quiet", quiet},   {NULL, NULL},
+    {"manifest", manifest}, {"threads", threads}, {"quiet", quiet},   {"memory", plugin_memory},
+    {NULL, NULL},
 };

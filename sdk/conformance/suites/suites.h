@@ -23,6 +23,9 @@ extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
     suite_runtime_program_other[], suite_runtime_launch[], suite_runtime_failure[],
     suite_runtime_pair[], suite_memory_order[];
 
+/* plugin/memory. */
+void plugin_memory(struct check *c, const int64_t *arg);
+
 /* memory/roundtrip/<dtype>/<elements>, one for each: arg is {dtype, elements}. */
 void memory_roundtrip(struct check *c, const int64_t *arg);
 

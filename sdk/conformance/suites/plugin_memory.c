@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin_memory.c: what a plugin allocates of the host's memory it releases, at the latest when it
+ * is destroyed, and as many bytes as it allocated.
+ *
+ * The device is opened in a process of its own, by a core whose allocator keeps account-> There one
+ * case of each kernel row is run, of as many rows as there is time for: one that ends the process,
+ * or that does not end, is no matter of this case. */
+#include "suites.h"
+#include "../list.h"
+#include "../place.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROWS_S = 10, PATIENCE_S = 40, DOING = 80 };
+
+/* In front of each block. */
+struct block {
+    struct block *next, **at; /* the pointer that points to it */
+    void *base;
+    size_t size;
+    char doing[DOING]; /* what went on as it was allocated */
+};
+
+/* What the process has found, in memory that it shares with that of the case. */
+struct account {
+    char doing[DOING];
+    uint64_t left, bytes; /* blocks that were not released */
+    uint64_t misfits;     /* releases with another size; the first one: */
+    size_t allocated, released;
+    struct block first;   /* the first that is left, or that was released as another size */
+    bool ended;           /* it got this far */
+};
+
+/* Under the lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block *blocks; /* newest first */
+static struct account *account;
+
+static void *allocate(void *ctx, size_t size, size_t alignment)
+{
+    struct block *block;
+    size_t ahead;
+    void *base;
+
+    (void)ctx;
+    if (alignment < sizeof base) alignment = sizeof base;
+    ahead = (sizeof *block + alignment - 1) / alignment * alignment;
+    if (size > SIZE_MAX / 2 || posix_memalign(&base, alignment, ahead + size)) return NULL;
+    block = (void *)((char *)base + ahead - sizeof *block);
+    pthread_mutex_lock(&lock);
+    *block = (struct block){.next = blocks, .at = &blocks, .base = base, .size = size};
+    memcpy(block->doing, account->doing, sizeof block->doing);
+    if (blocks) blocks->at = &block->next;
+    blocks = block;
+    pthread_mutex_unlock(&lock);
+    return block + 1;
+}
+
+static void release(void *ctx, void *memory, size_t size)
+{
+    struct block *block = (struct block *)memory - 1;
+
+    (void)ctx;
+    pthread_mutex_lock(&lock);
+    *block->at = block->next;
+    if (block->next) block->next->at = block->at;
+    if (size != block->size && !account->misfits++) {
+        account->first = *block;
+        account->allocated = block->size;
+        account->released = size;
+    }
+    pthread_mutex_unlock(&lock);
+    free(block->base);
+}
+
+static void now(const char *what, const char *name)
+{
+    pthread_mutex_lock(&lock);
+    snprintf(account->doing, sizeof account->doing, "%s%s", what, name);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Whether the case gives the kernel something to do. */
+static bool has_elements(const struct kernel_case *made)
+{
+    for (int i = 0; i < made->n_in; i++)
+        for (int a = 0; made->in[i].present && a < made->in[i].rank; a++)
+            if (!made->in[i].shape[a]) return false;
+    return true;
+}
+
+/* One case of each row; whether it is passed does not matter here. */
+static void run_rows(struct place *place)
+{
+    const struct selection wanted = {.suites = "kernel"};
+    struct timespec start, time;
+    struct list list;
+    int row = -1;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    list_init(&list, place->device, LIST_ALL, &wanted);
+    for (size_t i = 0; i < list.n; i++) {
+        const struct listed *l = &list.at[i];
+        struct result result;
+        if (!l->kernel || l->row <= row || !l->quick || !has_elements(l->kernel)) continue;
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        if (time.tv_sec - start.tv_sec > ROWS_S) break;
+        row = l->row;
+        now("a launch of row ", l->kernel->row);
+        listed_run(place, l, &result);
+    }
+    list_finish(&list);
+}
+
+/* A stream that waits for another's event; copies to, within and from each space. */
+static void use(struct place *place)
+{
+    struct bp_stream *other = NULL;
+    struct bp_event *event = NULL;
+    struct bp_tensor *t[2];
+    unsigned char bytes[256] = {0};
+    int64_t n = sizeof bytes / 4;
+
+    if (bp_stream_create(place->device, &other) || bp_event_create(place->device, &event)) return;
+    for (uint32_t space = 0; space < 3; space++) {
+        struct bp_tensor_options o = {
+            .size = sizeof o, .dtype = BP_F32, .rank = 1, .shape = &n, .space = space};
+        for (int i = 0; i < 2; i++)
+            if (bp_tensor_create_with(place->device, &o, &t[i])) t[i] = NULL;
+        if (t[0] && t[1] && !bp_tensor_write(place->stream, t[0], bytes, sizeof bytes) &&
+            !bp_event_record(event, place->stream) && !bp_stream_wait(other, event) &&
+            !bp_tensor_copy(other, t[1], t[0]))
+            bp_tensor_read(other, t[1], bytes, sizeof bytes);
+        bp_tensor_destroy(t[0]);
+        bp_tensor_destroy(t[1]);
+    }
+    bp_event_destroy(event);
+    bp_stream_destroy(other);
+}
+
+static void no_log(void *ctx, uint32_t level, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    (void)text;
+}
+
+static void open_and_close(const struct place *from)
+{
+    static const struct bp_allocator allocator = {NULL, allocate, release};
+    struct bp_core_options options = {
+        .size = sizeof options, .log = no_log, .allocator = &allocator};
+    struct place place = {.name = from->library, .seed = from->seed};
+
+    if (bp_core_create(&options, &place.core) == BP_OK &&
+        bp_core_load_path(place.core, from->library, &place.plugin) == BP_OK &&
+        bp_device_create_at(place.core, place.plugin, 0, &place.device) == BP_OK &&
+        bp_stream_create(place.device, &place.stream) == BP_OK) {
+        place.properties.size = sizeof place.properties;
+        bp_device_properties(place.device, &place.properties);
+        now("streams, events and copies", "");
+        use(&place);
+        run_rows(&place);
+    }
+    now("destroy of the plugin", "");
+    place_finish(&place);
+}
+
+static void take_account(void)
+{
+    for (struct block *b = blocks; b; b = b->next) {
+        account->left++;
+        account->bytes += b->size;
+        if (!account->misfits) account->first = *b; /* the last of the list came first */
+    }
+    account->ended = true;
+}
+
+/* In the process of its own. */
+static _Noreturn void keep_account(const struct place *from)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGALRM, SIG_DFL);
+    alarm(PATIENCE_S);
+    open_and_close(from);
+    take_account();
+    _exit(0);
+}
+
+static void judge(struct check *c, const struct account *a)
+{
+    if (!a->ended)
+        check_skip(c, "its process crashed, or did not end within %d s, after it had come to %s: what "
+                   "other cases say of that is to be mended first", PATIENCE_S, a->doing);
+    else if (a->misfits)
+        check_that(c, false,
+                   "host->release was called %llu times with another size than host->allocate; the "
+                   "first time with %zu for %zu bytes, which had been allocated in %s",
+                   (unsigned long long)a->misfits, a->released, a->allocated, a->first.doing);
+    else
+        check_that(c, !a->left,
+                   "%llu allocations of host->allocate, %llu bytes in all, were not released when "
+                   "the plugin had been destroyed; the first: %zu bytes, allocated in %s",
+                   (unsigned long long)a->left, (unsigned long long)a->bytes, a->first.size,
+                   a->first.doing);
+}
+
+void plugin_memory(struct check *c, const int64_t *arg)
+{
+    pid_t child;
+
+    (void)arg;
+    account = mmap(NULL, sizeof *account, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!check_that(c, account != MAP_FAILED, "no memory for an account")) return;
+    now("create of the plugin", "");
+    fflush(NULL);
+    child = fork();
+    if (child == 0) keep_account(c->place);
+    if (check_that(c, child > 0, "no process of its own could be started")) {
+        waitpid(child, NULL, 0);
+        judge(c, account);
+    }
+    munmap(account, sizeof *account);
+}
