@@ -76,7 +76,7 @@ static bool pool_join_axes(struct pool_args *a)
     int64_t n = line->in;
 
     if (a->adaptive || is_one(before) || line->out != 1 || line->window != n || line->before ||
-        before->x != n || before->y != 1 || before->dilation != 1 || before->window * n > ROOM)
+        before->x != n || before->y != 1 || before->dilation != 1 || before->window > ROOM / n)
         return false;
     *line = (struct pool_axis){.in = before->in * n, .out = before->out,
                                .window = before->window * n, .stride = before->stride * n,
@@ -173,7 +173,7 @@ static bool pooling_init(struct pooling *p, const struct bp_launch *launch, bool
 /* Goes to the places of axis s that the window at o has. */
 static inline void taps_along(struct pool_taps *t, const struct pool_args *a, int s, int64_t o)
 {
-    struct pool_range r = pool_taps(a, s, o);
+    struct pool_range r = pool_taps(a, s, o, 1);
 
     t->n[s] = r.end > r.begin ? r.end - r.begin : 0;
     t->step[s] = (a->adaptive ? 1 : a->axis[s].dilation) * a->axis[s].x;
@@ -194,7 +194,7 @@ static inline void pool_fetch(const struct pooling *p, const struct pool_taps *t
 
 /* n channels of a line. counted: places that windows have along the other axes. */
 POOL_INLINE void line_of_channels(int what, const struct pooling *p, const struct pool_taps *line,
-                                  elem *y, int64_t counted, int64_t n)
+                                  elem *y, acc counted, int64_t n)
 {
     const struct pool_args *a = &p->a;
     const struct pool_axis *axis = &a->axis[2];
@@ -212,7 +212,7 @@ POOL_INLINE void line_of_channels(int what, const struct pooling *p, const struc
             taps_along(&taps, a, 2, o);
         }
         if (what == POOL_MEAN && a->divisor == 0)
-            made.by = (acc)(counted * pool_count(a, 2, o));
+            made.by = counted * (acc)pool_count(a, 2, o);
         pool_make(POOL_RESULTS, what, &made, n);
     }
 }
@@ -343,12 +343,12 @@ POOL_INLINE void pool_lines(int what, bool channels, const struct pooling *p, in
                                  .n = {1, 1, 1}};
         elem *y = p->y + at[0] * p->y_step[0] + at[1] * p->y_step[1] + at[2] * a->axis[0].y +
                   at[3] * a->axis[1].y + o;
-        int64_t counted = 1;
+        acc counted = 1;
         for (int s = 0; s < 2; s++) {
             taps_along(&taps, a, s, at[2 + s]);
-            if (what == POOL_MEAN) counted *= pool_count(a, s, at[2 + s]);
+            if (what == POOL_MEAN) counted *= (acc)pool_count(a, s, at[2 + s]);
         }
-        acc by = a->divisor != 0 ? (acc)a->divisor : (acc)counted;
+        acc by = a->divisor != 0 ? (acc)a->divisor : counted;
         lines = channels ? 1 : lines_together(p, at, end - i);
         if (channels) line_of_channels(what, p, &taps, y, counted, n);
         else lines_of_places(what, p, taps, y, by, o, n, lines, &room);

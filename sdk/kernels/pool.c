@@ -81,6 +81,8 @@ static void order_axes(struct pool_args *p, const struct bp_view *made, const st
     }
     p->run = p->adaptive ? -1 : p->place[p->rank - 1].spatial;
     p->tile = p->adaptive && p->place[p->rank - 1].spatial >= 0 ? 1 : POOL_TILE;
+    /* Windows that are further apart than x is long share no place: most are in padding. */
+    if (p->run >= 0 && made == y && p->axis[p->run].stride > p->axis[p->run].in) p->tile = 1;
 }
 
 static double window_of(const struct pool_args *p)

@@ -101,7 +101,7 @@ KFN struct pool_range pool_inside(i64 p, i64 step, i64 in, i64 n)
 KFN acc pool_divisor(const struct pool_args *a, i64 o0, i64 o1, i64 o2)
 {
     if (a->divisor != 0) return number(a->divisor);
-    return (acc)(pool_count(a, 0, o0) * pool_count(a, 1, o1) * pool_count(a, 2, o2));
+    return (acc)pool_count(a, 0, o0) * (acc)pool_count(a, 1, o1) * (acc)pool_count(a, 2, o2);
 }
 
 KFN ord pool_lowest(void)
@@ -157,7 +157,7 @@ POOL_FN void pool_window(int what, const struct pool_args *a, const struct pool_
     i64 step = run < 0 ? a->place[last].x : a->axis[run].stride * a->axis[run].x;
     i64 number = run < 0 ? a->place[last].number : a->axis[run].stride * a->axis[run].number;
 
-    for (int s = 0; s < 3; s++) r[s] = pool_taps(a, s, t->spatial[s]);
+    for (int s = 0; s < 3; s++) r[s] = pool_taps(a, s, t->spatial[s], t->w);
     for (i64 t0 = r[0].begin; t0 < r[0].end; t0++)
         for (i64 t1 = r[1].begin; t1 < r[1].end; t1++)
             for (i64 t2 = r[2].begin; t2 < r[2].end; t2++) {

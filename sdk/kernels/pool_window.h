@@ -26,18 +26,18 @@ KFN struct pool_range pool_part(i64 o, i64 in, i64 out)
 }
 
 /* Places of the window at o that lie on x: numbers in the window, or places of x where windows are
- * adaptive. All of it along the run. */
-KFN struct pool_range pool_taps(const struct pool_args *a, i64 s, i64 o)
+ * adaptive. Along the run: those at which any of the windows at o to o + w - 1 lies on x. A window
+ * may be far larger than x, where padding is. */
+KFN struct pool_range pool_taps(const struct pool_args *a, i64 s, i64 o, i64 w)
 {
     struct pool_axis x = a->axis[s];
-    i64 start = o * x.stride - x.before;
+    i64 start = o * x.stride - x.before, last = start + (s == a->run ? (w - 1) * x.stride : 0);
     struct pool_range r;
 
     if (a->adaptive) return pool_part(o, x.in, x.out);
     r.begin = 0;
     r.end = x.window;
-    if (s == a->run) return r;
-    if (start < 0) r.begin = pool_up(-start, x.dilation);
+    if (last < 0) r.begin = pool_up(-last, x.dilation);
     if (start + (x.window - 1) * x.dilation >= x.in) r.end = pool_up(x.in - start, x.dilation);
     return r;
 }

@@ -11,13 +11,14 @@ import tempfile
 import numpy as np
 
 import control
+import endless
 import images
 import kit
 import layers
 import nodes
 
 WRONG = "wrong"
-FAMILIES = (control, layers, images, nodes)
+FAMILIES = (control, layers, images, nodes, endless)
 
 
 def main():

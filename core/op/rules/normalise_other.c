@@ -98,7 +98,26 @@ static struct bp_tensor *shifted(struct bp_compose *c, struct bp_tensor *t, int6
     return by ? MAKE(c, slice_grad, &put, MAKE(c, slice, &part, t), t) : t;
 }
 
-/* x e^(-beta log(bias + alpha / window s)). */
+/* The sum of t and of its n - 1 next channels (sign -1), or of those before it (1); the first lies
+ * `first` channels off. Sums of 2, 4, 8 channels are made, each of two of those before, and put
+ * together as n needs them. */
+static struct bp_tensor *run_of(struct bp_compose *c, struct bp_tensor *t, int64_t sign,
+                                int64_t first, int64_t n, int64_t channels)
+{
+    struct bp_tensor *sum = NULL, *part;
+
+    for (int64_t bit = 1; bit <= n && !c->status; bit *= 2) {
+        if (n & bit) {
+            part = shifted(c, t, sign * first, channels);
+            sum = sum ? MAKE(c, add, NULL, sum, part) : part;
+            first += bit;
+        }
+        if (2 * bit <= n) t = MAKE(c, add, NULL, t, shifted(c, t, sign * bit, channels));
+    }
+    return sum;
+}
+
+/* x e^(-beta log(bias + alpha / window s)). A window that is larger than x has channels is cut. */
 enum bp_status bp_expand_lrn(struct bp_expansion *e)
 {
     const struct bp_lrn_attrs *a = e->attrs;
@@ -106,12 +125,11 @@ enum bp_status bp_expand_lrn(struct bp_expansion *e)
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *square, *s;
     int64_t n = e->in[0]->shape[1], below = (a->window - 1) / 2, above = a->window / 2;
 
-    square = s = MAKE(&c, mul, NULL, x, x);
-    for (int64_t by = 1; by < n && !c.status; by++) {
-        if (by <= below) s = MAKE(&c, add, NULL, s, shifted(&c, square, by, n));
-        if (by <= above) s = MAKE(&c, add, NULL, s, shifted(&c, square, -by, n));
-        if (by > below && by > above) break;
-    }
+    if (below >= n) below = n ? n - 1 : 0;
+    if (above >= n) above = n ? n - 1 : 0;
+    square = MAKE(&c, mul, NULL, x, x);
+    s = run_of(&c, square, -1, 0, above + 1, n);
+    if (below > 0) s = MAKE(&c, add, NULL, s, run_of(&c, square, 1, 1, below, n));
     s = MAKE(&c, log, NULL, bp_compose_scale(&c, s, a->alpha / (double)a->window, a->bias));
     s = MAKE(&c, exp, NULL, bp_compose_scale(&c, s, -a->beta, 0));
     return bp_compose_give(e, &c, MAKE(&c, mul, NULL, x, s));

@@ -8,6 +8,7 @@
 
 cases_fn cases_max_pool, cases_max_pool_grad, cases_avg_pool, cases_avg_pool_grad;
 
+#define FAR ((int64_t)1 << 40)
 #define ONES {1, 1, 1}
 #define NONE {0, 0, 0, 0, 0, 0}
 #define PAD(a, b) {a, a, 0, b, b, 0}
@@ -49,6 +50,15 @@ const struct pool_case pool_case[] = {
      true},
     {"3d.parts", "1x2x5x4x7", {2, 3, 4}, ONES, ONES, NONE, false, true, false},
     {"2d.lines", "2x3x9x4", {3, 4, 1}, {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
+    /* Windows of which nearly all lies in padding: what lies there is counted, not gone through. */
+    {"1d.far", "2x3x70", {FAR, 1, 1}, ONES, ONES, {FAR / 2, 0, 0, FAR / 2 - 1, 0, 0}, false, false,
+     false},
+    {"1d.far-jumps", "1x2x5", {4 * FAR, 1, 1}, {FAR, 1, 1}, ONES,
+     {4 * FAR - 1, 0, 0, 4 * FAR - 1, 0, 0}, false, false, false},
+    {"2d.far", "1x9x5x6", {FAR, FAR, 1}, ONES, {3, 2, 1},
+     {2 * FAR, FAR, 0, FAR - 3, FAR - 2, 0}, false, false, false},
+    {"2d.far-lines", "1x2x4x4", {FAR, 4, 1}, ONES, ONES, {FAR / 2, 0, 0, FAR / 2, 0, 0}, false,
+     false, false},
 };
 const int n_pool_case = sizeof pool_case / sizeof *pool_case;
 

@@ -102,6 +102,7 @@ void ref_lrn(const struct ref_array *in, const void *attrs, struct ref_array *ou
     const struct bp_lrn_attrs *a = attrs;
     int64_t c = in->shape[1], step = behind(in, 1);
     int64_t below = (a->window - 1) / 2, above = a->window / 2;
+    int64_t terms = a->window < c ? a->window : c;
     long double part = ref_rounded(in->type, a->alpha / (double)a->window);
     long double bias = ref_rounded(in->type, a->bias), beta = ref_rounded(in->type, a->beta);
 
@@ -109,11 +110,11 @@ void ref_lrn(const struct ref_array *in, const void *attrs, struct ref_array *ou
     for (int64_t i = 0; i < in->count; i++) {
         int64_t at = i / step % c;
         long double s = 0, z, y, relative;
-        for (int64_t k = at - below; k <= at + above; k++)
-            if (k >= 0 && k < c) s += in->v[i + (k - at) * step] * in->v[i + (k - at) * step];
+        for (int64_t k = below < at ? at - below : 0; k < c && k - at <= above; k++)
+            s += in->v[i + (k - at) * step] * in->v[i + (k - at) * step];
         z = bias + part * s;
         y = in->v[i] * powl(z, -beta);
-        relative = (fabsl(part) * s * ref_growth(a->window + 1) + fabsl(z)) / fabsl(z);
+        relative = (fabsl(part) * s * ref_growth(terms + 1) + fabsl(z)) / fabsl(z);
         put(out, i, y, fabsl(y) * (fabsl(beta) * (relative + 3 * fabsl(logl(z)))));
     }
 }

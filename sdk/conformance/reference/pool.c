@@ -54,25 +54,34 @@ static int64_t places(const struct pooling *p, int i, int64_t o)
     return end - o * p->in[i] / p->out[i];
 }
 
+/* How many of them are below a limit. */
+static int64_t places_below(const struct pooling *p, int i, int64_t o, int64_t limit)
+{
+    int64_t n = places(p, i, o), first = place(p, i, o, 0);
+    int64_t step = p->adaptive ? 1 : p->dilation[i];
+    int64_t below = first < limit ? (limit - 1 - first) / step + 1 : 0;
+
+    return below < n ? below : n;
+}
+
 /* Calls each(ctx, place in the plane) for those of the window at o that are in x; the answer: how
  * many places it has within x and its padding. */
 typedef void place_fn(void *ctx, int64_t at);
-static int64_t each_place(const struct pooling *p, const int64_t *o, place_fn *each, void *ctx)
+static long double each_place(const struct pooling *p, const int64_t *o, place_fn *each, void *ctx)
 {
-    int64_t n[3], t[3] = {0}, padded = 0;
+    int64_t from[3], n[3], t[3] = {0};
+    long double padded = 1;
 
-    for (int i = 0; i < 3; i++) n[i] = places(p, i, o[i]);
+    for (int i = 0; i < 3; i++) { /* places off x are not gone through: they may be 2^60 */
+        from[i] = places_below(p, i, o[i], 0);
+        n[i] = places_below(p, i, o[i], p->in[i]) - from[i];
+        padded *= (long double)places_below(p, i, o[i], p->in[i] + p->after[i]);
+    }
+    if (!n[0] || !n[1] || !n[2]) return padded;
     do {
         int64_t at = 0;
-        bool inside = true, near = true;
-        for (int i = 0; i < 3; i++) {
-            int64_t here = place(p, i, o[i], t[i]);
-            inside = inside && here >= 0 && here < p->in[i];
-            near = near && here < p->in[i] + p->after[i];
-            at = at * p->in[i] + here;
-        }
-        padded += near;
-        if (inside) each(ctx, at);
+        for (int i = 0; i < 3; i++) at = at * p->in[i] + place(p, i, o[i], from[i] + t[i]);
+        each(ctx, at);
     } while (ref_next(3, n, t));
     return padded;
 }
@@ -193,8 +202,8 @@ static void averages(const struct ref_array *x, const struct pooling *p, bool in
         int64_t o[3] = {0};
         for (int64_t i = 0; i < out; i++, ref_next(3, p->out, o)) {
             struct found f = {.x = x, .plane = c * in};
-            int64_t padded = each_place(p, o, add, &f);
-            long double by = divisor != 0 ? divisor : (double)(include ? padded : f.n);
+            long double padded = each_place(p, o, add, &f);
+            long double by = divisor != 0 ? divisor : (double)(include ? padded : (long double)f.n);
             y->v[c * out + i] = f.sum / by;
             y->bound[c * out + i] = ref_growth(f.n - 1) * f.size / fabsl(by);
         }
@@ -256,11 +265,12 @@ static void gradient(const struct ref_array *dy, const struct ref_array *index,
     for (int64_t c = 0; c < p.planes; c++) {
         int64_t o[3] = {0};
         for (int64_t i = 0; i < out; i++, ref_next(3, p.out, o)) {
-            int64_t n = 0, padded = each_place(&p, o, count, &n);
+            int64_t n = 0;
+            long double padded = each_place(&p, o, count, &n);
             g.plane = c * in;
             g.value = dy->v[c * out + i];
             g.only = index ? (int64_t)index->u[c * out + i] : -1;
-            if (!index) g.value /= divisor != 0 ? divisor : (double)(include ? padded : n);
+            if (!index) g.value /= divisor != 0 ? divisor : (double)(include ? padded : (long double)n);
             each_place(&p, o, give, &g);
         }
     }

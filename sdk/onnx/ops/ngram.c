@@ -96,9 +96,11 @@ static void fill_row(const struct grams *g, const int64_t *row, float *out)
     for (int64_t n = 1; n <= g->begin.n; n++) {
         int64_t end = n < g->begin.n ? g->begin.at[n] : g->pool.n;
         for (int64_t at = g->begin.at[n - 1]; at < end; at += n, number++) {
-            int64_t found = 0;
-            if (n < g->least || n > g->most) continue;
-            for (int64_t s = 0; s <= (n > 1 ? g->skips : 0); s++)
+            int64_t found = 0, most = 0; /* skips with which a gram still fits into the row */
+            if (n < g->least || n > g->most || n > g->columns) continue;
+            if (n > 1) most = (g->columns - 1) / (n - 1) - 1;
+            if (most > g->skips) most = g->skips;
+            for (int64_t s = 0; s <= most; s++)
                 found += count(g, row, g->pool.at + at, n, s);
             if (g->once && found) found = 1;
             out[g->place.at[number]] += (float)found * (g->weight ? g->weight[number] : 1);

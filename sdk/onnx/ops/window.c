@@ -26,15 +26,20 @@ static enum bp_status read_list(struct onnx_call *c, const char *name, int64_t n
 
 /* Borders that make the result as long as x / stride, rounded up; an odd one goes behind, or in
  * front. */
-static void same_pads(struct window *w, const int64_t *x, bool behind)
+static enum bp_status same_pads(struct window *w, const int64_t *x, bool behind)
 {
     for (int64_t i = 0; i < w->axes; i++) {
-        int64_t n = (x[i] + w->stride[i] - 1) / w->stride[i];
-        int64_t all = (n - 1) * w->stride[i] + (w->extent[i] - 1) * w->dilation[i] + 1 - x[i];
+        int64_t n = x[i] / w->stride[i] + (x[i] % w->stride[i] != 0), all;
+        if (__builtin_sub_overflow(w->extent[i], 1, &all) ||
+            __builtin_mul_overflow(all, w->dilation[i], &all) ||
+            __builtin_add_overflow(all, (n - 1) * w->stride[i] + 1 - x[i], &all))
+            return onnx_error(BP_ERR_INVALID, "the window of spatial axis %lld is past 63 bits",
+                              (long long)i);
         if (all < 0) all = 0;
         w->pad[behind ? i : AXES_MAX + i] = all / 2;
         w->pad[behind ? AXES_MAX + i : i] = all - all / 2;
     }
+    return BP_OK;
 }
 
 /* x: the spatial extents. filter: those of the window, or NULL: the node says them. */
@@ -60,8 +65,8 @@ static enum bp_status read_window(struct onnx_call *c, int64_t axes, const int64
         w->pad[i] = pads[i];
         w->pad[AXES_MAX + i] = pads[axes + i];
     }
-    if (onnx_attr_is(c, "auto_pad", "SAME_UPPER", "NOTSET")) same_pads(w, x, true);
-    else if (onnx_attr_is(c, "auto_pad", "SAME_LOWER", "NOTSET")) same_pads(w, x, false);
+    if (onnx_attr_is(c, "auto_pad", "SAME_UPPER", "NOTSET")) return same_pads(w, x, true);
+    if (onnx_attr_is(c, "auto_pad", "SAME_LOWER", "NOTSET")) return same_pads(w, x, false);
     return BP_OK;
 }
 
