@@ -43,7 +43,7 @@ enum bp_status onnx_give(struct onnx_call *c, uint32_t i, struct bp_tensor *tens
 {
     struct onnx_value *v;
 
-    TRY(onnx_value_tensor(tensor, c->symbolic, &v));
+    TRY(onnx_value_tensor(c->run->model, tensor, c->symbolic, &v));
     return onnx_give_value(c, i, v);
 }
 

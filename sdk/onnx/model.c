@@ -87,6 +87,7 @@ static enum bp_status load(struct bp_model *model, const void *data, size_t size
 
 static enum bp_status prepare(struct bp_model *model)
 {
+    onnx_limits_begin(model);
     TRY(bp_stream_create(model->device, &model->stream));
     TRY(onnx_resolve(model));
     TRY(read_ports(model));
@@ -318,6 +319,7 @@ enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const 
         value[i] = (struct bp_model_value){(struct bp_tensor **)&in[i], 1, BP_MODEL_TENSOR, 0};
         if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
     }
+    onnx_limits_begin(model);
     if (status == BP_OK) status = onnx_plan_find(model, value, n_in, &plan);
     if (status == BP_OK) *out_graph = plan->graph;
     free(value);

@@ -37,10 +37,13 @@ struct onnx_value {
     struct onnx_value **item;  /* of a SEQUENCE: n_item; of an OPTIONAL: one or none */
     size_t n_item;
     int64_t *number;           /* a TENSOR of integers that the host has read, or NULL */
+    struct onnx_use *use;      /* of a TENSOR: where its bytes are counted as alive */
+    uint64_t bytes;
 };
 
-/* value.c. The makers take the references that they are given, also when they fail. */
-enum bp_status onnx_value_tensor(struct bp_tensor *tensor, bool symbolic,
+/* value.c. The makers take the references that they are given, also when they fail. A tensor is
+ * counted among those of its model that are alive. */
+enum bp_status onnx_value_tensor(struct bp_model *model, struct bp_tensor *tensor, bool symbolic,
                                  struct onnx_value **out_value);
 enum bp_status onnx_value_list(uint32_t kind, size_t n, struct onnx_value **out_value);
 struct onnx_value *onnx_value_retain(struct onnx_value *value);
@@ -96,6 +99,14 @@ struct onnx_plan {
     uint64_t used;               /* when last */
 };
 
+/* What is held against the limits of bp_model_options. */
+struct onnx_use {
+    uint64_t given, folded; /* bytes: of weights in the model's files; that loading made beside */
+    uint64_t alive, base;   /* bytes of values; of those from before this run */
+    uint64_t rounds;        /* of loops, of this run */
+    uint64_t begun;         /* this run, or the load: ms */
+};
+
 enum { ONNX_PLANS = 8, ONNX_MAGIC = 0x4f4e4e58 };
 
 struct bp_model {
@@ -116,6 +127,7 @@ struct bp_model {
     const struct onnx_node *host; /* of n_host that the host did in the last run, the first */
     uint32_t n_host;
     struct bp_model_options options;
+    struct onnx_use use;
     struct onnx_plan plan[ONNX_PLANS];
 };
 
@@ -182,6 +194,20 @@ void onnx_set(struct onnx_run *run, uint32_t slot, struct onnx_value *value); /*
 /* The value is read no more in this round. What is known before all runs stays: a body that is
  * walked again reads it again. */
 void onnx_forget(struct onnx_run *run, uint32_t slot);
+
+/* limits.c. begin: of a load or a run. Each check fails with a message that names the option. */
+void onnx_limits_begin(struct bp_model *model);
+enum bp_status onnx_check_time(const struct bp_model *model);
+enum bp_status onnx_check_round(struct bp_model *model);
+/* bytes that loading is about to make. */
+enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes);
+/* Bytes of values that are alive, and of some that are about to be made. */
+enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more);
+uint64_t onnx_tensor_bytes(struct bp_tensor *t);
+void onnx_count_value(struct bp_model *model, struct onnx_value *value);
+/* Bytes that a node makes when it runs: its results and what lies between, but for views. 0: not
+ * known: it has sub-graphs, or extents that depend on data, and then no more than its inputs. */
+uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *node);
 
 /* run.c: whether a value may stand for an input. */
 enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_model_port *port,

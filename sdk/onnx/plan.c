@@ -57,7 +57,7 @@ static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *p
             return onnx_error(BP_ERR_UNSUPPORTED, "input %u is no tensor", i);
         TRY(bp_graph_input(run->graph, run->model->input[i].name, type->dtype, type->rank,
                            type->shape, &t));
-        TRY(onnx_value_tensor(t, true, &run->slot[body->input[i]]));
+        TRY(onnx_value_tensor(run->model, t, true, &run->slot[body->input[i]]));
     }
     return BP_OK;
 }

@@ -95,26 +95,26 @@ static enum bp_status same_tensor(struct bp_tensor *t, struct bp_tensor **out)
     return bp_tensor_view(t, 0, info.rank, info.shape, info.stride, out);
 }
 
-static enum bp_status import_tensor(struct bp_tensor *t, struct onnx_value **out)
+static enum bp_status import_tensor(struct bp_model *model, struct bp_tensor *t, struct onnx_value **out)
 {
     struct bp_tensor *own;
 
     TRY(same_tensor(t, &own));
-    return onnx_value_tensor(own, false, out);
+    return onnx_value_tensor(model, own, false, out);
 }
 
-static enum bp_status import_value(const struct bp_model_port *port,
+static enum bp_status import_value(struct bp_model *model, const struct bp_model_port *port,
                                    const struct bp_model_value *in, struct onnx_value **out)
 {
     struct onnx_value *v, *optional;
     enum bp_status status = BP_OK;
 
-    if (in->kind == BP_MODEL_TENSOR) TRY(import_tensor(in->at[0], &v));
+    if (in->kind == BP_MODEL_TENSOR) TRY(import_tensor(model, in->at[0], &v));
     else if (in->kind == BP_MODEL_NONE) return onnx_value_list(BP_MODEL_OPTIONAL, 0, out);
     else {
         TRY(onnx_value_list(BP_MODEL_SEQUENCE, in->n, &v));
         for (size_t i = 0; i < in->n && status == BP_OK; i++)
-            status = import_tensor(in->at[i], &v->item[i]);
+            status = import_tensor(model, in->at[i], &v->item[i]);
     }
     *out = v;
     if (port->kind != BP_MODEL_OPTIONAL || status) return status;
@@ -185,7 +185,7 @@ static enum bp_status run_nodes(struct bp_model *model, struct bp_stream *stream
     enum bp_status status = onnx_run_init(&run, model, stream);
 
     for (uint32_t i = 0; i < body->n_input && status == BP_OK; i++)
-        status = import_value(&model->input[i], &in[i], &run.slot[body->input[i]]);
+        status = import_value(model, &model->input[i], &in[i], &run.slot[body->input[i]]);
     if (status == BP_OK) status = onnx_walk(&run, body);
     for (uint32_t i = 0; i < body->n_output && status == BP_OK; i++)
         status = export_value(run.slot[body->output[i]], stream, NULL, &out[i]);
@@ -233,8 +233,10 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
 
     TRY(check_run(model, stream, in, n_in, out, n_out));
     for (size_t i = 0; i < n_in; i++) TRY(onnx_check_value(model, &model->input[i], &in[i]));
+    onnx_limits_begin(model);
     TRY(onnx_plan_find(model, in, n_in, &plan));
     model->n_host = 0;
+    model->use.rounds = 0; /* those of recording are the graph's */
     made = calloc(n_out + 1, sizeof *made); /* out stays as it was where something fails */
     if (!made) return onnx_no_memory();
     status = plan->graph ? run_graph(model, plan, stream, in, made)

@@ -236,7 +236,7 @@ enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto
 
     TRY(load(model, model->stream, proto, is_weight, &data, &t));
     (void)bp_tensor_info(t, &info);
-    status = onnx_value_tensor(t, false, out_value);
+    status = onnx_value_tensor(model, t, false, out_value);
     if (status == BP_OK && info.dtype == BP_I64 && info.count <= SHORT_LIST)
         (*out_value)->number = data;
     else free(data);
@@ -284,6 +284,14 @@ static enum bp_status fill_sparse(const Onnx__SparseTensorProto *s, const int64_
     return BP_OK;
 }
 
+/* Whether there may be a dense tensor of it, and the same on the host while that is written. */
+static enum bp_status check_sparse(struct bp_model *model, const Onnx__TensorProto *t,
+                                   uint64_t bytes)
+{
+    if (onnx_check_fold(model, bytes < UINT64_MAX / 2 ? 2 * bytes : bytes) == BP_OK) return BP_OK;
+    return onnx_error(BP_ERR_MEMORY, "sparse tensor %.80s: %s", name_of(t), bp_error_message());
+}
+
 enum bp_status onnx_sparse_tensor(struct bp_model *model, const Onnx__SparseTensorProto *proto,
                                   struct bp_tensor **out_tensor)
 {
@@ -298,6 +306,7 @@ enum bp_status onnx_sparse_tensor(struct bp_model *model, const Onnx__SparseTens
     TRY(dtype_of(proto->values, &dtype));
     dense.name = proto->values->name;
     TRY(check_shape(&dense, dtype, &count, &bytes));
+    TRY(check_sparse(model, &dense, bytes));
     status = host_data(model, proto->values, dtype, &value);
     if (status == BP_OK) status = host_data(model, proto->indices, BP_I64, &index);
     if (status == BP_OK && !(all = calloc(1, bytes + 1))) status = onnx_no_memory();

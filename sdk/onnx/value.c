@@ -3,7 +3,7 @@
 #include "onnx.h"
 #include <stdlib.h>
 
-enum bp_status onnx_value_tensor(struct bp_tensor *tensor, bool symbolic,
+enum bp_status onnx_value_tensor(struct bp_model *model, struct bp_tensor *tensor, bool symbolic,
                                  struct onnx_value **out_value)
 {
     struct onnx_value *v = calloc(1, sizeof *v);
@@ -14,6 +14,7 @@ enum bp_status onnx_value_tensor(struct bp_tensor *tensor, bool symbolic,
     }
     *v = (struct onnx_value){.refs = 1, .kind = BP_MODEL_TENSOR, .tensor = tensor,
                              .symbolic = symbolic};
+    onnx_count_value(model, v);
     *out_value = v;
     return BP_OK;
 }
@@ -45,6 +46,7 @@ void onnx_value_release(struct onnx_value *value)
     for (size_t i = 0; i < value->n_item; i++) onnx_value_release(value->item[i]);
     free(value->item);
     free(value->number);
+    if (value->use) value->use->alive -= value->bytes;
     bp_tensor_destroy(value->tensor);
     free(value);
 }

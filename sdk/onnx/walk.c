@@ -73,6 +73,9 @@ static enum bp_status run_node(struct onnx_run *run, const struct onnx_node *nod
     struct onnx_call c = {.run = run, .node = node, .symbolic = is_recorded(run, node)};
     enum bp_status status;
 
+    TRY(onnx_check_time(run->model));
+    if (!c.symbolic && run->model->options.run_bytes && run->slot != run->model->constant)
+        TRY(onnx_check_alive(run->model, onnx_node_bytes(run, node)));
     c.scope = c.symbolic ? bp_graph_scope(run->graph) : bp_stream_scope(run->stream);
     c.out = calloc(node->n_out + 1, sizeof *c.out);
     if (!c.out) return onnx_no_memory();
@@ -84,6 +87,7 @@ static enum bp_status run_node(struct onnx_run *run, const struct onnx_node *nod
         else onnx_value_release(c.out[i]);
     }
     free(c.out);
+    if (status == BP_OK && c.symbolic) status = onnx_check_alive(run->model, 0);
     return status;
 }
 

@@ -54,8 +54,9 @@ static enum bp_status load(struct bp_model *model, uint32_t slot)
         forget(w->tensor);
     } else {
         TRY(onnx_sparse_tensor(model, w->sparse, &t));
-        TRY(onnx_value_tensor(t, false, to));
+        TRY(onnx_value_tensor(model, t, false, to));
     }
+    if (w->tensor) model->use.given += onnx_info((*to)->tensor).bytes;
     model->n_weight++;
     model->weight_bytes += onnx_info((*to)->tensor).bytes;
     return BP_OK;
@@ -69,6 +70,15 @@ static bool is_known(const struct bp_model *model, const struct onnx_node *node)
     return true;
 }
 
+/* Whether a node may run now. What stands in the model as an attribute is a weight too. */
+static enum bp_status check_bytes(struct onnx_run *run, const struct onnx_node *node)
+{
+    if (!strcmp(onnx_text(node->proto->op_type), "Constant")) return BP_OK;
+    if (onnx_check_fold(run->model, onnx_node_bytes(run, node)) == BP_OK) return BP_OK;
+    return onnx_error(BP_ERR_MEMORY, "node %.80s (%.60s): %s", node->name,
+                      onnx_text(node->proto->op_type), bp_error_message());
+}
+
 /* Nodes whose inputs are known run now, and never again. Those of a sub-graph that fail are left as
  * they are: it may be one that is never run. */
 static enum bp_status fold(struct onnx_run *run, const struct onnx_body *body, bool is_inner)
@@ -78,7 +88,8 @@ static enum bp_status fold(struct onnx_run *run, const struct onnx_body *body, b
         enum bp_status status;
         for (uint32_t i = 0; i < node->n_body; i++) TRY(fold(run, &node->body[i], true));
         if (!is_known(run->model, node)) continue;
-        status = onnx_walk_node(run, node);
+        status = check_bytes(run, node);
+        if (status == BP_OK) status = onnx_walk_node(run, node);
         if (status && !is_inner) return status;
         node->is_folded = status == BP_OK;
     }
@@ -99,7 +110,10 @@ enum bp_status onnx_weights(struct bp_model *model)
 
     model->constant = calloc(model->n_slot + 1, sizeof *model->constant);
     if (!model->constant) return onnx_no_memory();
-    for (uint32_t slot = 0; slot < model->n_slot; slot++) TRY(load(model, slot));
+    for (uint32_t slot = 0; slot < model->n_slot; slot++)
+        if (!model->weight[slot].sparse) TRY(load(model, slot));
+    for (uint32_t slot = 0; slot < model->n_slot; slot++) /* more than is written: held against it */
+        if (model->weight[slot].sparse) TRY(load(model, slot));
     run.slot = model->constant;
     TRY(fold(&run, &model->body, false));
     TRY(bp_stream_synchronize(model->stream));

@@ -22,7 +22,7 @@ bool run_failed(const char *what)
 struct words {
     struct bp_texts shapes;
     const char *data, *profile, *weights;
-    double repeat;
+    double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN where not given */
     uint64_t seed; /* that weights says */
     bool verify, json;
 };
@@ -279,11 +279,21 @@ static int work(struct run_model *r, const struct words *w)
     return status || !w->verify ? status : run_verify(r);
 }
 
+/* As bp_model_options has it: 0 is the default. */
+static uint64_t limit_of(double given, double unit)
+{
+    return isnan(given) ? 0 : given * unit < 1 ? 1 : (uint64_t)(given * unit);
+}
+
 static int load(struct run_model *r, const struct words *w)
 {
     uint64_t seed = w->seed;
     struct bp_model_options options = {.size = sizeof options, .weights_ctx = &seed,
-                                       .weights = w->weights ? run_weights : NULL};
+                                       .weights = w->weights ? run_weights : NULL,
+                                       .fold_bytes = limit_of(w->fold_mib, 1 << 20),
+                                       .run_bytes = limit_of(w->run_mib, 1 << 20),
+                                       .rounds = limit_of(w->rounds, 1),
+                                       .time_ms = limit_of(w->seconds, 1000)};
     double begin;
 
     r->core = bp_tool_core("run", NULL);
@@ -315,6 +325,7 @@ static void finish(struct run_model *r)
 /* What can be seen before there is a model. */
 static bool check_words(struct words *w, const struct run_model *r)
 {
+    const double limit[] = {w->fold_mib, w->run_mib, w->rounds, w->seconds};
     struct stat data;
     char *end = NULL;
 
@@ -324,6 +335,11 @@ static bool check_words(struct words *w, const struct run_model *r)
     }
     if (!(r->rtol >= 0 && r->rtol <= 1)) {
         bp_complain("run", "--rtol %g: expected 0 to 1", r->rtol);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
+        if (isnan(limit[i]) || (limit[i] > 0 && limit[i] <= 1e12)) continue;
+        bp_complain("run", "a limit is %g: expected more than 0, at most 1e12", limit[i]);
         return false;
     }
     errno = 0;
@@ -345,7 +361,8 @@ static bool check_words(struct words *w, const struct run_model *r)
 int bp_cmd_run(int argc, char **argv)
 {
     struct run_model r = {.device_name = "cpu:0", .rtol = 1e-3, .told = stdout};
-    struct words w = {.repeat = NAN};
+    struct words w = {.repeat = NAN, .fold_mib = NAN, .run_mib = NAN, .rounds = NAN,
+                      .seconds = NAN};
     const struct bp_option options[] = {
         {"device", 0, BP_OPTION_TEXT, "DEV", "where (default cpu:0)", &r.device_name},
         {"data", 0, BP_OPTION_TEXT, "DIR",
@@ -362,6 +379,16 @@ int bp_cmd_run(int argc, char **argv)
          &w.weights},
         {"profile", 0, BP_OPTION_TEXT, "FILE",
          "a table by operator, and a trace of each node for Chrome's viewer", &w.profile},
+        {"max-fold", 0, BP_OPTION_NUMBER, "MIB",
+         "refuse a model that makes more while it is loaded (default 1024, and 8 for each of its "
+         "weights)", &w.fold_mib},
+        {"max-memory", 0, BP_OPTION_NUMBER, "MIB",
+         "end a run whose values take more, without weights (default: no limit)", &w.run_mib},
+        {"max-rounds", 0, BP_OPTION_NUMBER, "N",
+         "end a run whose loops go round more often (default 1048576)", &w.rounds},
+        {"max-seconds", 0, BP_OPTION_NUMBER, "S",
+         "end a load, or a run, that takes longer; looked at between nodes (default: no limit)",
+         &w.seconds},
         {"json", 0, BP_OPTION_FLAG, NULL, "print JSON; what else is said goes to standard error",
          &w.json},
         {0},

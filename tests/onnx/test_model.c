@@ -3,6 +3,7 @@
 #include "../unit/fixture.h"
 #include "small_models.h"
 #include <backplane/model.h>
+#include <stddef.h>
 
 static const char *const small[] = {SMALL_MODELS};
 enum { PRODUCT, SHAPES, LOOP };
@@ -307,5 +308,66 @@ Test(model, what_is_no_model)
     REFUSED("\x3a\x0c\x2a\x0a\x08\x05\x10\x07:\x01\x04" "B\x01w", BP_ERR_INVALID,
             "data for 1 elements, expected 5");
     REFUSED("\x3a\x09\x2a\x07\x08\x01\x10\x08" "B\x01w", BP_ERR_UNSUPPORTED, "string");
+    fixture_finish(&f);
+}
+
+/* A loop of 3 rounds: limits of 2 and of 3; and options from before there were limits. */
+Test(model, limits_are_options)
+{
+    struct bp_model_options options = {.size = sizeof options, .rounds = 2};
+    const int64_t shape[] = {2}, x_data[] = {1, 2};
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_I64, 1, shape, x_data), *y = NULL;
+    struct bp_model *model;
+
+    OK(bp_model_load_memory(f.device, small[LOOP], strlen(small[LOOP]), &options, &model));
+    for (int i = 0; i < 2; i++) /* they are counted anew in each run */
+        FAILS(BP_ERR_UNSUPPORTED, "rounds of bp_model_options",
+              bp_model_run(model, f.stream, &x, 1, &y, 1));
+    cr_expect(!y);
+    bp_model_destroy(model);
+    options.rounds = 3;
+    OK(bp_model_load_memory(f.device, small[LOOP], strlen(small[LOOP]), &options, &model));
+    for (int i = 0; i < 2; i++) {
+        OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+        bp_tensor_destroy(y);
+    }
+    bp_model_destroy(model);
+    options = (struct bp_model_options){.size = offsetof(struct bp_model_options, fold_bytes),
+                                        .fold_bytes = 1, .run_bytes = 1, .rounds = 1};
+    OK(bp_model_load_memory(f.device, small[LOOP], strlen(small[LOOP]), &options, &model));
+    OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+    bp_tensor_destroy(y);
+    bp_model_destroy(model);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+/* A run that would take more than it may is refused when it is planned, too; the next one is not
+ * held against what the one before had. */
+Test(model, memory_of_a_run_is_limited)
+{
+    struct bp_model_options options = {.size = sizeof options, .run_bytes = 1 << 20};
+    const int64_t few[] = {2, 2}, many[] = {1 << 16, 2};
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_I64, 2, few, NULL), *large = NULL, *y = NULL;
+    struct bp_graph *graph = NULL;
+    struct bp_model *model;
+
+    OK(bp_model_load_memory(f.device, small[SHAPES], strlen(small[SHAPES]), &options, &model));
+    OK(bp_tensor_create(f.device, BP_I64, 2, many, &large));
+    for (int i = 0; i < 20; i++) {
+        FAILS(BP_ERR_MEMORY, "run_bytes of bp_model_options",
+              bp_model_planned(model, &large, 1, &graph));
+        FAILS(BP_ERR_MEMORY, "run_bytes of bp_model_options",
+              bp_model_run(model, f.stream, &large, 1, &y, 1));
+        OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+        bp_tensor_destroy(y);
+        y = NULL;
+    }
+    cr_expect(!graph);
+    bp_model_destroy(model);
+    bp_tensor_destroy(large);
+    bp_tensor_destroy(x);
     fixture_finish(&f);
 }

@@ -21,6 +21,7 @@ enum bp_status onnx_constant_node(struct onnx_call *c)
 
     if ((a = onnx_attr(c->node, "value")) && a->t) {
         TRY(onnx_tensor_value(c->run->model, a->t, false, &v));
+        c->run->model->use.given += onnx_info(v->tensor).bytes;
         return onnx_give_value(c, 0, v);
     }
     if ((a = onnx_attr(c->node, "sparse_value")) && a->sparse_tensor) {
@@ -75,7 +76,7 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
                           ONNX_RANK_MAX);
     if (value && value->t) TRY(onnx_tensor(c->run->model, c->run->stream, value->t, &one));
     else TRY(onnx_constant(c, BP_F32, 0, NULL, &zero, &one));
-    if (c->run->model->options.weights && shape.n && onnx_info(one).dtype == BP_F32 &&
+    if (c->run->model->options.weights && !c->symbolic && shape.n && onnx_info(one).dtype == BP_F32 &&
         onnx_info(one).count == 1 && c->run->slot == c->run->model->constant) {
         float number;
         status = bp_tensor_read(c->run->stream, one, &number, sizeof number);

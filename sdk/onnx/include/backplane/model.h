@@ -33,10 +33,28 @@ struct bp_model_options { /* parameters: set size, zero the rest */
     void *weights_ctx;
     uint32_t any_shape;        /* 1: inputs may have other shapes than the model declares */
     uint32_t zero;             /* 0 */
+
+    /* Limits, since a model of a few bytes can ask for terabytes and for years (docs/security.md).
+     * 0: the default; UINT64_MAX: none. */
+    uint64_t fold_bytes; /* that loading may make beside the weights that the model's files have:
+                            values that follow from weights alone, those that their nodes make in
+                            between, sparse weights. Default: 1 GiB, and 8 for each byte of these
+                            weights. More is refused by bp_model_load: BP_ERR_MEMORY */
+    uint64_t run_bytes;  /* of all values that a run has at a time, inputs among them, weights not;
+                            a view counts as one more. More is refused by bp_model_run and
+                            bp_model_planned, before it is made: BP_ERR_MEMORY. Default: none,
+                            since a run takes what its inputs need; BP_MEM_LIMIT holds for all */
+    uint64_t rounds;     /* of all loops of a run that is not a graph. More: BP_ERR_UNSUPPORTED.
+                            Default: 2^20 */
+    uint64_t time_ms;    /* that a load, and each run, may take; looked at before each node and
+                            round, so that the one at work ends first, and not in what the device
+                            does by itself. More: BP_ERR_TIMEOUT. Default: none, since how fast a
+                            device is differs */
 };
 
 /* Reads a model file and puts it on a device. The device may be destroyed before the model.
  *
+ * BP_ERR_MEMORY, BP_ERR_TIMEOUT: also where a limit of the options is passed; the message names it.
  * BP_ERR_NOT_FOUND: there is no such file. BP_ERR_INVALID: it is no model, or one that contradicts
  * itself; the message says what and where. BP_ERR_UNSUPPORTED: it has an operator, a version of one
  * or a type that is not in the table (docs/onnx.md). BP_ERR_MEMORY. */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* limits.c: what a model may take, since it may come from anywhere: bytes that loading makes, bytes
+ * of a run, rounds of loops, time. A node of a few bytes can ask for terabytes, so what it makes is
+ * found before it runs: it is recorded in a graph of its own, which has shapes and no memory. */
+#include "row.h"
+#include <stdlib.h>
+#include <time.h>
+
+/* Of bytes that loading makes by default: this, and this many for each byte of weights. Shapes,
+ * masks, tables and constants of a fill value lie far below the first; weights that are unpacked (8
+ * bits to f32, twice, as scaled and turned) below the second. */
+static const uint64_t fold_base = UINT64_C(1) << 30, fold_factor = 8;
+static const uint64_t rounds_default = UINT64_C(1) << 20;
+static const uint64_t value_size = 512; /* of a value of the host, about: loops can keep many */
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void onnx_limits_begin(struct bp_model *model)
+{
+    struct onnx_use *use = &model->use;
+
+    use->rounds = 0;
+    use->base = use->alive;
+    use->begun = model->options.time_ms ? now_ms() : 0;
+}
+
+enum bp_status onnx_check_time(const struct bp_model *model)
+{
+    uint64_t limit = model->options.time_ms;
+
+    if (!limit || now_ms() - model->use.begun < limit) return BP_OK;
+    return onnx_error(BP_ERR_TIMEOUT, "the model took longer than it may, %llu ms (time_ms of "
+                      "bp_model_options)", (unsigned long long)limit);
+}
+
+enum bp_status onnx_check_round(struct bp_model *model)
+{
+    uint64_t limit = model->options.rounds ? model->options.rounds : rounds_default;
+
+    if (model->use.rounds++ < limit) return onnx_check_time(model);
+    return onnx_error(BP_ERR_UNSUPPORTED, "loops of a run went round %llu times, as often as they "
+                      "may (rounds of bp_model_options)", (unsigned long long)limit);
+}
+
+enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes)
+{
+    struct onnx_use *use = &model->use;
+    uint64_t limit = model->options.fold_bytes;
+
+    if (!limit) limit = add(fold_base, use->given > UINT64_MAX / fold_factor
+                                           ? UINT64_MAX : use->given * fold_factor);
+    if (add(use->folded, bytes) <= limit) {
+        use->folded += bytes;
+        return BP_OK;
+    }
+    return onnx_error(BP_ERR_MEMORY, "it takes %llu bytes, beside %llu that were made before it, "
+                      "while the model is loaded, of %llu that may be (fold_bytes of "
+                      "bp_model_options)", (unsigned long long)bytes,
+                      (unsigned long long)use->folded, (unsigned long long)limit);
+}
+
+enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more)
+{
+    uint64_t limit = model->options.run_bytes;
+    uint64_t has = model->use.alive - model->use.base;
+
+    if (!limit || add(has, more) <= limit) return BP_OK;
+    return onnx_error(BP_ERR_MEMORY, "values of the run take %llu bytes, of %llu that they may "
+                      "(run_bytes of bp_model_options)", (unsigned long long)add(has, more),
+                      (unsigned long long)limit);
+}
+
+/* What the elements of a tensor take: those that are repeated by a stride of 0 count once. */
+uint64_t onnx_tensor_bytes(struct bp_tensor *t)
+{
+    struct bp_tensor_info info = onnx_info(t);
+    uint64_t bytes = bp_dtype_bits(info.dtype) / 8;
+
+    for (uint32_t i = 0; i < info.rank; i++) {
+        bool once = info.stride && !info.stride[i] && info.shape[i];
+        if (!once && __builtin_mul_overflow(bytes, (uint64_t)info.shape[i], &bytes))
+            return UINT64_MAX / 4;
+    }
+    return bytes;
+}
+
+void onnx_count_value(struct bp_model *model, struct onnx_value *value)
+{
+    value->use = &model->use;
+    value->bytes = onnx_tensor_bytes(value->tensor) + value_size;
+    model->use.alive += value->bytes;
+}
+
+/* Of the results of all nodes of a graph but views. */
+static uint64_t graph_bytes(struct bp_graph *graph)
+{
+    struct bp_graph_info all = {.size = sizeof all};
+    uint64_t sum = 0;
+
+    if (bp_graph_info(graph, &all)) return 0;
+    for (uint32_t i = 0; i < all.values; i++) {
+        struct bp_value_info info = {.size = sizeof info};
+        struct bp_node_info node = {.size = sizeof node};
+        const struct bp_opinfo *op;
+        uint64_t bytes;
+        if (bp_graph_value(graph, i, &info) || info.node == UINT32_MAX ||
+            bp_graph_node(graph, info.node, &node))
+            continue;
+        op = bp_opinfo_find(node.op);
+        bytes = bp_dtype_bits(info.dtype) / 8;
+        for (uint32_t k = 0; k < info.rank; k++)
+            if (__builtin_mul_overflow(bytes, (uint64_t)info.shape[k], &bytes)) bytes = UINT64_MAX;
+        if (!op || !(op->flags & BP_OP_VIEW)) sum = add(sum, bytes);
+    }
+    return sum;
+}
+
+uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *node)
+{
+    struct onnx_run dry = *run;
+    struct onnx_call c = {.run = &dry, .node = node, .symbolic = true};
+    const struct onnx_node *host = run->model->host;
+    uint32_t n_host = run->model->n_host;
+    uint64_t bytes = 0;
+
+    if (node->n_body || bp_graph_create(run->model->core, &dry.graph)) return 0;
+    c.scope = bp_graph_scope(dry.graph);
+    c.out = calloc(node->n_out + 1, sizeof *c.out);
+    /* What fails here fails again, with its message, when it runs. */
+    if (c.out && !(node->row->emit ? node->row->emit : onnx_emit_map)(&c))
+        bytes = graph_bytes(dry.graph);
+    for (uint32_t i = 0; c.out && i < node->n_out; i++) onnx_value_release(c.out[i]);
+    free(c.out);
+    bp_graph_destroy(dry.graph);
+    run->model->host = host; /* a row may note that the host did it */
+    run->model->n_host = n_host;
+    return bytes;
+}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of a few bytes that ask for much: memory and rounds while they are loaded and while they run. Each is
+refused, with a message that names the node and the limit, before it takes what it asks for; with a higher limit
+those that ask for little run.
+
+    limits.py BP [whole]
+
+whole: bp may have any address space (a sanitizer's takes terabytes).
+"""
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from kit import const, graph, info, node, tell
+
+# What a bomb that is not caught can take from the machine that tests; the message would be another then.
+ROOM = 6 << 30
+X = info("x", shape=[1, 1, 4, 4])
+
+
+def i64(name, value):
+    return const(name, value, np.int64)
+
+
+def shape(name, *value):
+    return const(name, value, np.int64)
+
+
+def sparse(count):
+    values = helper.make_tensor("w", TensorProto.FLOAT, [1], [5.0])
+    return helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [1], [3]), [count])
+
+
+def doubled(n):
+    """c, then twice as long with each node."""
+    return [node("Concat", f"c{k} c{k}", f"c{k + 1}", axis=0) for k in range(n)]
+
+
+def loop(body, carried, rounds="n _"):
+    return node("Loop", f"{rounds} {carried}", "y", body=body)
+
+
+def body(*nodes, out="u"):
+    """v goes round, as u."""
+    return graph([*nodes, node("Identity", "on", "still")],
+                 [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("v")],
+                 [info("still", TensorProto.BOOL, []), info(out)])
+
+
+TWICE = body(node("Concat", "v v", "u", axis=0))
+SAME = body(node("Neg", "v", "u"))
+# Which rounds there are depends on data, so that it runs node by node.
+DEPENDS = [node("NonZero", "x", "places"), node("Shape", "places", "extents"),
+           node("ReduceSum", "extents", "many", keepdims=0), node("Mul", "many big", "n")]
+GO = node("Concat", "x x", "v0", axis=0)
+ENDLESS = [i64("n", 2**62)]
+FOLDED, ALIVE, ROUNDS, TIME = ("(%s of bp_model_options)" % name for name in ("fold_bytes", "run_bytes", "rounds", "time_ms"))
+
+
+def largest(*parts):
+    """y = x + the largest element of a value that follows from weights."""
+    return [*parts, node("ReduceMax", "big", "one", keepdims=0), node("Add", "x one", "y")]
+
+
+GIB = 2**30
+# Name: nodes, weights, options, words of the message; no words: it runs.
+CASES = {
+    "a constant of 2.8 GB": (largest(node("ConstantOfShape", "s", "big")), [shape("s", 700, 10**6)], "",
+                             ["node big (ConstantOfShape): it takes 2800000000 bytes", "of 1073741", FOLDED]),
+    "a range to 2^31": (largest(node("Range", "a n d", "r"), node("Cast", "r", "big", to=1)),
+                        [const(k, v, np.int32) for k, v in (("a", 0), ("n", 2**31 - 1), ("d", 1))], "",
+                        ["node r (Range): it takes 8589934588 bytes", FOLDED]),
+    "a row repeated 2^31 times": (largest(node("Tile", "w n", "big")), [const("w", [[1.0]]), shape("n", 1, 2**31)], "",
+                                  ["(Tile)", FOLDED]),
+    "one number everywhere, turned": (largest(node("Expand", "w n", "e"), node("Neg", "e", "big")),
+                                      [const("w", 1.0), shape("n", 2**31)], "", ["(Neg)", FOLDED]),
+    "borders of 2^31": (largest(node("Pad", "w p", "big")), [const("w", [1.0]), shape("p", 2**31, 0)], "",
+                        ["(Pad)", FOLDED]),
+    "a class of 2^33": (largest(node("OneHot", "k d v", "h"), node("Cast", "h", "big", to=1)),
+                        [shape("k", 1, 2), i64("d", 2**33), const("v", [0.0, 1.0])], "", ["(OneHot)", FOLDED]),
+    "a weight that doubles": ([*doubled(30), node("ReduceMax", "c30", "one", keepdims=0), node("Add", "x one", "y")],
+                              [const("c0", [1.0])], "", ["(Concat): it takes", FOLDED]),
+    "all foldings count": (largest(node("ConstantOfShape", "s", "p"), node("ConstantOfShape", "s", "q"),
+                                   node("Add", "p q", "big")),
+                           [shape("s", 2**20)], "--max-fold 11",
+                           ["it takes 4194304 bytes, beside 8388608 that were made", "of 11534336", FOLDED]),
+    "as much as may be": (largest(node("ConstantOfShape", "s", "big")), [shape("s", 2**20)], "--max-fold 5", None),
+    "a branch that is not taken": ([node("If", "no", "t",
+                                         then_branch=graph([node("ConstantOfShape", "s", "z")], [], [info("z")]),
+                                         else_branch=graph([node("Identity", "x", "e")], [], [info("e")])),
+                                    node("Add", "x t", "y")],
+                                   [shape("s", 700, 10**6), const("no", False, bool)], "", None),
+    "a loop that doubles": ([GO, loop(TWICE, "v0")], [i64("n", 40)], "--max-memory 64", ["(Loop)", "(Concat)", ALIVE]),
+    "a loop of data that doubles": ([*DEPENDS, GO, loop(TWICE, "v0")], [i64("big", 2)], "--max-memory 64",
+                                    ["(Loop)", "(Concat)", ALIVE]),
+    "a constant of data": ([*DEPENDS, node("Reshape", "n k", "m"), node("ConstantOfShape", "m", "y")],
+                           [i64("big", 2**40), shape("k", 1)], "--max-memory 64", ["(ConstantOfShape)", ALIVE]),
+    "an input that is expanded": ([node("Reshape", "x k", "f"), node("Tile", "f n", "y")],
+                                  [shape("k", 16), shape("n", 2**30)], "--max-memory 64", ["(Tile)", ALIVE]),
+    "little memory that is enough": ([GO, loop(TWICE, "v0")], [i64("n", 10)], "--max-memory 1", None),
+    "rounds that are kept": ([node("Loop", "n _ x", "l y", body=graph(
+        [node("Identity", "on", "still"), node("Neg", "v", "u"), node("Identity", "i", "p")],
+        [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("v")],
+        [info("still", TensorProto.BOOL, []), info("u"), info("p", TensorProto.INT64)]))], ENDLESS, "--max-memory 2",
+                             ["(Loop)", ALIVE]),
+    "2^62 rounds": ([loop(SAME, "x")], ENDLESS, "--max-rounds 20000",
+                    ["node y (Loop): loops of a run went round 20000 times", ROUNDS]),
+    "2^62 rounds of a weight": ([loop(SAME, "c", "n _"), ], [*ENDLESS, const("c", [1.0])], "--max-rounds 20000",
+                                ["(Loop)", ROUNDS]),
+    "2^62 rounds, all in all": ([loop(body(node("Loop", "m _ v", "u", body=graph(
+        [node("Neg", "w", "q"), node("Identity", "c", "d")],
+        [info("j", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("w")],
+        [info("d", TensorProto.BOOL, []), info("q")]))), "x")], [*ENDLESS, i64("m", 100)], "--max-rounds 20000", ["(Loop)", ROUNDS]),
+    "rounds that may be": ([loop(SAME, "x")], [i64("n", 6000)], "--max-rounds 6000", None),
+    "2^62 rounds, for a while": ([loop(SAME, "x")], ENDLESS, "--max-seconds 0.2", ["(Loop)", TIME]),
+    "a loop without nodes": ([loop(graph([], [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("v")],
+                                         [info("on", TensorProto.BOOL, []), info("v")]), "x")],
+                             ENDLESS, "--max-rounds 20000", ["(Loop)", ROUNDS]),
+    "time enough": ([node("Neg", "x", "y")], [], "--max-seconds 1000 --max-memory 1 --max-fold 1 --max-rounds 1", None),
+}
+SPARSE = {"a sparse weight of 17 GB": (2**32, "", ["sparse tensor w: it takes 34359738368 bytes", FOLDED]),
+          "a sparse weight": (2**20, "", None),
+          "a sparse weight over a limit": (2**20, "--max-fold 7", ["sparse tensor w: it takes 8388608", FOLDED])}
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
+
+
+def judge(bp, whole, path, options, words):
+    done = subprocess.run([bp, "run", path, "--device", "cpu", *options.split()], capture_output=True, text=True,
+                          check=False, timeout=100, preexec_fn=None if whole else limited)
+    return done, done.returncode == 0 if words is None else \
+        done.returncode == 4 and all(word in done.stderr for word in words)
+
+
+def write(folder, nodes, weights, **more):
+    path = os.path.join(folder, "model.onnx")
+    model = helper.make_model(helper.make_graph(nodes, "g", [X], [info("y")], weights, **more),
+                              opset_imports=[helper.make_opsetid("", 13)])
+    onnx.save(model, path)
+    return path
+
+
+def results(bp, whole, folder):
+    for name, (nodes, weights, options, words) in CASES.items():
+        yield name, *judge(bp, whole, write(folder, nodes, weights), options, words)
+    for name, (count, options, words) in SPARSE.items():
+        nodes = [node("ReduceMax", "w", "one", keepdims=0), node("Add", "x one", "y")]
+        path = write(folder, nodes, [], sparse_initializer=[sparse(count)])
+        yield name, *judge(bp, whole, path, options, words)
+
+
+def main(bp, whole=""):
+    with tempfile.TemporaryDirectory() as folder:
+        tell(list(results(bp, whole, folder)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
