@@ -27,10 +27,8 @@ static enum bp_status unpack(const ProtobufCMessageUnknownField *from,
     if (from->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || at == end)
         return onnx_error(BP_ERR_INVALID, "model: attribute_proto of a function is no message");
     at++;
-    TRY(onnx_wire_check(&onnx__attribute_proto__descriptor, at, (size_t)(end - at)));
-    *out_attr = onnx__attribute_proto__unpack(NULL, (size_t)(end - at), at);
-    if (*out_attr) return BP_OK;
-    return onnx_error(BP_ERR_INVALID, "model: attribute_proto of a function can't be unpacked");
+    return onnx_unpack(&onnx__attribute_proto__descriptor, at, (size_t)(end - at),
+                       "model: attribute_proto of a function", out_attr);
 }
 
 static enum bp_status unknown_fields(const Onnx__FunctionProto *f, struct onnx_function *out)

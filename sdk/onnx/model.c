@@ -79,10 +79,7 @@ static enum bp_status read_ports(struct bp_model *model)
 
 static enum bp_status load(struct bp_model *model, const void *data, size_t size)
 {
-    TRY(onnx_wire_check(&onnx__model_proto__descriptor, data, size));
-    model->proto = onnx__model_proto__unpack(NULL, size, data);
-    if (!model->proto) return onnx_error(BP_ERR_INVALID, "model: it can't be unpacked");
-    return BP_OK;
+    return onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", &model->proto);
 }
 
 static enum bp_status prepare(struct bp_model *model)

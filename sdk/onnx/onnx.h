@@ -142,6 +142,11 @@ enum bp_status onnx_check_model(const char *call, const struct bp_model *model);
 enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const void *data,
                                size_t size);
 
+/* wire.c: checks bytes as above and unpacks them. what: names them in messages. BP_ERR_MEMORY: the
+ * host has none for it. The message is freed by its type's free_unpacked, with allocator NULL. */
+enum bp_status onnx_unpack(const ProtobufCMessageDescriptor *message, const void *data, size_t size,
+                           const char *what, void *out_message);
+
 /* file.c: a file's bytes, for reading; size is not 0. */
 enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size);
 void onnx_file_unmap(void *data, size_t size);

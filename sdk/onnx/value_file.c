@@ -54,10 +54,10 @@ static enum bp_status take_sequence(struct bp_model *model, const Onnx__Sequence
 static enum bp_status read_tensor(struct bp_model *model, const struct bp_model_port *port,
                                   const void *data, size_t size, struct bp_model_value *out)
 {
-    Onnx__TensorProto *t = onnx__tensor_proto__unpack(NULL, size, data);
+    Onnx__TensorProto *t;
     enum bp_status status;
 
-    if (!t) return onnx_error(BP_ERR_INVALID, "no tensor can be unpacked");
+    TRY(onnx_unpack(&onnx__tensor_proto__descriptor, data, size, "tensor", &t));
     status = take_tensor(model, port, t, out);
     onnx__tensor_proto__free_unpacked(t, NULL);
     return status;
@@ -66,11 +66,11 @@ static enum bp_status read_tensor(struct bp_model *model, const struct bp_model_
 static enum bp_status read_sequence(struct bp_model *model, const struct bp_model_port *port,
                                     const void *data, size_t size, struct bp_model_value *out)
 {
-    Onnx__SequenceProto *s = onnx__sequence_proto__unpack(NULL, size, data);
+    Onnx__SequenceProto *s;
     enum bp_status status;
 
     (void)port; /* of elements that are what they say */
-    if (!s) return onnx_error(BP_ERR_INVALID, "no sequence can be unpacked");
+    TRY(onnx_unpack(&onnx__sequence_proto__descriptor, data, size, "sequence", &s));
     status = take_sequence(model, s, out);
     onnx__sequence_proto__free_unpacked(s, NULL);
     return status;
@@ -79,10 +79,10 @@ static enum bp_status read_sequence(struct bp_model *model, const struct bp_mode
 static enum bp_status read_optional(struct bp_model *model, const struct bp_model_port *port,
                                     const void *data, size_t size, struct bp_model_value *out)
 {
-    Onnx__OptionalProto *o = onnx__optional_proto__unpack(NULL, size, data);
+    Onnx__OptionalProto *o;
     enum bp_status status = BP_OK;
 
-    if (!o) return onnx_error(BP_ERR_INVALID, "no optional can be unpacked");
+    TRY(onnx_unpack(&onnx__optional_proto__descriptor, data, size, "optional", &o));
     if (o->tensor_value) status = take_tensor(model, port, o->tensor_value, out);
     else if (o->sequence_value) status = take_sequence(model, o->sequence_value, out);
     onnx__optional_proto__free_unpacked(o, NULL);
@@ -114,8 +114,7 @@ enum bp_status bp_model_value_load(struct bp_model *model, const struct bp_model
     if (port->kind < BP_MODEL_TENSOR || port->kind > BP_MODEL_OPTIONAL)
         return onnx_error(BP_ERR_INVALID, "bp_model_value_load: port->kind is %u", port->kind);
     TRY(onnx_file_map(path, &data, &size));
-    status = onnx_wire_check(kind_of_file[port->kind].message, data, size);
-    if (status == BP_OK) status = kind_of_file[port->kind].read(model, port, data, size, &value);
+    status = kind_of_file[port->kind].read(model, port, data, size, &value);
     if (status == BP_OK) status = bp_stream_synchronize(model->stream);
     onnx_file_unmap(data, size);
     if (status == BP_OK) *out_value = value;

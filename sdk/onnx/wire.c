@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.c: looks over a serialised model before it is unpacked. protobuf-c recurses for each message
+/* wire.c: looks over a serialised model, and unpacks it. protobuf-c recurses for each message
  * inside another without a limit, so that a small file could end the stack; and it says only that
  * something is wrong. Here the place is said. Wire format: the Protocol Buffers encoding guide. */
 #include "onnx.h"
+#include <stdlib.h>
+#include <string.h>
 
 enum { NESTING_MAX = 128 };
 
@@ -121,4 +123,38 @@ enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const 
 
     if (!size) return onnx_error(BP_ERR_INVALID, "%s: it is empty", message->short_name);
     return check_message(file, &file, message, 0);
+}
+
+/* protobuf-c answers NULL for bytes that are wrong and where memory is short: this notes which. */
+static void *unpack_alloc(void *failed, size_t size)
+{
+    void *at = malloc(size);
+
+    if (!at) *(bool *)failed = true;
+    return at;
+}
+
+static void unpack_free(void *failed, void *at)
+{
+    (void)failed;
+    free(at);
+}
+
+enum bp_status onnx_unpack(const ProtobufCMessageDescriptor *message, const void *data, size_t size,
+                           const char *what, void *out_message)
+{
+    bool failed = false;
+    ProtobufCAllocator allocator = {unpack_alloc, unpack_free, &failed};
+    ProtobufCMessage *made;
+
+    TRY(onnx_wire_check(message, data, size));
+    made = protobuf_c_message_unpack(message, &allocator, size, data);
+    if (made) {
+        memcpy(out_message, &made, sizeof made);
+        return BP_OK;
+    }
+    if (failed)
+        return onnx_error(BP_ERR_MEMORY, "%.200s: no memory on the host to unpack its %zu bytes",
+                          what, size);
+    return onnx_error(BP_ERR_INVALID, "%.200s: it can't be unpacked", what);
 }

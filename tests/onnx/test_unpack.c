@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_unpack.c: memory that is short while a model is unpacked is told as that, whichever
+ * allocation fails. wire.c is compiled into this program, with a malloc that fails on demand. */
+#include "../../sdk/onnx/onnx.h"
+#include "small_models.h"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const small[] = {SMALL_MODELS};
+static int allocations, failing; /* so far; which one fails, 0: none */
+
+void *failing_malloc(size_t size);
+void *failing_malloc(size_t size)
+{
+    return ++allocations == failing ? NULL : calloc(1, size);
+}
+
+static enum bp_status unpack(const char *data, size_t size, Onnx__ModelProto **out)
+{
+    allocations = 0;
+    return onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", out);
+}
+
+Test(unpack, short_memory_is_told_as_that)
+{
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        Onnx__ModelProto *model = NULL;
+        int all;
+        failing = 0;
+        cr_assert_eq(unpack(small[i], strlen(small[i]), &model), BP_OK);
+        cr_expect_str_eq(model->graph->name, "g");
+        onnx__model_proto__free_unpacked(model, NULL);
+        all = allocations;
+        cr_assert_gt(all, 10);
+        for (failing = 1, model = NULL; failing <= all; failing++) {
+            cr_expect_eq(unpack(small[i], strlen(small[i]), &model), BP_ERR_MEMORY);
+            cr_expect(strstr(bp_error_message(), "model: no memory on the host"), "%s",
+                      bp_error_message());
+            cr_expect(!model);
+        }
+    }
+}
+
+/* A string that is no message of the field's type: wrong, and memory is there. */
+Test(unpack, wrong_bytes_are_told_as_that)
+{
+    Onnx__ModelProto *model = NULL;
+
+    failing = 0;
+    cr_expect_eq(unpack("\x0a\x01", 2, &model), BP_ERR_INVALID);
+    cr_expect(!model);
+}
