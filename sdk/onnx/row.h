@@ -83,7 +83,8 @@ enum bp_status onnx_attr_dtype(const struct onnx_call *c, const char *name, uint
                                uint32_t *out);
 
 /* A list of integers: an attribute's, or an input's that the host reads. n is -1 if there is none.
- * BP_ERR_UNSUPPORTED: the input is symbolic, or not of integers. The numbers live as long as the node or the value. */
+ * BP_ERR_UNSUPPORTED: the input is symbolic, or not of integers. The numbers live as long as the
+ * node or the value. */
 struct onnx_ints {
     const int64_t *at;
     int64_t n;

@@ -95,7 +95,8 @@ static enum bp_status same_tensor(struct bp_tensor *t, struct bp_tensor **out)
     return bp_tensor_view(t, 0, info.rank, info.shape, info.stride, out);
 }
 
-static enum bp_status import_tensor(struct bp_model *model, struct bp_tensor *t, struct onnx_value **out)
+static enum bp_status import_tensor(struct bp_model *model, struct bp_tensor *t,
+                                    struct onnx_value **out)
 {
     struct bp_tensor *own;
 

@@ -112,7 +112,8 @@ enum bp_status onnx_weights(struct bp_model *model)
     if (!model->constant) return onnx_no_memory();
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         if (!model->weight[slot].sparse) TRY(load(model, slot));
-    for (uint32_t slot = 0; slot < model->n_slot; slot++) /* more than is written: held against it */
+    /* More than the file has: held against the bytes of those before. */
+    for (uint32_t slot = 0; slot < model->n_slot; slot++)
         if (model->weight[slot].sparse) TRY(load(model, slot));
     run.slot = model->constant;
     TRY(fold(&run, &model->body, false));

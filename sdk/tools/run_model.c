@@ -93,6 +93,19 @@ static void choose_shape(const struct words *w, const struct bp_model_port *port
         if (is_of(w->shapes.at[i], port)) (void)read_shape(w->shapes.at[i], port, shape);
 }
 
+/* Whether an input that is made up is within --max-memory. */
+static bool fits(const struct run_model *r, const struct words *w, const struct bp_model_port *port,
+                 const int64_t *shape)
+{
+    double bytes = bp_dtype_bits(port->dtype) / 8.0;
+
+    for (uint32_t k = 0; k < port->rank; k++) bytes *= (double)shape[k];
+    if (isnan(w->run_mib) || bytes <= w->run_mib * (1 << 20)) return true;
+    bp_complain("run", "%s: input %s takes %.0f bytes, more than --max-memory %g", r->path,
+                port->name, bytes, w->run_mib);
+    return false;
+}
+
 /* Floats are i / n for element i of n, as ONNX's light networks have them; other types are 0. */
 static bool make_input(struct run_model *r, const struct words *w,
                        const struct bp_model_port *port, struct bp_model_value *out)
@@ -109,6 +122,7 @@ static bool make_input(struct run_model *r, const struct words *w,
     out->at = calloc(1, sizeof *out->at);
     if (!out->at) abort();
     choose_shape(w, port, shape);
+    if (!fits(r, w, port, shape)) return false;
     if (bp_tensor_create(r->device, port->dtype, port->rank, shape, out->at))
         return run_failed(port->name);
     out->n = 1;

@@ -155,6 +155,16 @@ def results(bp, whole, folder):
         nodes = [node("ReduceMax", "w", "one", keepdims=0), node("Add", "x one", "y")]
         path = write(folder, nodes, [], sparse_initializer=[sparse(count)])
         yield name, *judge(bp, whole, path, options, words)
+    yield "an input of 4 TB", *declared(bp, whole, folder)
+
+
+def declared(bp, whole, folder):
+    """An input of 4 TB, which bp would make up."""
+    path = os.path.join(folder, "input.onnx")
+    model = helper.make_model(graph([node("Neg", "x", "y")], [info("x", shape=[2**20, 2**20])], [info("y")]),
+                              opset_imports=[helper.make_opsetid("", 13)])
+    onnx.save(model, path)
+    return judge(bp, whole, path, "--max-memory 64", ["input x takes 4398046511104 bytes, more than --max-memory 64"])
 
 
 def main(bp, whole=""):

@@ -270,7 +270,8 @@ static void gradient(const struct ref_array *dy, const struct ref_array *index,
             g.plane = c * in;
             g.value = dy->v[c * out + i];
             g.only = index ? (int64_t)index->u[c * out + i] : -1;
-            if (!index) g.value /= divisor != 0 ? divisor : (double)(include ? padded : (long double)n);
+            if (!include) padded = (long double)n;
+            if (!index) g.value /= divisor != 0 ? divisor : (double)padded;
             each_place(&p, o, give, &g);
         }
     }

@@ -76,8 +76,9 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
                           ONNX_RANK_MAX);
     if (value && value->t) TRY(onnx_tensor(c->run->model, c->run->stream, value->t, &one));
     else TRY(onnx_constant(c, BP_F32, 0, NULL, &zero, &one));
-    if (c->run->model->options.weights && !c->symbolic && shape.n && onnx_info(one).dtype == BP_F32 &&
-        onnx_info(one).count == 1 && c->run->slot == c->run->model->constant) {
+    if (c->run->model->options.weights && !c->symbolic && shape.n &&
+        onnx_info(one).dtype == BP_F32 && onnx_info(one).count == 1 &&
+        c->run->slot == c->run->model->constant) {
         float number;
         status = bp_tensor_read(c->run->stream, one, &number, sizeof number);
         bp_tensor_destroy(one);
