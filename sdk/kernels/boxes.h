@@ -64,7 +64,7 @@ KFN struct roi_pair roi_pair_at(const struct roi_args *a, const struct roi_regio
     return r;
 }
 
-/* The places of bin o along axis s that can lie on x, and perhaps some beside these. A region may be
+/* The places of bin o along axis s that can lie on x, and perhaps some beside. A region may be
  * far larger than x: places off x are worth 0, and few of many lie on it. slack: by how many
  * places rounding can be wrong. */
 struct roi_range {
