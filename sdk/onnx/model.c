@@ -243,7 +243,7 @@ static enum bp_status answer_port(const char *call, const struct bp_model_port *
                                   uint32_t index, struct bp_model_port *out)
 {
     if (index >= n)
-        return onnx_error(BP_ERR_INVALID, "%s: there is no number %u, of %u", call, index, n);
+        return onnx_error(BP_ERR_NOT_FOUND, "%s: there is no number %u, of %u", call, index, n);
     return answer(call, out, &port[index], sizeof *out);
 }
 
@@ -262,17 +262,19 @@ enum bp_status bp_model_output(struct bp_model *model, uint32_t index, struct bp
 /* Of the plan that was run last. */
 static void add_program(const struct bp_model *model, struct bp_model_info *info)
 {
+    static const char failed[] = "it failed";
     struct bp_program_info program = {.size = sizeof program};
     const struct onnx_plan *last = &model->plan[0];
 
     for (int i = 1; i < ONNX_PLANS; i++)
         if (model->plan[i].used > last->used) last = &model->plan[i];
-    info->reason = last->used ? "it depends on data: its nodes are gone through for each run"
-                              : "it has not been run";
+    info->reason = model->is_failed ? failed
+                   : last->used     ? "it depends on data: its nodes are gone through for each run"
+                                    : "it has not been run";
     if (!last->program || bp_program_info(last->program, &program)) return;
     info->runs = program.runs;
     info->replays = program.replays;
-    info->reason = program.reason;
+    info->reason = model->is_failed ? failed : program.reason;
 }
 
 enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out)

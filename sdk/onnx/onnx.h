@@ -123,6 +123,7 @@ struct bp_model {
     struct bp_model_port *input, *output;
     uint32_t n_slot, n_node, n_call, n_weight;
     uint64_t weight_bytes, runs;
+    bool is_failed;              /* the last run */
     const struct onnx_node *at;  /* the node that a walk is at, or NULL */
     const struct onnx_node *host; /* of n_host that the host did in the last run, the first */
     uint32_t n_host;

@@ -235,6 +235,7 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
     TRY(check_run(model, stream, in, n_in, out, n_out));
     for (size_t i = 0; i < n_in; i++) TRY(onnx_check_value(model, &model->input[i], &in[i]));
     onnx_limits_begin(model);
+    model->is_failed = true;
     TRY(onnx_plan_find(model, in, n_in, &plan));
     model->n_host = 0;
     model->use.rounds = 0; /* those of recording are the graph's */
@@ -247,6 +248,7 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
         else bp_model_value_finish(&made[i]);
     }
     free(made);
+    model->is_failed = status != BP_OK;
     return status;
 }
 

@@ -59,6 +59,7 @@ Test(model, product_is_a_graph)
 
 Test(model, open_extents_take_any)
 {
+    struct bp_model_info said = {.size = sizeof said};
     const int64_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct bp_model_port port = {.size = sizeof port};
     struct fixture f = fixture_init();
@@ -81,6 +82,14 @@ Test(model, open_extents_take_any)
     x = tensor_of(&f, BP_I64, 2, (const int64_t[]){4, 2}, data);
     cr_expect_eq(bp_model_run(model, f.stream, &x, 1, &y, 1), BP_ERR_INVALID);
     cr_expect(strstr(bp_error_message(), "node y (Reshape)"), "%s", bp_error_message());
+    bp_tensor_destroy(x);
+    OK(bp_model_info(model, &said));
+    cr_expect_str_eq(said.reason, "it failed");
+    x = tensor_of(&f, BP_I64, 2, (const int64_t[]){2, 2}, data);
+    OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+    OK(bp_model_info(model, &said));
+    cr_expect(!strstr(said.reason, "failed"), "%s", said.reason);
+    bp_tensor_destroy(y);
     bp_tensor_destroy(x);
     x = tensor_of(&f, BP_I64, 1, (const int64_t[]){8}, data);
     cr_expect_eq(bp_model_run(model, f.stream, &x, 1, &y, 1), BP_ERR_INVALID);

@@ -77,7 +77,7 @@ enum bp_model_kind {
     BP_MODEL_OPTIONAL = 3, /* of a tensor or a sequence */
 };
 
-/* Input or output number index, as the model declares it. Pointers live as long as the model. */
+/* Input or output number index, as the model declares it; BP_ERR_NOT_FOUND past the last. Pointers live as long as the model. */
 struct bp_model_port { /* answer: set size before the call */
     size_t size;
     const char *name;
@@ -157,7 +157,8 @@ struct bp_model_info { /* answer: set size before the call */
     uint64_t weight_bytes;
     uint64_t runs, replays; /* with the input types of the last run: how often, and how many of them
                                were replays of what the device has recorded (program.h) */
-    const char *reason;     /* why the last run was none, "" if it was; until the next run */
+    const char *reason;     /* why the last run was none ("it failed", if that is why), "" if it
+                               was; until the next run */
     const char *host_node;  /* of the nodes that the last run did on the host, since there is no
                                operator for them (TfIdfVectorizer), the first's name, or "" */
     uint32_t host_nodes;    /* how many */
