@@ -47,8 +47,9 @@ bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const
     void *handle = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
 
     if (!handle) {
+        const char *why = file ? dlerror() : "there is no file of it any more";
         bp_log(self->host, BP_LOG_WARN, "cpu: %s cannot be opened, its kernels are passed over: %s",
-               library->name, file ? dlerror() : "there is no file of it any more");
+               library->name, why ? why : "the loader gives no reason"); /* as under sanitizers */
         return false;
     }
     for (int i = 0; i < n; i++) {
