@@ -1,31 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* missing.c: what a model needs that is not there; and what is. */
+/* missing.c: everything that a model needs and that is not there; and what is. */
 #include "resolve.h"
 #include "row.h"
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The first thing that is missing. */
+/* What the model says of a name: its element type. */
+struct typed_name {
+    const char *name;
+    int32_t elem_type;
+};
+
+/* The lines that are found. */
 struct search {
     char *text;
     size_t size;
+    bool full;                /* there is no room for more */
     const Onnx__ModelProto *model;
+    struct typed_name *named; /* sorted; not of functions */
+    size_t n_named, room;
+    bool is_function;         /* its names are its own */
 };
 
-static bool found(const struct search *s)
+/* Whether text has this line. What is in brackets at its end says where it was first. */
+static bool has_line(const char *text, const char *line)
 {
-    return *s->text;
+    size_t n = strcspn(line, "[");
+
+    for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n')
+        if (!strncmp(at, line, n) && (at[n] == 0 || at[n] == '\n' || at[n] == '[')) return true;
+    return false;
 }
 
-static void look_at_type(const struct search *s, int32_t elem_type, const char *where)
+static void add(struct search *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct search *s, const char *format, ...)
 {
-    if (!elem_type || onnx_dtype(elem_type) != ONNX_NO_DTYPE || found(s)) return;
-    snprintf(s->text, s->size, "%.80s: element type %d%s", where, elem_type,
-             elem_type == 8 ? " (string)" : "");
+    char line[400];
+    size_t used = strlen(s->text), n;
+    va_list args;
+
+    if (s->full) return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    for (char *c = line; *c; c++)
+        if (*c == '\n') *c = ' ';
+    if (has_line(s->text, line)) return;
+    n = strlen(line) + (used > 0);
+    s->full = used + n + 1 > s->size;
+    if (!s->full) snprintf(s->text + used, s->size - used, "%s%s", used ? "\n" : "", line);
+    else if (!used) snprintf(s->text, s->size, "%s", line);
+    else if (used + 5 <= s->size) memcpy(s->text + used, "\n...", 5);
 }
 
-static void look_at_port(const struct search *s, const Onnx__TypeProto *type, const char *where)
+static void look_at_type(struct search *s, int32_t elem_type, const char *where)
 {
-    if (!type || found(s)) return;
+    if (!elem_type || onnx_dtype(elem_type) != ONNX_NO_DTYPE) return;
+    add(s, "element type %d%s [%.80s]", elem_type, elem_type == 8 ? " (string)" : "", where);
+}
+
+static void look_at_port(struct search *s, const Onnx__TypeProto *type, const char *where)
+{
+    if (!type) return;
     switch (type->value_case) {
     case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE:
         look_at_type(s, type->tensor_type->elem_type, where);
@@ -37,31 +75,106 @@ static void look_at_port(const struct search *s, const Onnx__TypeProto *type, co
         look_at_port(s, type->optional_type->elem_type, where);
         return;
     case ONNX__TYPE_PROTO__VALUE__NOT_SET: return;
-    default: snprintf(s->text, s->size, "%.80s: a type that is no tensor, sequence or optional",
-                      where);
+    default: add(s, "a type that is no tensor, sequence or optional [%.80s]", where);
     }
 }
 
-static void look_at_graph(const struct search *s, const Onnx__GraphProto *graph);
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct typed_name *)a)->name, ((const struct typed_name *)b)->name);
+}
 
-static void look_at_node(const struct search *s, const Onnx__NodeProto *node,
+/* A name that has no memory for its type is one of which nothing is said. */
+static void name_type(struct search *s, const char *name, int32_t elem_type)
+{
+    if (s->n_named == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        struct typed_name *grown = realloc(s->named, room * sizeof *grown);
+        if (!grown) return;
+        s->named = grown;
+        s->room = room;
+    }
+    s->named[s->n_named++] = (struct typed_name){onnx_text(name), elem_type};
+}
+
+static void name_ports(struct search *s, Onnx__ValueInfoProto *const *port, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (port[i]->type && port[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+            name_type(s, port[i]->name, port[i]->type->tensor_type->elem_type);
+}
+
+static void name_types(struct search *s, const Onnx__GraphProto *graph)
+{
+    name_ports(s, graph->input, graph->n_input);
+    name_ports(s, graph->output, graph->n_output);
+    name_ports(s, graph->value_info, graph->n_value_info);
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        name_type(s, graph->initializer[i]->name, graph->initializer[i]->data_type);
+    for (size_t n = 0; n < graph->n_node; n++)
+        for (size_t i = 0; i < graph->node[n]->n_attribute; i++)
+            if (graph->node[n]->attribute[i]->g) name_types(s, graph->node[n]->attribute[i]->g);
+}
+
+/* Types that tensors may have, but this operator not. */
+static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
+{
+    const char *op = onnx_text(node->op_type);
+
+    for (size_t i = 0; i < node->n_input && !s->is_function; i++) {
+        uint64_t held = onnx_held_types(op, i);
+        const struct typed_name key = {.name = onnx_text(node->input[i])}, *found;
+        uint32_t dtype;
+        if (held == UINT64_MAX || !s->n_named) continue;
+        found = bsearch(&key, s->named, s->n_named, sizeof key, by_name);
+        dtype = found ? onnx_dtype(found->elem_type) : ONNX_NO_DTYPE;
+        if (dtype == ONNX_NO_DTYPE || held >> dtype & 1) continue;
+        add(s, "%.60s: input %zu is element type %d, %s", op, i, found->elem_type,
+            bp_dtype_name(dtype));
+    }
+}
+
+/* What loading would say of a node of the table, without the node's name. */
+static void look_at_support(struct search *s, const struct onnx_node *node)
+{
+    static const char before[] = "node ? (";
+    const char *text, *end;
+
+    for (size_t i = 0; i < node->proto->n_attribute; i++)
+        if (*onnx_text(node->proto->attribute[i]->ref_attr_name)) return; /* its caller knows */
+    if (onnx_check_node(node) == BP_OK && onnx_check_supported(node) == BP_OK) return;
+    text = bp_error_message();
+    end = strstr(text, "): ");
+    if (strncmp(text, before, strlen(before)) || !end) add(s, "%s", text);
+    else
+        add(s, "%.*s%s", (int)(end - text - (long)strlen(before)), text + strlen(before), end + 1);
+}
+
+static void look_at_graph(struct search *s, const Onnx__GraphProto *graph);
+
+static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
                          Onnx__OperatorSetIdProto *const *import, size_t n_import)
 {
-    const char *domain = onnx_text(node->domain), *op = onnx_text(node->op_type);
+    const char *domain = onnx_text(proto->domain), *op = onnx_text(proto->op_type);
+    struct onnx_node node = {.proto = proto, .name = "?",
+                             .opset = onnx_version(import, n_import, domain)};
 
-    for (size_t i = 0; i < node->n_attribute; i++) {
-        const Onnx__AttributeProto *a = node->attribute[i];
+    for (size_t i = 0; i < proto->n_attribute; i++) {
+        const Onnx__AttributeProto *a = proto->attribute[i];
         if (a->g) look_at_graph(s, a->g);
         if (a->t) look_at_type(s, a->t->data_type, op);
     }
-    if (found(s) || onnx_is_function(s->model, node) || onnx_custom_op(node) ||
-        onnx_row_find(onnx_domain(domain), op, onnx_version(import, n_import, domain)))
-        return;
-    snprintf(s->text, s->size, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "",
-             op, (long long)onnx_version(import, n_import, domain));
+    if (onnx_is_function(s->model, proto)) return;
+    node.row = onnx_row_find(onnx_domain(domain), op, node.opset);
+    if (node.row) {
+        look_at_support(s, &node);
+        look_at_inputs(s, proto);
+    } else if (!onnx_custom_op(proto))
+        add(s, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
+            (long long)node.opset);
 }
 
-static void look_at_graph(const struct search *s, const Onnx__GraphProto *graph)
+static void look_at_graph(struct search *s, const Onnx__GraphProto *graph)
 {
     for (size_t i = 0; i < graph->n_input; i++)
         look_at_port(s, graph->input[i]->type, onnx_text(graph->input[i]->name));
@@ -73,9 +186,37 @@ static void look_at_graph(const struct search *s, const Onnx__GraphProto *graph)
         look_at_node(s, graph->node[i], s->model->opset_import, s->model->n_opset_import);
 }
 
+static void look_at_import(struct search *s, Onnx__OperatorSetIdProto *const *import, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!*onnx_domain(onnx_text(import[i]->domain)) &&
+            (import[i]->version < 1 || import[i]->version > ONNX_OPSET_MAX))
+            add(s, "opset %lld, 1 to %d are known", (long long)import[i]->version, ONNX_OPSET_MAX);
+}
+
+static void look_at_model(struct search *s)
+{
+    const Onnx__ModelProto *model = s->model;
+
+    look_at_import(s, model->opset_import, model->n_opset_import);
+    for (size_t f = 0; f < model->n_functions; f++)
+        look_at_import(s, model->functions[f]->opset_import, model->functions[f]->n_opset_import);
+    if (model->graph) {
+        name_types(s, model->graph);
+        if (s->n_named) qsort(s->named, s->n_named, sizeof *s->named, by_name);
+        look_at_graph(s, model->graph);
+    }
+    s->is_function = true;
+    for (size_t f = 0; f < model->n_functions; f++)
+        for (size_t i = 0; i < model->functions[f]->n_node; i++)
+            look_at_node(s, model->functions[f]->node[i], model->functions[f]->opset_import,
+                         model->functions[f]->n_opset_import);
+    free(s->named);
+}
+
 enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
 {
-    struct search s = {out_text, size, NULL};
+    struct search s = {.text = out_text, .size = size};
     Onnx__ModelProto *model = NULL;
     enum bp_status status;
     size_t bytes;
@@ -89,11 +230,7 @@ enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
     if (status) return status;
     *out_text = 0;
     s.model = model;
-    if (model->graph) look_at_graph(&s, model->graph);
-    for (size_t f = 0; f < model->n_functions; f++)
-        for (size_t i = 0; i < model->functions[f]->n_node; i++)
-            look_at_node(&s, model->functions[f]->node[i], model->functions[f]->opset_import,
-                         model->functions[f]->n_opset_import);
+    look_at_model(&s);
     onnx__model_proto__free_unpacked(model, NULL);
     return BP_OK;
 }

@@ -48,6 +48,12 @@ enum bp_status onnx_check_once(const struct onnx_node *node, size_t i);
 enum bp_status onnx_check_node(const struct onnx_node *node);
 const char *onnx_attr_type(const Onnx__AttributeProto *a);
 
+/* unsupported.c: the same, of forms of the operator that are not supported. And the dtypes that an
+ * operator of the table may have as its input number input, where these are fewer than tensors have;
+ * else UINT64_MAX. */
+enum bp_status onnx_check_supported(const struct onnx_node *node);
+uint64_t onnx_held_types(const char *op, size_t input);
+
 /* walk.c: whether a row draws random numbers: it is run anew each time. */
 bool onnx_is_random(const struct onnx_row *row);
 

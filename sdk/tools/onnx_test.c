@@ -50,7 +50,7 @@ static bool check_entry(const struct onnx_cases *cases, const struct entry *e)
     bool ok = true;
 
     for (size_t i = 0; i < cases->n; i++) {
-        char *id = bp_text_format("onnx/%s", cases->id[i]), *model, missing[256] = "";
+        char *id = bp_text_format("onnx/%s", cases->id[i]), *model, missing[1024] = "";
         if (!fnmatch(e->pattern, id, FNM_NOESCAPE)) {
             model = onnx_cases_model(cases, i);
             if (bp_model_missing(model, missing, sizeof missing))

@@ -47,6 +47,21 @@ static void add_accuracy(cJSON *to, const struct report *r)
     free(a);
 }
 
+/* Of models alone. */
+static void add_blockers(cJSON *to, const struct report *r)
+{
+    struct report_blocker *blocker;
+    size_t n = report_blockers(r, &blocker);
+
+    for (size_t i = 0; i < n; i++) {
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "name", blocker[i].name);
+        cJSON_AddNumberToObject(entry, "models", (double)blocker[i].models);
+        cJSON_AddItemToArray(to, entry);
+    }
+    free(blocker);
+}
+
 void report_json(const struct report *r, FILE *file)
 {
     cJSON *json = cJSON_CreateObject(), *rows;
@@ -62,6 +77,7 @@ void report_json(const struct report *r, FILE *file)
     cJSON_AddNumberToObject(rows, "total", (double)r->rows_total);
     add_cases(cJSON_AddArrayToObject(json, "cases"), r);
     add_accuracy(cJSON_AddArrayToObject(json, "accuracy"), r);
+    if (r->options->data) add_blockers(cJSON_AddArrayToObject(json, "missing"), r);
     text = cJSON_PrintUnformatted(json);
     if (text) fprintf(file, "%s\n", text);
     cJSON_free(text);

@@ -84,6 +84,16 @@ struct report_accuracy {
 /* Answers how many there are; out: NULL, or that many entries to be freed. */
 size_t report_accuracy(const struct report *report, struct report_accuracy **out);
 
+/* What models of `bp onnx-test` lack, and how many lack it: an operator of ONNX, "kernel of OP" of
+ * the device (the first that a model lacks), an element type, an opset. */
+enum { REPORT_BLOCKER = 128 };
+struct report_blocker {
+    char name[REPORT_BLOCKER];
+    size_t models, last;
+};
+/* Answers how many there are; out: that many, to be freed, most models first. */
+size_t report_blockers(const struct report *report, struct report_blocker **out);
+
 /* A worst error for people: "0.52"; "over" where no number tells more. */
 const char *report_worst(double worst, char *text, size_t size);
 

@@ -110,6 +110,23 @@ static void print_accuracy(const struct report *r, FILE *file)
     free(a);
 }
 
+/* Operators that would unlock most models. */
+static void print_blockers(const struct report *r, FILE *file)
+{
+    enum { MOST = 12 };
+    struct report_blocker *blocker;
+    size_t n = report_blockers(r, &blocker);
+
+    if (n) fprintf(file, "\nmissing, and how many models need it:\n");
+    for (size_t i = 0; i < n && i < MOST; i++) {
+        fprintf(file, "  %5zu  ", blocker[i].models);
+        print_clean(file, blocker[i].name);
+        fprintf(file, "\n");
+    }
+    if (n > MOST) fprintf(file, "  %zu more are in --json\n", n - MOST);
+    free(blocker);
+}
+
 void report_text(const struct report *r, FILE *file)
 {
     fprintf(file, "%s  ", r->device);
@@ -134,7 +151,10 @@ void report_text(const struct report *r, FILE *file)
     if (r->broken)
         fprintf(file, "%s%zu WITHOUT A RESULT", r->broken < r->selected ? ", " : "", r->broken);
     fprintf(file, " in %.1f s\n", r->seconds);
-    if (r->options->data) return;
+    if (r->options->data) {
+        print_blockers(r, file);
+        return;
+    }
     print_rows(r, file);
     fprintf(file, "level %s (%s)\n", report_level(r), r->level_reason);
 }

@@ -115,9 +115,6 @@ enum bp_status onnx_attention(struct onnx_call *c)
     struct parts p = {.k = onnx_chain_begin(c), .mask = onnx_in(c, 3)};
 
     TRY(onnx_need(c, 3));
-    if (onnx_attr_float(c, "softcap", 0) != 0 || onnx_wants(c, 3))
-        return onnx_error(BP_ERR_UNSUPPORTED, "softcap and the products of queries and keys as a "
-                          "result are not supported");
     p.joined = onnx_info(onnx_in(c, 0)).rank == 3;
     attend(&p);
     return onnx_chain_end(&p.k);

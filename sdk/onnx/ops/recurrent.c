@@ -38,19 +38,6 @@ static bool is_activation(const struct layer *l, uint32_t i, const char *name)
            !strncasecmp((const char *)a->strings[i].data, name, strlen(name));
 }
 
-static enum bp_status check_activations(struct layer *l)
-{
-    bool plain = l->kind->gates == 1;
-
-    for (uint32_t i = 0; i < l->kind->n_activation * l->directions; i++) {
-        const char *expected = l->kind->activation[i % l->kind->n_activation];
-        if (is_activation(l, i, expected) || (plain && is_activation(l, i, "Relu"))) continue;
-        return onnx_error(BP_ERR_UNSUPPORTED, "activation %u is not %s%s", i, expected,
-                          plain ? " or Relu" : "");
-    }
-    return BP_OK;
-}
-
 static enum bp_status begin(struct onnx_call *c, const struct kind *kind, struct layer *l)
 {
     bool reverse = onnx_attr_is(c, "direction", "reverse", "forward");
@@ -71,11 +58,7 @@ static enum bp_status begin(struct onnx_call *c, const struct kind *kind, struct
     if (w.shape[1] != kind->gates * l->hidden)
         return onnx_error(BP_ERR_INVALID, "w has %lld rows, expected %u times %lld",
                           (long long)w.shape[1], kind->gates, (long long)l->hidden);
-    if (onnx_attr(c->node, "clip"))
-        return onnx_error(BP_ERR_UNSUPPORTED, "clip is not supported");
-    if (onnx_attr_int(c, "input_forget", 0))
-        return onnx_error(BP_ERR_UNSUPPORTED, "input_forget is not supported");
-    return check_activations(l);
+    return BP_OK;
 }
 
 static void finish(struct layer *l)

@@ -166,8 +166,12 @@ struct bp_model_info { /* answer: set size before the call */
 };
 BP_API enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out);
 
-/* What a model file needs that is not in the table: writes the first operator or element type, with
- * the node, as text of at most size bytes; "" where nothing is missing. BP_ERR_NOT_FOUND,
+/* Everything that a model file needs and that is not there, as far as the file says it: writes a
+ * line for each operator that is not in the table, opset that is not known, element type, and
+ * attribute that is not supported, each once, with '\n' between them, "" where nothing is missing.
+ * What does not fit into size bytes is left out, and "..." is the last line then. Lines begin with
+ * "operator NAME of opset N", "opset N", "element type N" (which may end in the place of the first,
+ * in square brackets) or the ONNX operator and ": ". BP_ERR_NOT_FOUND,
  * BP_ERR_INVALID: as bp_model_load. */
 BP_API enum bp_status bp_model_missing(const char *path, char *out_text, size_t size);
 

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unsupported.c: what operators of the table may ask of us that is not there, as far as a node says it by
+ * itself: loading refuses it, and bp_model_missing lists it. */
+#include "resolve.h"
+#include "row.h"
+#include <string.h>
+#include <strings.h>
+
+static enum bp_status refuse(const struct onnx_node *node, const char *what)
+{
+    return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s (%.60s): %s", node->name,
+                      onnx_text(node->proto->op_type), what);
+}
+
+static int64_t number(const struct onnx_node *node, const char *name, int64_t otherwise)
+{
+    const Onnx__AttributeProto *a = onnx_attr(node, name);
+
+    return a ? a->i : otherwise;
+}
+
+/* An attribute that names an element type: the operator has it. */
+static enum bp_status check_type(const struct onnx_node *node, const char *name, uint64_t held)
+{
+    const Onnx__AttributeProto *a = onnx_attr(node, name);
+    uint32_t dtype = a && a->has_i ? onnx_dtype((int32_t)a->i) : ONNX_NO_DTYPE;
+    char text[96];
+
+    if (!a || !a->has_i || (!a->i && strcmp(name, "to"))) return BP_OK;
+    if (dtype != ONNX_NO_DTYPE && held >> dtype & 1) return BP_OK;
+    snprintf(text, sizeof text, "attribute %s is element type %lld%s%s", name, (long long)a->i,
+             a->i == 8 ? " (string)" : dtype == ONNX_NO_DTYPE ? "" : ", ",
+             dtype == ONNX_NO_DTYPE ? "" : bp_dtype_name(dtype));
+    return refuse(node, text);
+}
+
+static enum bp_status attention(const struct onnx_node *node)
+{
+    const Onnx__AttributeProto *softcap = onnx_attr(node, "softcap");
+
+    if (softcap && softcap->f != 0) return refuse(node, "softcap is not supported");
+    if (node->proto->n_output > 3 && *onnx_text(node->proto->output[3]))
+        return refuse(node, "the products of queries and keys as a result are not supported");
+    return BP_OK;
+}
+
+static enum bp_status cast(const struct onnx_node *node)
+{
+    return check_type(node, "to", BP_MASK_REAL | BP_M(BOOL));
+}
+
+static enum bp_status quantize(const struct onnx_node *node)
+{
+    if (number(node, "block_size", 0)) return refuse(node, "scales of blocks are not supported");
+    return check_type(node, "output_dtype", bp_opinfo_find("quantize_linear")->types[BP_VAR_U]);
+}
+
+static enum bp_status transform(const struct onnx_node *node)
+{
+    if (number(node, "onesided", 0) && number(node, "inverse", 0))
+        return refuse(node, "one side of a transform back is not supported");
+    return BP_OK;
+}
+
+static enum bp_status n_grams(const struct onnx_node *node)
+{
+    return onnx_attr(node, "pool_strings") ? refuse(node, "n-grams of strings are not supported")
+                                           : BP_OK;
+}
+
+/* The activations are those that the layer has by default, of which there are n for a direction. */
+static enum bp_status recurrent(const struct onnx_node *node, const char *const *usual, size_t n)
+{
+    const Onnx__AttributeProto *a = onnx_attr(node, "activations");
+    char text[160];
+
+    if (onnx_attr(node, "clip")) return refuse(node, "clip is not supported");
+    if (number(node, "input_forget", 0)) return refuse(node, "input_forget is not supported");
+    for (size_t i = 0; a && i < a->n_strings; i++) {
+        const char *given = (const char *)a->strings[i].data;
+        int size = (int)(a->strings[i].len < 40 ? a->strings[i].len : 40);
+        size_t length = strlen(usual[i % n]);
+        if (a->strings[i].len == length && !strncasecmp(given, usual[i % n], length)) continue;
+        if (n == 1 && a->strings[i].len == 4 && !strncasecmp(given, "Relu", 4)) continue;
+        snprintf(text, sizeof text, "activation %zu is %.*s, expected %s%s", i, size, given,
+                 usual[i % n], n == 1 ? " or Relu" : "");
+        return refuse(node, text);
+    }
+    return BP_OK;
+}
+
+static enum bp_status rnn(const struct onnx_node *node)
+{
+    return recurrent(node, (const char *const[]){"Tanh"}, 1);
+}
+
+static enum bp_status gru(const struct onnx_node *node)
+{
+    return recurrent(node, (const char *const[]){"Sigmoid", "Tanh"}, 2);
+}
+
+static enum bp_status lstm(const struct onnx_node *node)
+{
+    return recurrent(node, (const char *const[]){"Sigmoid", "Tanh", "Tanh"}, 3);
+}
+
+enum bp_status onnx_check_supported(const struct onnx_node *node)
+{
+    static const struct {
+        const char *op;
+        enum bp_status (*check)(const struct onnx_node *node);
+    } limit[] = {{"Attention", attention}, {"Cast", cast},  {"QuantizeLinear", quantize},
+                 {"DFT", transform},       {"GRU", gru},    {"TfIdfVectorizer", n_grams},
+                 {"LSTM", lstm},           {"RNN", rnn}};
+    const char *op = onnx_text(node->proto->op_type);
+
+    for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
+        if (!strcmp(op, limit[i].op)) return limit[i].check(node);
+    return BP_OK;
+}
+
+uint64_t onnx_held_types(const char *op, size_t input)
+{
+    const struct bp_opinfo *info = NULL;
+
+    if (!strcmp(op, "Cast") || (!strcmp(op, "CastLike") && input < 2))
+        return BP_MASK_REAL | BP_M(BOOL);
+    if (!strcmp(op, "QuantizeLinear") && input == 2) info = bp_opinfo_find("quantize_linear");
+    if (!strcmp(op, "DequantizeLinear") && input != 1) info = bp_opinfo_find("dequantize_linear");
+    return info ? info->types[BP_VAR_U] : UINT64_MAX;
+}

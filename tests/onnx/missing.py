@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `bp onnx-test` says of models that need what is not there: all of it, each once, as `unsupported`; and of
+values of half types that are off by a unit.
+
+    missing.py BP PLUGINS
+
+One TAP line a test. PLUGINS has the plugin custom, a device with one kernel.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as tree
+
+import numpy as np
+from onnx import TensorProto
+
+import kit
+from kit import node
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+F8 = 17 # FLOAT8E4M3FN, which this version of the package does not know
+
+LACKS = {
+    "operators": (13, [node("Nothing", "x", "a"), node("Relu", "a", "b"), node("Col2Im", "b", "c"), node("Nothing", "c", "y")],
+                  ["operator Nothing of opset 13", "operator Col2Im of opset 13"]),
+    "opset": (24, [node("Nothing", "x", "a"), node("Relu", "a", "y")],
+              ["opset 24, 1 to 23 are known", "operator Nothing of opset 24"]),
+    "softcap": (23, [node("Attention", "x x x", "a", softcap=2.0), node("Attention", "a a a", "y", softcap=1.0)],
+                ["Attention: softcap is not supported"]),
+    "products": (23, [node("Attention", "x x x", "y _ _ p")],
+                 ["Attention: the products of queries and keys as a result are not supported"]),
+    "blocks": (21, [node("QuantizeLinear", "x x", "y", block_size=2)],
+               ["QuantizeLinear: scales of blocks are not supported"]),
+    "float8": (19, [node("Cast", "x", "h", to=F8), node("Cast", "h", "y", to=TensorProto.FLOAT)],
+               ["Cast: attribute to is element type 17, f8e4m3"]),
+    "quantised_float8": (21, [node("QuantizeLinear", "x x", "y", output_dtype=F8)],
+                         ["QuantizeLinear: attribute output_dtype is element type 17, f8e4m3"]),
+    "recurrent": (14, [node("GRU", "x x x", "a", clip=1.0), node("LSTM", "x x x", "b", input_forget=1),
+                       node("RNN", "x x x", "c", activations=["Elu"]), node("Identity", "a", "y")],
+                  ["GRU: clip is not supported", "LSTM: input_forget is not supported",
+                   "RNN: activation 0 is Elu, expected Tanh or Relu"]),
+    "attribute": (13, [node("Relu", "x", "a", strange=1), node("Nothing", "a", "y")],
+                  ["Relu: it has no attribute strange that is known here", "operator Nothing of opset 13"]),
+}
+
+
+def lacks(bp):
+    """Models of which the file says what is missing."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = kit.Folder(path)
+        for name, (opset, nodes, _) in LACKS.items():
+            folder.add(name, opset, nodes, {"x": X}, {"y": X})
+        folder.add("fine", 13, [node("Neg", "x", "y")], {"x": X}, {"y": -X})
+        report, junit = os.path.join(path, "report.json"), os.path.join(path, "report.xml")
+        done = subprocess.run([bp, "onnx-test", path, "--json", report, "--junit", junit], capture_output=True, text=True,
+                              check=False)
+        with open(report, encoding="utf-8") as file:
+            said = json.load(file)
+        cases = {c["id"].rpartition("/")[2]: c for c in said["cases"]}
+        suites = tree.parse(junit).getroot()
+    for name, (_, _, lines) in LACKS.items():
+        got = cases[name]["message"].removeprefix("missing: ").split("\n")
+        yield f"all that is missing: {name}: {got}", done, cases[name]["outcome"] == "unsupported" and got == lines
+    yield "what is missing does not fail the run", done, done.returncode == 0 and cases["fine"]["outcome"] == "pass"
+    yield "JUnit calls it skipped", done, (suites.get("failures"), suites.get("skipped")) == ("0", str(len(LACKS)))
+    missing = {entry["name"]: entry["models"] for entry in said["missing"]}
+    yield f"JSON counts models by what is missing: {missing}", done, \
+        (missing["Nothing"], missing["Col2Im"], missing["opset 24"], missing["Attention"]) == (3, 1, 1, 2) and \
+        said["missing"][0]["name"] == "Nothing"
+    lines = [line.split(None, 1) for line in done.stdout.partition("how many models need it:\n")[2].splitlines()]
+    yield "the text ends with the same", done, lines[0] == ["3", "Nothing"]
+
+
+def without_kernels(bp, plugins):
+    """A device that has a kernel for one operator: the others are unsupported, and wrong results fail."""
+    env = dict(os.environ, BP_PLUGIN_PATH=plugins, BP_PLUGINS="custom,cpu")
+    with tempfile.TemporaryDirectory() as path:
+        folder = kit.Folder(path)
+        folder.add("exp", 13, [node("Exp", "x", "y")], {"x": X}, {"y": np.exp(X)})
+        folder.add("wrong", 13, [kit.node("Repeat", "x", "y", domain="acme", times=2)], {"x": X}, {"y": np.tile(X, 2) + 1},
+                   more_domains=["acme"])
+        report = os.path.join(path, "report.json")
+        for name, status, outcome in (("exp", 0, "unsupported"), ("wrong", 1, "fail")):
+            done = subprocess.run([bp, "onnx-test", path, "--device", "custom", "--json", report, "--filter", "*/" + name],
+                                  env=env, capture_output=True, text=True, check=False)
+            with open(report, encoding="utf-8") as file:
+                said = json.load(file)
+            yield f"a device of one kernel: {name} is {outcome}", done, done.returncode == status and \
+                said["cases"][0]["outcome"] == outcome and \
+                [m["name"] for m in said["missing"]] == (["kernel of exp"] if name == "exp" else [])
+
+
+def halves(bp):
+    """Two units of a half type are no difference; three are."""
+    one = np.ones(4, np.float16)
+    with tempfile.TemporaryDirectory() as path:
+        folder = kit.Folder(path)
+        for units in (1, 2, 3):
+            folder.add("f16_%d" % units, 13, [node("Identity", "x", "y")], {"x": one},
+                       {"y": np.full(4, 1 + units * 2.0 ** -10, np.float16)})
+            folder.add("small_%d" % units, 13, [node("Identity", "x", "y")], {"x": one * 0},
+                       {"y": np.full(4, units * 2.0 ** -24, np.float16)})
+            made = kit.const("c", 1 + units * 2.0 ** -7, np.float32)
+            folder.add("bf16_%d" % units, 13, [node("Cast", "c", "y", to=TensorProto.BFLOAT16)], {}, {"y": np.ones((), np.float16)},
+                       [made])
+            folder_y = os.path.join(path, "written", "bf16_%d" % units, "test_data_set_0", "output_0.pb")
+            with open(folder_y, "wb") as file: # 1 as bf16, which numpy does not have
+                file.write(b"\x10\x10\x4a\x02\x80\x3f")
+            model = os.path.join(path, "written", "bf16_%d" % units, "model.onnx")
+            with open(model, "rb") as file:
+                text = file.read()
+            with open(model, "wb") as file:
+                file.write(text.replace(b"\x0a\x01y\x12\x06\x0a\x04\x08\x0a", b"\x0a\x01y\x12\x06\x0a\x04\x08\x10"))
+        came = folder.run(bp)
+    for name, case in came.items():
+        good = case["outcome"] == ("fail" if name.endswith("3") else "pass")
+        yield f"units of half types: {name}: {case['outcome']} {case['message']}", subprocess.CompletedProcess([], 0, "", ""), good
+
+
+def main(bp, plugins):
+    kit.tell([*lacks(bp), *without_kernels(bp, plugins), *halves(bp)])
+
+
+main(*sys.argv[1:])
