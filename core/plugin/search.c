@@ -193,8 +193,8 @@ static void search_entry(struct search *s, const char *path)
     else if (!lstat(path, &file)) found_manifest(s, path);
 }
 
-/* Directories and single manifests with ':' between. Relative ones would mean the current directory: they get one
- * warning. */
+/* Directories and single manifests with ':' between. Relative ones would mean the current
+ * directory: they get one warning. */
 static void search_list(struct search *s, const char *list, const char *from)
 {
     char shown[BP_SHOWN_PATH];

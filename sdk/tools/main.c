@@ -10,19 +10,20 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *words;   /* what follows the name in the help; NULL: not shown */
     const char *summary;
+    bool loads;          /* runs plugins in this very process */
 } commands[] = {
     {"list", bp_cmd_list, "[--probe]", "the plugins that are found"},
-    {"info", bp_cmd_info, "DEV", "a device: properties, memory, kernels"},
+    {"info", bp_cmd_info, "DEV", "a device: properties, memory, kernels", true},
     {"doctor", bp_cmd_doctor, "[NAME|PATH]", "why a plugin does not work, and what to do"},
-    {"ops", bp_cmd_ops, "[--device DEV]", "the operators, and what a device has kernels for"},
+    {"ops", bp_cmd_ops, "[--device DEV]", "the operators, and what a device has kernels for", true},
     {"manifest", bp_cmd_manifest, "FILE.so", "write the manifest that announces a plugin"},
     {"conform", bp_cmd_conform, "DEV", "test a device against the references"},
-    {"bench", bp_cmd_bench, "DEV", "measure a device"},
+    {"bench", bp_cmd_bench, "DEV", "measure a device", true},
 #ifdef BP_ONNX
-    {"run", bp_cmd_run, "MODEL.onnx", "run an ONNX model on a device"},
-    {"onnx-test", bp_cmd_onnx_test, "DIR", "test a device with ONNX's models"},
+    {"run", bp_cmd_run, "MODEL.onnx", "run an ONNX model on a device", true},
+    {"onnx-test", bp_cmd_onnx_test, "DIR", "test a device with ONNX's models", true},
 #endif
-    {"ccl-bench", bp_cmd_ccl_bench, "[-n N]", "measure collective calls"},
+    {"ccl-bench", bp_cmd_ccl_bench, "[-n N]", "measure collective calls", true},
     {"launch", bp_cmd_launch, "-n N CMD", "run a command as the ranks of a job"},
     {"probe-plugin", bp_cmd_probe_plugin, NULL, NULL},
     {"read-plugin", bp_cmd_read_plugin, NULL, NULL},
@@ -74,7 +75,10 @@ static int run(int argc, char **argv)
         return BP_EXIT_GOOD;
     }
     for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+        if (!strcmp(word, commands[i].name)) {
+            if (commands[i].loads) bp_crash_watch(word);
+            return commands[i].run(argc - 1, argv + 1);
+        }
     return unknown_command(word);
 }
 
@@ -83,6 +87,7 @@ int main(int argc, char **argv)
     /* It may be inherited ignored, and then the end of no child can be known. */
     signal(SIGCHLD, SIG_DFL);
     int status = run(argc, argv);
+    bp_crash_ending();
     bool lost = ferror(stdout);
     if (fflush(stdout) || lost) {
         bp_complain("", "the output could not be written");

@@ -2,8 +2,8 @@
 /* probe.c: asks a plugin what it is in a child process. The child is bp itself (bp probe-plugin
  * PATH, probe_child.c), which reports lines of JSON, each with its "pid": {"step":"open"} before
  * each step, so that it is known where a plugin was when it took the process with it, then
- * {"plugin":{...}} once, {"step":"destroy"} and {"step":"exit"}. A copy of the child, which a plugin
- * made by fork, reports too: with another pid, and with the step in which it was "forked". */
+ * {"plugin":{...}} once, {"step":"destroy"} and {"step":"exit"}. A copy of the child, made by a
+ * plugin's fork, reports too: with another pid, and with the step in which it was "forked". */
 #include "probe.h"
 
 #include <errno.h>

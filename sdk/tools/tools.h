@@ -121,6 +121,12 @@ void bp_json_dtypes(cJSON *object, const char *key, uint64_t mask);  /* ["f32", 
 const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if there is none */
 int bp_json_print(cJSON *json); /* on standard output, and deletes it; the exit status */
 
+/* crash.c: from now on a crash writes a line on standard error before it ends this process: the
+ * signal, and in which call of which plugin it was. ending: the command is over, what still runs
+ * are exit handlers. */
+void bp_crash_watch(const char *command);
+void bp_crash_ending(void);
+
 /* core.c: a core for a command: of its log only warnings are shown unless BP_LOG is set, for the
  * command prints what went wrong. NULL: it was printed why. options may be NULL. */
 struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *options);

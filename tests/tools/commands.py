@@ -303,78 +303,7 @@ def hostile_plugins_cost_a_line_each():
         expect((plugin["state"] == "ready") == (plugin["reason"] == ""), f"{plugin}")
 
 
-# What a plugin does to its process beyond ending it: tests/plugins/rogue.h.
-ROGUES = [
-    ("destroy=exit", "lost in destroy"),
-    ("destroy=hang", "lost in destroy"),
-    ("atexit=hang", "after destroy, in an exit handler"),
-    ("close=crash", "after destroy, in an exit handler"),
-    ("create=fork", "forked in step create"),
-    ("create=forks", "forked in step create"),
-    ("destroy=fork", "forked in step exit"),
-    ("create=daemon", "left 1 process running"),
-]
-
-
-@test
-def rogues_are_found_by_doctor_and_probe():
-    hostile = {"path": os.path.join(BUILD, "tests", "plugins"), "plugins": "h_rogue"}
-    plugin = plugin_of(expect_status(bp("doctor", "--json", "h_rogue", **hostile), 0))
-    expect(plugin["state"] == "ready", f"{plugin}")
-    for act, reason in ROGUES:
-        env = {"ROGUE": act, "ASAN_OPTIONS": "handle_segv=0"}
-        waits = ["--timeout", "2" if "hang" in act else "60"]
-        result = expect_status(bp("doctor", "--json", *waits, env=env, **hostile), 1)
-        plugin = plugin_of(result)
-        expect(plugin["state"] == "broken" and reason in plugin["reason"],
-               f"{act}: expected '{reason}'", result)
-        expect(plugin["name"] == "h_rogue" and plugin["version"] == "0.1.0", act, result)
-    result = expect_status(bp("list", "--probe", "--json", env={"ROGUE": "create=forks"},
-                              **hostile), 0)
-    expect("forked in step create" in plugin_of(result)["reason"], "no fork", result)
-
-
-@test
-def without_descriptors_nothing_is_said_of_the_plugin():
-    """The cause is bp's own: it is told as that, with advice, and the exit status is bp's."""
-    for command in ("list --probe", "doctor"):
-        for form in ("", " --json"):
-            script = f"ulimit -n 7; exec {BP} {command}{form}"
-            env = {**os.environ, "BP_PLUGIN_PATH": STAGE, "BP_PLUGINS": "actor"}
-            done = subprocess.run(["/bin/sh", "-c", script], env=env, capture_output=True,
-                                  text=True, timeout=120)
-            result = Result(done, 0)
-            expect_status(result, 4)
-            said = " ".join((result.out + result.err).split())
-            for word in ("Too many open files", "ulimit -n", "unprobed"):
-                expect(word in said, f"{command}{form}: expected '{word}'", result)
-            expect("see that /proc" not in said, f"{command}{form}: wrong advice", result)
-
-
 # ---- doctor
-
-
-@test
-def doctor_prints_each_plugin_when_it_is_known():
-    """The first is shown while the last still hangs."""
-    where = os.path.join(WORK, "early")
-    shutil.rmtree(where, ignore_errors=True)
-    os.makedirs(where)
-    hostile = os.path.join(BUILD, "tests", "plugins")
-    for name in ("h_good", "h_rogue"):
-        for end in ("so", "json"):
-            shutil.copy(os.path.join(hostile, f"bp_{name}.{end}"), where)
-    env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-    env.update(BP_PLUGIN_PATH=where, BP_PLUGINS="h_*", ROGUE="create=hang")
-    child = subprocess.Popen([BP, "doctor", "--timeout", "100"], env=env, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    for line in child.stdout:
-        if "h_good:0, known after" in line:
-            break
-    alive = child.poll() is None
-    child.kill()
-    child.communicate()
-    expect(alive, "the first plugin was shown at the end only")
 
 
 @test
@@ -805,11 +734,10 @@ def set_up():
     expect_status(bp("manifest", LIBRARY), 0)
 
 
-def main():
-    print(f"1..{len(TESTS)}", flush=True)
-    set_up()
+def run(tests):
+    print(f"1..{len(tests)}", flush=True)
     failed = 0
-    for number, function in enumerate(TESTS, 1):
+    for number, function in enumerate(tests, 1):
         try:
             function()
             print(f"ok {number} {function.__name__}", flush=True)
@@ -821,4 +749,6 @@ def main():
     return 1 if failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    set_up()
+    sys.exit(run(TESTS))

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crash.c: a command that runs plugins in its own process says which plugin took it along: one line
+ * before the process ends by the signal, as it would have without. */
+#include "tools.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
+enum { SIGNALS = sizeof signals / sizeof *signals, STACK = 64 << 10 };
+static struct sigaction before[SIGNALS];
+static char command_name[32];
+static bool ending;
+
+/* Parts of a line; nothing here but what a handler may do. */
+struct line {
+    char text[600];
+    size_t used;
+};
+
+static void add(struct line *line, const char *text)
+{
+    size_t n = strlen(text), room = sizeof line->text - line->used;
+
+    if (n > room) n = room;
+    memcpy(line->text + line->used, text, n);
+    line->used += n;
+}
+
+static void add_number(struct line *line, int number)
+{
+    char digits[12] = "";
+    size_t at = sizeof digits - 1;
+
+    do digits[--at] = (char)('0' + number % 10);
+    while ((number /= 10) && at);
+    add(line, digits + at);
+}
+
+static void add_place(struct line *line)
+{
+    struct bp_activity a = {.size = sizeof a};
+    bool own = bp_activity_find((uint32_t)gettid(), &a);
+
+    if (!own && !bp_activity_find(0, &a)) {
+        add(line, ending ? ", as the process ended: in an exit handler or a destructor of a library"
+                         : ", not while a plugin was loaded or closed");
+        add(line, "; to see where: gdb --args bp ");
+        add(line, command_name);
+        add(line, " ...");
+        return;
+    }
+    add(line, own ? " in " : ", while another thread was in ");
+    add(line, a.word);
+    if (*a.what) {
+        add(line, " (");
+        add(line, a.what);
+        add(line, ")");
+    }
+    add(line, " of plugin ");
+    add(line, a.plugin);
+    add(line, "; bp doctor ");
+    add(line, a.plugin);
+    add(line, " says more");
+}
+
+/* The signal then has the effect that it had before: a fault comes again, others are sent again. */
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+    struct line line = {.used = 0};
+    const char *name = sigdescr_np(number);
+
+    (void)context;
+    add(&line, "bp ");
+    add(&line, command_name);
+    add(&line, ": killed by signal ");
+    add_number(&line, number);
+    add(&line, " (");
+    add(&line, name ? name : "no name");
+    add(&line, ")");
+    add_place(&line);
+    add(&line, "\n");
+    if (write(STDERR_FILENO, line.text, line.used) < 0) line.used = 0;
+    for (int i = 0; i < SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
+    if (info->si_code <= 0) raise(number);
+}
+
+void bp_crash_watch(const char *command)
+{
+    static char stack[STACK]; /* a handler on the stack that overflowed could not run */
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+    snprintf(command_name, sizeof command_name, "%s", command);
+    sigemptyset(&action.sa_mask);
+    if (sigaltstack(&other, NULL)) action.sa_flags &= ~SA_ONSTACK;
+    for (int i = 0; i < SIGNALS; i++) sigaction(signals[i], &action, &before[i]);
+}
+
+void bp_crash_ending(void)
+{
+    ending = true;
+}
