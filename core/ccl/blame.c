@@ -61,7 +61,18 @@ enum bp_status bp_board_answer(struct bp_board *b)
     while (atomic_load(&h->failed) != 2 && bp_time_left(deadline)) sched_yield();
     if (atomic_load(&h->failed) != 2)
         return bp_error(BP_ERR_PEER, "a rank died while it wrote why the communicator failed");
-    return bp_error((enum bp_status)h->status, "%s", h->text);
+    return bp_error(bp_status_heard(h->status), "%.*s", (int)sizeof h->text - 1, h->text);
+}
+
+enum bp_status bp_status_heard(uint32_t status)
+{
+    switch (status) {
+#define X(name, number, text) case number:
+        BP_STATUSES(X)
+#undef X
+        return status ? (enum bp_status)status : BP_ERR_INTERNAL;
+    default: return BP_ERR_INTERNAL;
+    }
 }
 
 enum bp_status bp_board_fail(struct bp_board *b, enum bp_status status, const char *format, ...)
@@ -138,10 +149,10 @@ static void rank_text(const struct bp_board *b, uint32_t rank, char *text, size_
     last_call(b, rank, &sequence, &what, &count);
     if (!sequence)
         snprintf(text, size, "rank %u (process %d), which has made no call",
-                 bp_board_number(b, rank), b->at[rank].pid);
+                 bp_board_number(b, rank), b->pid[rank]);
     else
         snprintf(text, size, "rank %u (process %d), whose last call was %s, sequence %" PRIu64,
-                 bp_board_number(b, rank), b->at[rank].pid,
+                 bp_board_number(b, rank), b->pid[rank],
                  bp_what_text(what, count, call, sizeof call), number_of(what, sequence));
 }
 

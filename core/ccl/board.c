@@ -187,8 +187,8 @@ static uint32_t find_ways(const struct bp_board *b)
 
     for (uint32_t i = 0; i < b->n; i++) {
         const struct bp_board_rank *r = &b->at[i];
-        const struct bp_board_file file = {b->shared->device, b->shared->inode, r->pid, r->fd};
-        if (r->pid == b->me->pid) continue;
+        const struct bp_board_file file = {b->shared->device, b->shared->inode, b->pid[i], r->fd};
+        if (b->pid[i] == b->pid[b->rank]) continue;
         ways &= ~bp_ways_missing(&file, r->mark_at, r->mark);
     }
     return ways;
@@ -198,8 +198,8 @@ static int open_pidfd(const struct bp_board *b, uint32_t rank)
 {
     int fd;
 
-    if (b->at[rank].pid == b->me->pid) return BP_BOARD_OWN;
-    fd = (int)syscall(SYS_pidfd_open, b->at[rank].pid, 0);
+    if (b->pid[rank] == b->pid[b->rank]) return BP_BOARD_OWN;
+    fd = (int)syscall(SYS_pidfd_open, b->pid[rank], 0);
     return fd < 0 && errno == ESRCH ? BP_BOARD_GONE : fd;
 }
 
@@ -213,7 +213,7 @@ static enum bp_status meet(struct bp_board *b)
     bp_board_set(b, &b->me->ready, 1);
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(bp_board_wait(b, &b->at[i].ready, 1, i));
-        b->one_process = b->one_process && b->at[i].pid == b->me->pid;
+        b->one_process = b->one_process && b->pid[i] == b->pid[b->rank];
     }
     b->me->ways = find_ways(b);
     b->me->light = bp_board_prepare_sleep();
@@ -257,9 +257,11 @@ static struct bp_board *make_board(uint32_t rank, uint32_t n)
     b->rank = rank;
     b->n = n;
     b->one_process = true;
+    b->pid = malloc(n * sizeof *b->pid);
     b->pidfd = malloc(n * sizeof *b->pidfd);
     b->sent = calloc(3 * (size_t)n, sizeof *b->sent);
-    if (!b->pidfd || !b->sent) {
+    if (!b->pid || !b->pidfd || !b->sent) {
+        free(b->pid);
         free(b->pidfd);
         free(b->sent);
         free(b);
@@ -283,6 +285,7 @@ enum bp_status bp_board_join(int fd, uint32_t rank, uint32_t n, const uint32_t *
         if (b && b->shared) drop_shared(b->shared);
         if (b) free(b->sent);
         if (b) free(b->pidfd);
+        if (b) free(b->pid);
         free(b);
         return bp_error(BP_ERR_MEMORY, "bp_comm_create: the shared memory cannot be mapped");
     }
@@ -290,6 +293,7 @@ enum bp_status bp_board_join(int fd, uint32_t rank, uint32_t n, const uint32_t *
     b->header = (struct bp_board_header *)(void *)b->shared->base;
     b->at = (struct bp_board_rank *)(void *)(b->shared->base + layout_of(n).ranks);
     b->me = &b->at[rank];
+    for (uint32_t i = 0; i < n; i++) b->pid[i] = b->at[i].pid;
     b->timeout_ns = timeout_ns;
     status = take_place(b, fd);
     b->deadline = 0;
@@ -310,5 +314,6 @@ void bp_board_leave(struct bp_board *b)
     free(b->scratch);
     free(b->sent);
     free(b->pidfd);
+    free(b->pid);
     free(b);
 }

@@ -191,6 +191,7 @@ struct bp_board {
     uint64_t timeout_ns, deadline; /* of the call that is under way; deadline 0: not looked yet */
     uint64_t needs;     /* posts that it waits for now; or 0 */
     uint64_t looked;    /* when ranks were last seen to live */
+    int32_t *pid;       /* of all ranks: kept, for others can write what is on the board */
     int *pidfd;         /* or enum bp_board_process */
     struct bp_mapping *mappings;
     uint32_t released;  /* by all others, when mappings were last let go */
@@ -312,6 +313,8 @@ enum bp_status bp_board_fail(struct bp_board *b, enum bp_status status, const ch
  * "rank N", the words and the message. Returns status and message as they were. */
 enum bp_status bp_board_confess(struct bp_board *b, enum bp_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What another process says that a failure is; BP_ERR_INTERNAL if there is no such status. */
+enum bp_status bp_status_heard(uint32_t status);
 /* The failure of all, as this thread's message. */
 enum bp_status bp_board_answer(struct bp_board *b);
 /* A rank has made other calls than this one, up to a sequence number: where they differ first, and

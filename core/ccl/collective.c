@@ -30,13 +30,15 @@ static bool is_one_way(const struct bp_board *b, const struct bp_collective *c)
     return !b->hosts && (is_rooted_source(c->call) || is_rooted_target(c->call));
 }
 
-/* Of a part that rank from has for rank to. */
+/* Of a part that rank from has for rank to. Those of this rank are checked, and not read from the
+ * board again. */
 static uint64_t part_bytes(const struct bp_board *b, const struct bp_collective *c, uint32_t from,
                            uint32_t to)
 {
-    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED)
-        return bp_board_counts(b, from, b->sequence)[to] * c->width;
-    return c->count * c->width;
+    if (c->call != BP_COMM_ALL_TO_ALL_RAGGED) return c->count * c->width;
+    if (from == b->rank) return (uint64_t)c->src_counts[to] * c->width;
+    if (to == b->rank) return (uint64_t)c->dst_counts[from] * c->width;
+    return bp_board_counts(b, from, b->sequence)[to] * c->width;
 }
 
 /* What of a part of so many bytes is in piece k. */

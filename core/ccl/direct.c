@@ -12,19 +12,32 @@ struct direct {
     struct bp_board *b;
     const struct bp_collective *c;
     uint32_t way;
+    uint64_t part; /* bytes of the part of one rank */
     bool near, far;
     struct bp_reach src[BP_BOARD_RANKS], dst[BP_BOARD_RANKS];
 };
 
+/* Its own buffers this rank knows; those of others are where they say, as far as that can be. */
 static enum bp_status open_src(struct direct *d, uint32_t rank)
 {
-    return bp_reach_open(d->b, rank, &d->b->at[rank].where[d->b->sequence & 1].src, d->way,
+    uint32_t call = d->c->call;
+    bool parted = call == BP_COMM_REDUCE_SCATTER || call == BP_COMM_ALL_TO_ALL ||
+                  call == BP_COMM_SCATTER;
+    struct bp_where where = d->b->at[rank].where[d->b->sequence & 1].src;
+
+    if (rank == d->b->rank) where.address = (uintptr_t)d->c->src;
+    return bp_reach_open(d->b, rank, &where, d->part * (parted ? d->b->n : 1), d->way,
                          &d->src[rank]);
 }
 
 static enum bp_status open_dst(struct direct *d, uint32_t rank)
 {
-    return bp_reach_open(d->b, rank, &d->b->at[rank].where[d->b->sequence & 1].dst, d->way,
+    uint32_t call = d->c->call;
+    bool parts = call == BP_COMM_ALL_GATHER || call == BP_COMM_ALL_TO_ALL || call == BP_COMM_GATHER;
+    struct bp_where where = d->b->at[rank].where[d->b->sequence & 1].dst;
+
+    if (rank == d->b->rank) where.address = (uintptr_t)d->c->dst;
+    return bp_reach_open(d->b, rank, &where, d->part * (parts ? d->b->n : 1), d->way,
                          &d->dst[rank]);
 }
 
@@ -166,7 +179,7 @@ static enum bp_status gather(struct direct *d, uint64_t part)
 enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collective *c, uint32_t way)
 {
     uint64_t part = c->count * c->width;
-    struct direct d = {.b = b, .c = c, .way = way};
+    struct direct d = {.b = b, .c = c, .way = way, .part = part};
 
     bp_reach_renew(b);
     d.near = way == BP_WAY_MAP && part <= near_bytes;

@@ -75,9 +75,11 @@ static enum bp_status say_card(struct bp_hosts *h)
 static enum bp_status connect_to(struct bp_hosts *h, uint32_t rank, const struct card *card)
 {
     char why[BP_NET_WHY] = "";
-    enum bp_status status =
-        h->net->connect(h->worker, card->bytes, card->size, &h->at[rank].peer, why);
+    enum bp_status status;
 
+    if (card->size > sizeof card->bytes)
+        return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
+    status = h->net->connect(h->worker, card->bytes, card->size, &h->at[rank].peer, why);
     if (status)
         return bp_error(status, "bp_comm_create: rank %u cannot reach rank %u by %s: %s", h->rank,
                         rank, h->net->name, why);
@@ -90,12 +92,12 @@ static enum bp_status connect_all(struct bp_hosts *h, uint64_t deadline)
 {
     struct card *card = malloc(sizeof *card);
     enum bp_status status = card ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
-    uint64_t size, late = deadline > UINT64_MAX - moment_ns ? deadline : deadline + moment_ns;
+    uint64_t late = deadline > UINT64_MAX - moment_ns ? deadline : deadline + moment_ns;
     char list[400];
 
     for (uint32_t i = 0; i < h->size && status == BP_OK; i++) {
         if (bp_hosts_is_here(h, i)) continue;
-        status = bp_meet_hear(h->store, h->name, "net", i, 0, late, card, sizeof *card, &size);
+        status = bp_meet_hear(h->store, h->name, "net", i, 0, late, card, sizeof *card);
         if (status == BP_ERR_TIMEOUT)
             status = bp_error(status, "bp_comm_create: %s came, but does not go on",
                               bp_meet_missing(h->store, h->name, "net", h->size, list,

@@ -91,12 +91,12 @@ struct bp_hosts {
 
 enum { BP_MEET_LOOK_NS = 100000000 }; /* between two looks of who waits at how the others are */
 
-/* meet.c. Waits for what a rank says under a key (bp_store_key), until the deadline, or until the
- * communicator has failed, or the rank's process has died, if it is one of this host (pid; else 0).
- * BP_ERR_TIMEOUT: the caller names who is late. */
+/* meet.c. Waits for what a rank says under a key (bp_store_key), so many bytes, until the deadline,
+ * or until the communicator has failed, or the rank's process has died, if it is one of this host
+ * (pid; else 0). BP_ERR_TIMEOUT: the caller names who is late. */
 enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char *what,
                             uint32_t rank, int32_t pid, uint64_t deadline, void *out,
-                            uint64_t bytes, uint64_t *out_size);
+                            uint64_t bytes);
 /* Of n ranks those who have not said it: "rank 3", "ranks 1, 4". Returns text. */
 const char *bp_meet_missing(struct bp_store *store, const char *name, const char *what, uint32_t n,
                             char *text, size_t size);

@@ -60,7 +60,7 @@ static bool share(struct bp_store *store, const char *name, uint32_t *status, ch
     make_key(name, key, "failed");
     if (n == 1) return bp_store_set(store, key, &f, sizeof f) == BP_OK;
     if (get_word(store, name, "failed", told_ns, &first, sizeof first)) return true;
-    *status = first.status;
+    *status = bp_status_heard(first.status);
     snprintf(text, size, "%.1499s", first.text);
     return true;
 }
@@ -80,7 +80,7 @@ enum bp_status bp_fault_hear(struct bp_store *store, const char *name, bool wait
     struct failure f;
 
     if (get_word(store, name, "failed", wait ? told_ns : 0, &f, sizeof f)) return BP_OK;
-    return bp_error((enum bp_status)f.status, "%.1499s", f.text);
+    return bp_error(bp_status_heard(f.status), "%.1499s", f.text);
 }
 
 void bp_hosts_tell(struct bp_hosts *h, uint32_t *status, char *text, size_t size)
@@ -106,7 +106,7 @@ enum bp_status bp_hosts_hear(struct bp_hosts *h)
     if (now - atomic_load(&h->watched) < watch_ns || h->gone) return BP_OK;
     atomic_store(&h->watched, now);
     if (get(h, "failed", &f, sizeof f))
-        return bp_board_fail(h->board, (enum bp_status)f.status, "%.1499s", f.text);
+        return bp_board_fail(h->board, bp_status_heard(f.status), "%.1499s", f.text);
     return BP_OK;
 }
 

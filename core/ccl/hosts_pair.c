@@ -88,9 +88,14 @@ static enum bp_status take(struct bp_hosts *h, struct bp_hosts_exchange *x)
                              " %s",
                              c->root, x->said.count, bp_dtype_name(dtype), h->rank, c->count,
                              bp_dtype_name(c->dtype));
-    if (x->said.bytes <= BP_HOSTS_LITTLE) return end_recv(h, x);
+    if (x->said.bytes != x->own.bytes)
+        return bp_board_fail(h->board, BP_ERR_INVALID,
+                             "rank %u sends %" PRIu64 " bytes to rank %u, which expects %" PRIu64
+                             ": ranks are of different versions",
+                             c->root, x->said.bytes, h->rank, x->own.bytes);
+    if (x->own.bytes <= BP_HOSTS_LITTLE) return end_recv(h, x);
     x->bulk = bp_hosts_recv(h, c->root, bp_hosts_tag(BP_HOSTS_BULK, c->root, x->number), c->dst,
-                            x->said.bytes);
+                            x->own.bytes);
     return x->bulk ? BP_OK : BP_ERR_MEMORY;
 }
 

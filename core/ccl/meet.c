@@ -116,16 +116,19 @@ static bool has_died(int32_t pid)
 
 enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char *what,
                             uint32_t rank, int32_t pid, uint64_t deadline, void *out,
-                            uint64_t bytes, uint64_t *out_size)
+                            uint64_t bytes)
 {
     char key[BP_STORE_KEY_MAX];
     enum bp_status status;
+    uint64_t size;
 
     bp_store_key(key, name, what, rank);
     for (;;) {
         uint64_t left = bp_time_left(deadline);
         status = bp_store_get(store, key, left < BP_MEET_LOOK_NS ? left : BP_MEET_LOOK_NS, out,
-                              bytes, out_size);
+                              bytes, &size);
+        if (status == BP_OK && size != bytes)
+            return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
         if (status != BP_ERR_TIMEOUT) return status;
         TRY(bp_fault_hear(store, name, false));
         if (pid && has_died(pid))
@@ -153,10 +156,8 @@ const char *bp_meet_missing(struct bp_store *store, const char *name, const char
 }
 
 static enum bp_status check_hello(const struct bp_comm *comm, const struct hello *other,
-                                  uint64_t size, uint32_t rank)
+                                  uint32_t rank)
 {
-    if (size != sizeof *other)
-        return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
     if (other->size == comm->size) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "bp_comm_create: rank %u says there are %u ranks, rank %u says %u", rank,
@@ -212,9 +213,8 @@ static enum bp_status hear(struct bp_comm *comm, uint64_t deadline, uint64_t tim
     enum bp_status status = all ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
 
     for (uint32_t i = 0; i < comm->size && status == BP_OK; i++) {
-        uint64_t size;
         status = bp_meet_hear(comm->store, comm->name, "hello", i, 0, deadline, &all[i],
-                              sizeof all[i], &size);
+                              sizeof all[i]);
         if (status == BP_ERR_TIMEOUT)
             status = bp_error(status,
                               "bp_comm_create: %s of %u did not come within %.3g s "
@@ -222,7 +222,7 @@ static enum bp_status hear(struct bp_comm *comm, uint64_t deadline, uint64_t tim
                               bp_meet_missing(comm->store, comm->name, "hello", comm->size, list,
                                               sizeof list),
                               comm->size, (double)timeout_ns / 1e9);
-        if (status == BP_OK) status = check_hello(comm, &all[i], size, i);
+        if (status == BP_OK) status = check_hello(comm, &all[i], i);
     }
     if (status == BP_OK) {
         plan_hosts(comm, all, out_plan);
@@ -238,10 +238,9 @@ static enum bp_status open_board(struct bp_comm *comm, const struct bp_hosts_pla
 {
     struct bp_board_file file;
     enum bp_status status;
-    uint64_t size;
 
     status = bp_meet_hear(comm->store, comm->name, "board", plan->leader, plan->pid[plan->leader],
-                          deadline, &file, sizeof file, &size);
+                          deadline, &file, sizeof file);
     if (status == BP_ERR_TIMEOUT)
         return bp_error(status, "bp_comm_create: rank %u came, but does not go on", plan->leader);
     TRY(status);

@@ -45,10 +45,9 @@ static enum bp_status hear(struct bp_comm *comm, const char *what, uint32_t rank
                            uint64_t deadline, struct bp_native_word *out)
 {
     uint32_t place = place_of(comm, rank);
-    int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->at[place].pid;
-    uint64_t size;
+    int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->pid[place];
     enum bp_status status = bp_meet_hear(comm->store, comm->name, what, rank, pid, deadline, out,
-                                         sizeof *out, &size);
+                                         sizeof *out);
 
     if (status != BP_ERR_TIMEOUT) return status;
     return bp_error(status, "bp_comm_create: rank %u came, but does not join %s's library", rank,
@@ -141,7 +140,7 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
         return BP_OK;
     }
     comm->board->posts = false;
-    snprintf(comm->why, sizeof comm->why, "%s", word.why);
+    snprintf(comm->why, sizeof comm->why, "%.*s", (int)sizeof word.why - 1, word.why);
     drop(native);
     bp_far_destroy(comm->far);
     comm->far = NULL;

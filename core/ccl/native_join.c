@@ -147,7 +147,9 @@ static enum bp_status look(struct bp_comm *comm, uint64_t deadline, struct bp_na
         TRY(bp_far_look_for_dead(comm->far, NULL));
     }
     bp_store_key(key, comm->name, "unjoined", 0);
-    if (bp_store_get(comm->store, key, 0, &word, sizeof word, &size) == BP_OK) *out = word;
+    if (bp_store_get(comm->store, key, 0, &word, sizeof word, &size) == BP_OK &&
+        size == sizeof word)
+        *out = word;
     return out->status || bp_time_left(deadline) ? BP_OK : name_late(comm);
 }
 

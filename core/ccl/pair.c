@@ -40,7 +40,7 @@ static bool has_come(struct exchange *x, const _Atomic uint64_t *word, uint64_t 
 static uint32_t choose_way(const struct bp_board *b, const struct bp_collective *c,
                            const struct bp_where *where)
 {
-    bool near = b->at[c->root].pid == b->me->pid;
+    bool near = b->pid[c->root] == b->pid[b->rank];
 
     if (bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
     if (b->ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
@@ -174,16 +174,18 @@ static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint6
 {
     const struct bp_collective *c = x->c;
     const struct bp_board_message *m = message_of(x, number);
-    uint64_t units = m->way ? 1 : units_of(piece_of(x));
+    const struct bp_where where = m->where; /* read once: the other can still write there */
+    const uint32_t way = m->way;
+    uint64_t units = way ? 1 : units_of(piece_of(x));
     struct bp_reach from;
 
     TRY(check_message(b, x, m));
-    if (m->way) TRY(bp_reach_open(b, c->root, &m->where, m->way, &from));
-    if (m->way && !c->stage) {
+    if (way) TRY(bp_reach_open(b, c->root, &where, bytes_of(c), way, &from));
+    if (way && !c->stage) {
         x->at = bytes_of(c);
         TRY(bp_reach_read(b, &from, 0, c->dst, x->at, x->at >= 4 << 20));
     } else {
-        TRY(take_pieces(b, x, number, m->way ? &from : NULL));
+        TRY(take_pieces(b, x, number, way ? &from : NULL));
     }
     b->taken[c->root] += units;
     bp_board_set(b, &x->pair->taken, b->taken[c->root]);

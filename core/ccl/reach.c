@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -175,7 +176,7 @@ static struct bp_mapping *map_file(const struct bp_board *b, uint32_t rank,
                                    const struct bp_where *where)
 {
     struct bp_mapping *m = calloc(1, sizeof *m);
-    int fd = bp_open_file_of(b->at[rank].pid, where->fd, where->device, where->inode);
+    int fd = bp_open_file_of(b->pid[rank], where->fd, where->device, where->inode);
     struct stat s;
 
     if (m && fd >= 0 && !fstat(fd, &s)) {
@@ -211,17 +212,23 @@ static struct bp_mapping *find_mapping(struct bp_board *b, uint32_t rank,
 }
 
 enum bp_status bp_reach_open(struct bp_board *b, uint32_t rank, const struct bp_where *where,
-                             uint32_t way, struct bp_reach *out)
+                             uint64_t bytes, uint32_t way, struct bp_reach *out)
 {
-    struct bp_reach reach = {NULL, where->address, b->at[rank].pid};
+    struct bp_reach reach = {NULL, where->address, b->pid[rank]};
     const struct bp_mapping *m;
 
-    if (reach.pid == b->me->pid) {
+    if (reach.pid == b->pid[b->rank]) {
         reach.here = (char *)(uintptr_t)where->address;
-    } else if (way == BP_WAY_MAP && where->address) {
+    } else if (way == BP_WAY_MAP && bytes) {
         m = find_mapping(b, rank, where);
         if (!m && bp_board_is_dead(b, rank, 200)) return bp_board_died(b, rank);
-        if (!m || where->offset >= m->size)
+        if (m && (where->offset > m->size || bytes > m->size - where->offset))
+            return bp_board_fail(b, BP_ERR_INTERNAL,
+                                 "rank %u says that its buffer of %" PRIu64 " bytes lies %" PRIu64
+                                 " bytes into a file of %zu: something wrote over the memory that "
+                                 "ranks share",
+                                 bp_board_number(b, rank), bytes, where->offset, m->size);
+        if (!m)
             return bp_board_fail(b, BP_ERR_MEMORY,
                                  "rank %u cannot map memory of rank %u (process %d)", b->rank, rank,
                                  reach.pid);
@@ -282,7 +289,7 @@ static enum bp_status lost_reach(struct bp_board *b, int pid)
     const char *why = strerror(errno);
 
     for (uint32_t i = 0; i < b->n; i++)
-        if (b->at[i].pid == pid && bp_board_is_dead(b, i, 200)) return bp_board_died(b, i);
+        if (b->pid[i] == pid && bp_board_is_dead(b, i, 200)) return bp_board_died(b, i);
     return bp_board_fail(b, BP_ERR_PEER, "rank %u cannot reach memory of process %d: %s", b->rank,
                          pid, why);
 }

@@ -25,9 +25,10 @@ struct bp_reach {
     uint64_t address; /* in the other process */
     int pid;
 };
-/* way: MAP or VM. A failure is that of the communicator. */
+/* Of bytes there. way: MAP or VM. A failure is that of the communicator: also if the rank names a
+ * place that does not have so many. */
 enum bp_status bp_reach_open(struct bp_board *b, uint32_t rank, const struct bp_where *where,
-                             uint32_t way, struct bp_reach *out);
+                             uint64_t bytes, uint32_t way, struct bp_reach *out);
 /* Whether a rank's buffer can be mapped by all: it is a file, or of this process. */
 bool bp_where_maps(const struct bp_board *b, const struct bp_where *where);
 

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_board.c: a rank that writes nonsense over the memory that ranks share: the others end with a
+ * failure, and do not read or write outside of their buffers.
+ *
+ * Rank 1 does so while its calls are under way; rank 0, which comes to each call a little later, is
+ * the one that must live. Each test ends when rank 0 sees a failure, or when it has made enough
+ * calls. */
+#include "../../core/ccl/board.h"
+#include "failing.h"
+
+#include <sys/stat.h>
+
+enum { HEADER = 4096, WRONG = 3000, CALLS_MADE = 40, ELEMENTS = 300000 };
+
+struct nonsense {
+    void (*write)(char *board, size_t size, unsigned *seed);
+    bool ends; /* rank 0 sees a failure by it */
+    const char *ways;
+    enum { REDUCE, RAGGED, SEND } call;
+    unsigned seed;
+};
+
+/* The board, as this process has mapped it. */
+static char *find_board(size_t *out_size)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long from = 0, to = 0;
+    char line[400];
+    bool found = false;
+
+    CHECK(maps, "no maps");
+    while (!found && fgets(line, sizeof line, maps))
+        found = strstr(line, "memfd:backplane-ccl") && sscanf(line, "%lx-%lx", &from, &to) == 2;
+    fclose(maps);
+    CHECK(found, "no board");
+    *out_size = to - from;
+    return (char *)from;
+}
+
+static struct bp_board_rank *rank_at(char *board, uint32_t rank)
+{
+    return (struct bp_board_rank *)(void *)(board + HEADER) + rank;
+}
+
+/* Of messages from rank 1 to rank 0, of 2. */
+static struct bp_board_pair *pair_at(char *board)
+{
+    return (struct bp_board_pair *)(void *)rank_at(board, 2) + 2;
+}
+
+static void write_place(struct bp_where *where)
+{
+    struct stat s;
+
+    if (where->fd >= 0 && where->inode && !fstat(where->fd, &s) && s.st_size > 4096)
+        where->offset = (uint64_t)s.st_size - 4096;
+}
+
+/* Its buffers begin one page before their file ends. */
+static void places(char *board, size_t size, unsigned *seed)
+{
+    struct bp_board_rank *r = rank_at(board, 1);
+
+    (void)size;
+    (void)seed;
+    for (int i = 0; i < 2; i++) {
+        write_place(&r->where[i].src);
+        write_place(&r->where[i].dst);
+    }
+}
+
+static void message_places(char *board, size_t size, unsigned *seed)
+{
+    struct bp_board_pair *p = pair_at(board);
+
+    (void)size;
+    (void)seed;
+    for (uint32_t i = 0; i < BP_BOARD_UNITS; i++) {
+        if (!p->message[i].way) continue;
+        write_place(&p->message[i].where);
+    }
+}
+
+/* It is the process that reads this, and its buffers are nowhere. */
+static void processes(char *board, size_t size, unsigned *seed)
+{
+    struct bp_board_rank *r = rank_at(board, 1);
+
+    (void)size;
+    (void)seed;
+    r->pid = rank_at(board, 0)->pid;
+    for (int i = 0; i < 2; i++) r->where[i].src.address = r->where[i].dst.address = 64;
+}
+
+/* What rank 0 has for itself in a ragged call, of which nobody else reads more than the size. */
+static void counts(char *board, size_t size, unsigned *seed)
+{
+    uint64_t *count = (uint64_t *)(void *)((struct bp_board_pair *)(void *)rank_at(board, 2) + 4);
+
+    (void)size;
+    count[0] = count[2] = UINT64_C(1) << 30 | (uint64_t)rand_r(seed);
+}
+
+/* A failure that is no status, and whose text has no end. */
+static void failure(char *board, size_t size, unsigned *seed)
+{
+    struct bp_board_header *h = (struct bp_board_header *)(void *)board;
+
+    (void)size;
+    (void)seed;
+    memset(h->text, 'x', HEADER - offsetof(struct bp_board_header, text));
+    h->status = 4711;
+    h->failed = 2;
+}
+
+/* Anything that rank 1 says, and what it sends. */
+static void anything(char *board, size_t size, unsigned *seed)
+{
+    uint32_t *word = (uint32_t *)(void *)rank_at(board, 1);
+    size_t n = sizeof(struct bp_board_rank) / 4, m = sizeof(struct bp_board_pair) / 4;
+
+    (void)size;
+    for (int i = 0; i < 40; i++) {
+        size_t at = (size_t)rand_r(seed) % (n + m);
+        uint32_t value = (uint32_t)rand_r(seed) * (rand_r(seed) % 2 ? 1u : 65537u);
+        if (at < n) word[at] = value;
+        else ((uint32_t *)(void *)pair_at(board))[at - n] = value;
+    }
+}
+
+static enum bp_status make_call(const struct nonsense *what, struct bp_comm *comm,
+                                struct bp_tensor *x, struct bp_tensor *y)
+{
+    const int64_t parts[] = {ELEMENTS / 2, ELEMENTS / 2};
+
+    switch (what->call) {
+    case REDUCE: return bp_comm_all_reduce(comm, stream, x, y, BP_REDUCE_SUM);
+    case RAGGED: return bp_comm_all_to_all_ragged(comm, stream, x, parts, y, parts);
+    default:
+        return bp_comm_rank(comm) ? bp_comm_send(comm, stream, x, 0)
+                                  : bp_comm_recv(comm, stream, y, 1);
+    }
+}
+
+struct writer {
+    const struct nonsense *what;
+    _Atomic bool end;
+};
+
+static void *write_nonsense(void *arg)
+{
+    struct writer *w = arg;
+    unsigned seed = w->what->seed;
+    size_t size;
+    char *board = find_board(&size);
+
+    while (!w->end) {
+        w->what->write(board, size, &seed);
+        sched_yield();
+    }
+    return NULL;
+}
+
+struct job {
+    struct bp_comm_id id;
+    const struct nonsense *what;
+};
+
+static void work(uint32_t rank, uint32_t size, void *ctx)
+{
+    const struct job *job = ctx;
+    struct writer writer = {.what = job->what};
+    enum bp_status status = BP_OK;
+    pthread_t thread;
+
+    setenv("BP_CCL_WAYS", job->what->ways, 1);
+    struct bp_comm *comm = join(&job->id, rank, size);
+    struct bp_tensor *x = make(BP_F32, ELEMENTS), *y = make(BP_F32, ELEMENTS);
+    OK(bp_comm_set_timeout(comm, SECOND));
+    status = bp_comm_barrier(comm, stream); /* rank 1 may have begun before rank 0 has ended it */
+    if (rank) CHECK(!pthread_create(&thread, NULL, write_nonsense, &writer), "no thread");
+    for (int i = 0; i < (job->what->ends ? WRONG : CALLS_MADE) && !status; i++) {
+        if (!rank) usleep(2000);
+        status = make_call(job->what, comm, x, y);
+    }
+    if (rank) _exit(0); /* its own memory may be damaged */
+    CHECK(status <= BP_ERR_PEER, "status %d", (int)status);
+    CHECK(status || !job->what->ends, "%d calls, and no failure", WRONG);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    close_all(comm);
+}
+
+static void run_with(struct nonsense what)
+{
+    struct job job = {.what = &what};
+
+    OK(bp_comm_id_create(&job.id));
+    kit_processes(2, work, &job, 1, NULL);
+}
+
+static void places_outside_of_files(void)
+{
+    run_with((struct nonsense){places, true, "map", REDUCE, 1});
+    run_with((struct nonsense){message_places, true, "map", SEND, 1});
+}
+
+static void processes_of_others(void)
+{
+    run_with((struct nonsense){processes, false, "map", REDUCE, 1});
+    run_with((struct nonsense){processes, true, "vm", REDUCE, 1});
+}
+
+static void counts_of_ragged_calls(void)
+{
+    run_with((struct nonsense){counts, false, "staged", RAGGED, 1});
+}
+
+static void failures_without_end(void)
+{
+    run_with((struct nonsense){failure, true, "map", REDUCE, 1});
+}
+
+static void anything_at_random(void)
+{
+    static const char *const ways[] = {"map", "vm", "staged"};
+
+    for (unsigned i = 0; i < 6; i++)
+        run_with((struct nonsense){anything, false, ways[i % 3], i % 2 ? SEND : REDUCE, i});
+}
+
+int main(int argc, char **argv)
+{
+    static const struct kit_case cases[] = {
+        {"places_outside_of_files", places_outside_of_files},
+        {"processes_of_others", processes_of_others},
+        {"counts_of_ragged_calls", counts_of_ragged_calls},
+        {"failures_without_end", failures_without_end},
+        {"anything_at_random", anything_at_random},
+    };
+
+    return KIT_CASES(cases, argc, argv);
+}
