@@ -115,7 +115,8 @@ enum bp_status bp_stale(const char *call, const char *what);
 void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes
- * its status on and, if it failed without a reason, writes one. */
+ * its status on and, if it failed without a reason, writes one. A number that is no status (of a
+ * newer plugin, or a broken one) becomes BP_ERR_DEVICE, with the number in the message. */
 void bp_error_enter(void);
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback);
 

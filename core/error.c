@@ -55,9 +55,25 @@ void bp_error_enter(void)
     written = false;
 }
 
+static bool is_known(enum bp_status status)
+{
+    switch (status) {
+#define X(name, number, text) case BP_##name:
+        BP_STATUSES(X)
+#undef X
+        return true;
+    }
+    return false;
+}
+
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback)
 {
     if (status == BP_OK) return BP_OK;
+    if (!is_known(status)) {
+        bp_error_write("plugin %s: %s answered %d, which is no status that this version knows%s%s",
+                       plugin, callback, (int)status, written ? ": " : "", written ? message : "");
+        return BP_ERR_DEVICE;
+    }
     if (!written)
         bp_error_write("plugin %s: %s failed and gave no reason: %s", plugin, callback,
                        bp_status_text(status));

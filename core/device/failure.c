@@ -93,7 +93,7 @@ enum bp_status bp_device_lose(struct bp_device *device)
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
                                const char *callback)
 {
-    bp_error_leave(status, device->entry->plugin.name, callback);
+    status = bp_error_leave(status, device->entry->plugin.name, callback);
     return status == BP_ERR_DEVICE_LOST ? bp_device_lose(device) : status;
 }
 

@@ -243,7 +243,7 @@ static enum bp_status ask_mark(struct bp_timeline *timeline, uint64_t number,
     status = until ? await_event(timeline, number, mark->event, until)
                    : entry->runtime.event_query(entry->self, device->index, mark->event);
     if (status != BP_ERR_BUSY)
-        bp_device_leave(device, status, until ? "event_wait" : "event_query");
+        status = bp_device_leave(device, status, until ? "event_wait" : "event_query");
     bp_timeline_fail(timeline, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_timeline_reached(timeline, mark->number);
     release_mark(timeline, mark);
@@ -321,7 +321,7 @@ static enum bp_status follow_mark(struct bp_timeline *timeline, struct bp_timeli
     bp_error_enter();
     status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, mark->event);
     if (status != BP_ERR_UNSUPPORTED)
-        bp_device_leave(device, status, "stream_wait");
+        status = bp_device_leave(device, status, "stream_wait");
     release_mark(other, mark);
     if (status == BP_OK) bp_timeline_saw(timeline, other, number);
     return status;

@@ -35,8 +35,9 @@ static enum bp_status infer_shapes(struct bp_site *site, struct bp_inferred *out
     enum bp_status status;
 
     if (c->infer) {
-        status = c->infer(&prep, out, site->n_out);
-        if (status == BP_OK) return BP_OK;
+        bp_error_enter();
+        status = bp_error_leave(c->infer(&prep, out, site->n_out), c->row.info.name, "infer");
+        if (status == BP_OK || status == BP_ERR_DEVICE) return status;
         return bp_error(status == BP_ERR_UNSUPPORTED ? status : BP_ERR_INVALID,
                         "%s: the inputs or attributes do not go together: its plugin says %s",
                         c->row.info.name, bp_status_name(status));

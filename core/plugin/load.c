@@ -150,7 +150,7 @@ static bool callback_failed(struct bp_load *load, const char *callback, enum bp_
     const char *name = load->entry->plugin.name;
     char reason[BP_SHOWN_REASON];
 
-    bp_error_leave(status, name, callback);
+    status = bp_error_leave(status, name, callback);
     bp_show(reason, sizeof reason, bp_error_message());
     if (status == BP_ERR_ABSENT)
         return bp_absent(&load->why, library(load),

@@ -183,9 +183,9 @@ static const struct kit_case cases[] = {
      "denied\"; see the "
      "manual of the plugin"},
     {"h_create_silent", NULL, BP_ERR_PLUGIN,
-     "{L}: create failed: expected BP_OK, got BP_ERR_?, \"plugin h_create_silent: create failed "
-     "and gave no reason: a "
-     "status that this version does not know\"; see the manual of the plugin"},
+     "{L}: create failed: expected BP_OK, got BP_ERR_DEVICE, \"plugin h_create_silent: create "
+     "answered 77, which is no "
+     "status that this version knows\"; see the manual of the plugin"},
     {"h_create_absent", NULL, BP_ERR_ABSENT,
      "{L}: create finds nothing to drive: expected a device and its driver, got \"libhostile.so.2: "
      "no such "

@@ -9,7 +9,8 @@
 #define BP_STATUS_H
 
 /* X(name, number, text). Numbers are part of the ABI: never reused, only appended. A code that the
- * reader does not know means "failed". */
+ * reader does not know means "failed": where a plugin's callback answers one, the core's call
+ * answers BP_ERR_DEVICE, and the message has the number. */
 #define BP_STATUSES(X) \
     X(OK, 0, "success") \
     X(ERR_INVALID, 1, "an argument is wrong") \

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_status.c: a plugin of which one callback answers a number that is no status: the app's call
+ * answers BP_ERR_DEVICE, and the message names the callback and the number. */
+#include "../plugins/strange.h"
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const name[] = {
+#define X(callback) #callback,
+    STRANGE_CALLBACKS(X)
+#undef X
+};
+
+struct work {
+    struct fixture f;
+    struct bp_stream *other;
+    struct bp_event *event;
+    struct bp_storage *storage;
+    struct bp_tensor *x, *y;
+};
+
+static enum bp_status run(struct work *w, const char *op)
+{
+    struct bp_arg in = {&w->x, 1};
+    struct bp_call call = {.size = sizeof call, .op = op, .in = &in, .n_in = 1};
+
+    bp_tensor_destroy(w->y), w->y = NULL;
+    return bp_call_run(w->f.scope, &call, &w->y, 1, NULL);
+}
+
+/* Up to the first failure. Each callback is asked for something. */
+static enum bp_status all(struct work *w)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+    float data[4] = {1, 2, 3, 4};
+    int32_t fd;
+    uint64_t offset;
+    enum bp_status status;
+
+#define TRY(call) \
+    if ((status = (call))) return status
+    TRY(bp_stream_create(w->f.device, &w->f.stream));
+    w->f.scope = bp_stream_scope(w->f.stream);
+    TRY(bp_stream_create(w->f.device, &w->other));
+    TRY(bp_tensor_create(w->f.device, BP_F32, 1, SHAPE(4), &w->x));
+    TRY(bp_tensor_write(w->f.stream, w->x, data, sizeof data));
+    TRY(run(w, "neg"));
+    TRY(bp_tensor_copy(w->f.stream, w->y, w->x));
+    TRY(run(w, "abs"));
+    TRY(run(w, "sqrt"));
+    TRY(run(w, "strange.neg"));
+    TRY(bp_event_create(w->f.device, &w->event));
+    TRY(bp_event_record(w->event, w->f.stream));
+    if ((status = bp_event_query(w->event)) != BP_ERR_BUSY) return status;
+    TRY(bp_stream_wait(w->other, w->event));
+    TRY(bp_event_wait(w->event, UINT64_MAX));
+    TRY(run(w, "neg"));
+    TRY(bp_stream_synchronize(w->f.stream));
+    TRY(bp_tensor_read(w->f.stream, w->y, data, sizeof data));
+    TRY(bp_device_memory(w->f.device, &stats));
+    TRY(bp_memory_create(w->f.device, NULL, BP_SPACE_DEVICE, 64, &w->storage));
+    return bp_storage_export(w->storage, &fd, &offset);
+#undef TRY
+}
+
+/* Answers what the work does; message: room for why. */
+static enum bp_status work_with(int one, int reason, char *message, size_t size)
+{
+    struct work w = {.y = NULL};
+    int *strange_one, *strange_reason;
+    enum bp_status status;
+    uint32_t index;
+    void *library;
+
+    OK(bp_core_create(NULL, &w.f.core));
+    OK(bp_core_load_path(w.f.core, HOSTILE_DIR "/bp_strange.so", &index));
+    library = dlopen(HOSTILE_DIR "/bp_strange.so", RTLD_NOW | RTLD_NOLOAD);
+    strange_one = library ? dlsym(library, "strange_one") : NULL;
+    strange_reason = library ? dlsym(library, "strange_reason") : NULL;
+    cr_assert(strange_one && strange_reason);
+    *strange_one = one;
+    *strange_reason = reason;
+    status = bp_device_create_at(w.f.core, index, 0, &w.f.device);
+    if (status == BP_OK) status = all(&w);
+    snprintf(message, size, "%s", bp_error_message());
+    *strange_one = -1;
+    bp_tensor_destroy(w.x), bp_tensor_destroy(w.y);
+    bp_event_destroy(w.event);
+    bp_memory_destroy(w.storage);
+    bp_stream_destroy(w.other);
+    fixture_finish(&w.f);
+    dlclose(library);
+    return status;
+}
+
+Test(status, a_plugin_that_answers_none_has_failed)
+{
+    char why[2048], start[200];
+
+    setenv("BP_FALLBACK", "deny", 1);
+    cr_assert_eq(work_with(-1, 0, why, sizeof why), BP_OK, "%s", why);
+    for (int i = 0; i < STRANGE_COUNT; i++)
+        for (int reason = 0; reason < 2; reason++) {
+            enum bp_status status = work_with(i, reason, why, sizeof why);
+            snprintf(start, sizeof start, "%s answered 4711", name[i]);
+            cr_expect_eq(status, BP_ERR_DEVICE, "%s: %d, %s", name[i], (int)status, why);
+            cr_expect(strstr(why, start), "%s: the message is %s", name[i], why);
+            if (reason) cr_expect(strstr(why, "the moon is full"), "%s: %s", name[i], why);
+        }
+}
