@@ -8,7 +8,8 @@
  *
  * The core has checked shapes, dtypes, attributes, presence and overlap before it launches a row,
  * and has inferred the outputs: kernels check nothing. Index values in data are not checked in
- * front: a kernel that finds a bad one writes launch->fault and goes on without trapping. */
+ * front: a kernel that finds a bad one writes launch->fault, or a word of the plugin's own where
+ * that is NULL, and goes on without trapping. */
 #ifndef BP_KERNEL_H
 #define BP_KERNEL_H
 
@@ -27,7 +28,7 @@ enum bp_view_flags {
 
 /* What a kernel sees of a tensor, 48 bytes. Strides count elements, are always filled and never
  * negative; 0 repeats. Axis 0 is the outermost. rank 0 is one element; count may be 0, data then
- * NULL. */
+ * NULL. An input may be empty where an output is not: the sum of nothing is 0. */
 struct bp_view { /* hot */
     void *data;  /* first element: an address, or the byte offset in memory on BP_DEVICE_HANDLES */
     void *memory;                  /* the plugin's handle of the allocation */
@@ -57,21 +58,29 @@ struct bp_launch { /* hot */
     uint32_t n_in, n_out;
     const void
         *attrs;      /* the operator's attribute struct, all fields current; NULL if it has none */
-    void *workspace; /* as large and as aligned as the plan asked; NULL if it asked for none */
+    void *workspace; /* as large and as aligned as the plan asked; NULL if it asked for none. On
+                        BP_DEVICE_HANDLES the byte offset in workspace_memory, which may be 0: ask
+                        workspace_size whether there is one */
     void *workspace_memory;         /* its handle, as bp_view.memory */
     size_t workspace_size;
-    void *stream;                   /* the plugin's own, as in runtime.h */
+    void *stream; /* the plugin's own, as in runtime.h: never NULL where there is stream_create */
     uint32_t device;
     uint32_t width;                 /* threads that this launch may use; 1: the calling one only */
-    uint32_t *fault; /* a word that the kernel reaches, or NULL: write a code that is not 0 where
+    uint32_t *fault; /* a word of the host's, on BP_DEVICE_INLINE: write a code that is not 0 where
                         values in the inputs are wrong, and go on; the call fails with
-                        BP_ERR_FAULT. Kernels of BP_DEVICE_INLINE always get one */
+                        BP_ERR_FAULT. NULL on all other devices: there the kernel writes to a word
+                        in memory of the plugin's own, which it looks at when the work is waited
+                        for; BP_ERR_FAULT is then a failure of work, as runtime.h says */
     uint64_t tag;                   /* the stream's number for this launch */
-    int64_t *result; /* of BP_OP_BOUND: the host's or device-visible, one for each output, which the
-                        kernel sets to the true extent of the bound axis; else NULL */
+    int64_t *result; /* of BP_OP_BOUND: one for each output, in the host's memory, also on
+                        BP_DEVICE_HANDLES. The true extent of the bound axis stands there when the
+                        stream has been synchronised, which follows at once: what a device computes
+                        the plugin copies there by then. Not written to if the launch fails. Else
+                        NULL */
     uint64_t seed, offset; /* of BP_OP_RANDOM: Philox4x32-10 with this key; element i takes word
                               i % 4 of block offset + i / 4 */
-    const uint64_t *rng; /* NULL; or where seed and a base that is added to offset lie */
+    const uint64_t *rng; /* where seed and a base that is added to offset lie; NULL: use seed and
+                            offset. In this version always NULL */
 };
 
 /* One configuration, before any launch. Views have no data unless BP_VIEW_CONSTANT is set. */

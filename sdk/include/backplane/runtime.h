@@ -3,10 +3,26 @@
  *
  * Eight callbacks are required; each other one says what NULL means, and the core supplies that
  * meaning (`bp info` lists what it supplies). device is an index below device_count. stream is what
- * stream_create returned, or NULL: the device's one stream, where there is no stream_create.
+ * stream_create returned. It is NULL where there is no stream_create, for the device's one stream,
+ * and else in synchronize alone, for the whole device.
  *
  * Order: work given to one stream is done in the order of the calls. With BP_DEVICE_INLINE a call's
- * work is done when the call returns. */
+ * work is done when the call returns.
+ *
+ * Failures: what a call finds it answers itself. Work may fail after its call has returned: a
+ * kernel has found a bad index in its inputs (BP_ERR_FAULT), or the driver reports a failure
+ * (BP_ERR_DEVICE). That is a failure of the stream. The plugin keeps it until one of these calls
+ * comes to it, which answers it, and then forgets it: event_query or event_wait of a mark behind
+ * the work, event_record on the stream, synchronize and copy_out of the stream. The core keeps it
+ * from then on, adds which launches of which operators it may be, and refuses what is given to the
+ * stream later. To answer it once more on that stream does no harm.
+ *
+ * BP_OK of these calls says that the work has ended well; nobody asks again. So a mark behind work
+ * that has failed never answers BP_OK first, and one in front of it always does. Other streams have
+ * not failed, nor have those that wait for the mark (stream_wait). copy_in, copy_within, copy_peer,
+ * stream_wait and launches do not answer failures of earlier work: the core takes what they answer
+ * for their own, and does not keep it. A driver that tells of earlier work in such a call is
+ * remembered, and one of the calls above answers it. */
 #ifndef BP_RUNTIME_H
 #define BP_RUNTIME_H
 
@@ -29,7 +45,9 @@ struct bp_device_properties { /* answer */
     char name[64];       /* as the driver says it: "NVIDIA H200" */
     char driver[64];     /* driver and version, for a report */
     uint64_t memory;     /* bytes of BP_SPACE_DEVICE; 0: unknown */
-    uint64_t dtypes;     /* mask of dtypes that its memory and copies can hold */
+    uint64_t dtypes;     /* mask of dtypes that its memory and copies can hold: those whose bytes
+                            can be stored, whether or not a kernel computes with them. No tensor of
+                            another dtype can be made */
     uint64_t alignment;  /* of every allocation, in bytes, a power of two */
     uint64_t max_alloc;  /* bytes of one allocation; 0: no limit but memory */
     uint32_t units;      /* cores, multiprocessors, compute units; 0: unknown */
@@ -80,12 +98,14 @@ struct bp_runtime { /* table */
     void (*memory_free)(void *self, uint32_t device, uint32_t space,
                         const struct bp_memory *memory);
 
-    /* Copies from the host to the device: src has been read when the call returns. */
+    /* Copies from the host to the device: src has been read when the call returns. Failures of
+     * earlier work are not its business. */
     enum bp_status (*copy_in)(void *self, uint32_t device, void *stream,
                               const struct bp_copy *copy);
 
     /* Copies from the device to the host, after all work on stream: dst is written when the call
-     * returns. A failure of that work may be returned here. */
+     * returns. A failure of that work is returned here, if nobody has been told: what dst holds may
+     * never have been computed. */
     enum bp_status (*copy_out)(void *self, uint32_t device, void *stream,
                                const struct bp_copy *copy);
 
@@ -93,8 +113,10 @@ struct bp_runtime { /* table */
     enum bp_status (*copy_within)(void *self, uint32_t device, void *stream,
                                   const struct bp_copy *copy);
 
-    /* Waits until all work on stream (NULL: on the device) is done. A failure of that work is
-     * returned here, once. */
+    /* Waits until all work on stream is done. A failure of that work is returned here, once.
+     * NULL where there is stream_create: all work of the device. The core has waited for each
+     * stream that has work before, so that their failures are known: what is returned then is a
+     * failure of the device, and so of all streams. */
     enum bp_status (*synchronize)(void *self, uint32_t device, void *stream);
 
     /* Optional. */
@@ -111,14 +133,18 @@ struct bp_runtime { /* table */
     /* What it marks has ended, or never will. A stream may still come to its wait for it, as a
      * stream of another device that has work before that: to it, the event is reached. */
     void (*event_destroy)(void *self, uint32_t device, void *event);
-    /* Marks the end of all work now on stream; an earlier mark of this event is forgotten. */
+    /* Marks the end of all work now on stream; an earlier mark of this event is forgotten. A
+     * failure of that work may be returned here. */
     enum bp_status (*event_record)(void *self, uint32_t device, void *stream, void *event);
-    /* BP_OK: reached. BP_ERR_BUSY: not yet (write no message). */
+    /* BP_OK: reached, and the work before it has ended well. BP_ERR_BUSY: not yet (write no
+     * message). Else the failure of work before it, as above. */
     enum bp_status (*event_query)(void *self, uint32_t device, void *event);
-    /* Waits on the host for at most timeout_ns. BP_ERR_TIMEOUT: not reached by then. */
+    /* The same, after a wait on the host of at most timeout_ns. BP_ERR_TIMEOUT: not reached by
+     * then. */
     enum bp_status (*event_wait)(void *self, uint32_t device, void *event, uint64_t timeout_ns);
 
-    /* What comes after on stream waits for the event, of any device of this instance.
+    /* What comes after on stream waits for the event, of any device of this instance. It runs also
+     * where the work before the event has failed.
      * BP_ERR_UNSUPPORTED, without a message: not between these two. Then, and for NULL, the host
      * waits. */
     enum bp_status (*stream_wait)(void *self, uint32_t device, void *stream, void *event);
