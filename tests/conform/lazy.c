@@ -3,13 +3,15 @@
  * waits for it, or has asked often enough. Streams and events are its own. What breaks the rules of
  * order breaks each time: a stream that is destroyed forgets its work, and memory that is given
  * back is zero from then on. The suites must pass here, and find the broken rules of
- * core_mutants.py. Built again with LAZY_ROWS it has kernels too (lazy_rows.c), as device "late" without
- * dtypes of 64 bits, whose work fails after its call has returned; LAZY_BREAK names one way in which
- * it is not sound, which teeth.py must see:
+ * core_mutants.py.
+ *
+ * Built again with LAZY_ROWS it has kernels too (lazy_rows.c), as device "late" without dtypes of
+ * 64 bits, whose work fails after its call has returned. LAZY_BREAK names one way in which it is
+ * not sound, which teeth.py must see:
  *   event-ok   event_query and event_wait say nothing of work that has failed
  *   sync-ok    synchronize and copy_out say nothing of it
  *   add-fails, add-loses   one launch of add fails, that of 33 elements, or the device is lost
- *   host-leak, plan-leak, wrong-size   memory of the host's is not given back, or as another size */
+ *   host-leak, plan-leak, wrong-size   the host's memory is not released, or as another size */
 #include "lazy.h"
 
 #include <backplane/plugin.h>

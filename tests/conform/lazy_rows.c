@@ -43,7 +43,8 @@ static enum bp_status give(const struct bp_launch *l, int64_t axis,
                            enum bp_status (*run)(const struct lazy_launch *l))
 {
     const struct bp_host *host = lazy_host(l->self);
-    struct lazy_launch *copy = host->allocate(host->ctx, sizeof *copy, _Alignof(struct lazy_launch));
+    struct lazy_launch *copy =
+        host->allocate(host->ctx, sizeof *copy, _Alignof(struct lazy_launch));
 
     if (!copy) return bp_fail(host, BP_ERR_MEMORY, "late: no memory for a launch");
     copy->host = host;

@@ -113,7 +113,7 @@ Test(streams_fail, launches_that_were_said_to_have_ended_well_are_named_so)
     OK(bp_event_record(event, s.stream));
     OK(bp_event_wait(event, UINT64_MAX));
     FAILS(BP_ERR_DEVICE,
-          "told to fail (one of the launches up to 3, softmax, of which plugin gated had said before",
+          "to fail (one of the launches up to 3, softmax, of which plugin gated had said before",
           bp_stream_synchronize(s.stream));
     s.gate->mute_events(0);
     bp_event_destroy(event);

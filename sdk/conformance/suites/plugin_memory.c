@@ -198,8 +198,8 @@ static _Noreturn void keep_account(const struct place *from)
 static void judge(struct check *c, const struct account *a)
 {
     if (!a->ended)
-        check_skip(c, "its process crashed, or did not end within %d s, after it had come to %s: what "
-                   "other cases say of that is to be mended first", PATIENCE_S, a->doing);
+        check_skip(c, "its process crashed, or did not end within %d s, after it had come to %s: "
+                   "what other cases say of that is to be mended first", PATIENCE_S, a->doing);
     else if (a->misfits)
         check_that(c, false,
                    "host->release was called %llu times with another size than host->allocate; the "
@@ -218,7 +218,8 @@ void plugin_memory(struct check *c, const int64_t *arg)
     pid_t child;
 
     (void)arg;
-    account = mmap(NULL, sizeof *account, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    account = mmap(NULL, sizeof *account, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                   0);
     if (!check_that(c, account != MAP_FAILED, "no memory for an account")) return;
     now("create of the plugin", "");
     fflush(NULL);

@@ -112,8 +112,8 @@ void work_load_finish(struct work_load *load);
 /* Gives the launches, and event 0 behind them. */
 bool work_load_give(struct work *w, int stream, struct work_load *load);
 
-/* A launch that fails: by one of its rows the device takes values x at indices, of which one may lie
- * past the end. That is the one failure that any device can be brought to. */
+/* A launch that fails: by one of its rows the device takes values x at indices, of which one may
+ * lie past the end. That is the one failure that any device can be brought to. */
 struct work_fault {
     const char *op;
     uint32_t dtype; /* of index */
