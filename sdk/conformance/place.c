@@ -95,7 +95,7 @@ int place_init(struct place *place, const char *device, const char *library, con
     return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN ||
                    status == BP_ERR_INVALID
                ? 3
-               : 4;
+               : 1; /* it is there, and does not work */
 }
 
 void place_finish(struct place *place)

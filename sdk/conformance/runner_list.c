@@ -183,7 +183,8 @@ int runner_list(struct report *r, char *text, size_t size)
     free(argv);
     bool in_peace = result.end == BP_CHILD_EXITED && result.code == 0;
     if (in_peace && listing.complete && listing.ended) status = 0;
-    else if (*listing.error && result.end == BP_CHILD_EXITED) status = result.code == 3 ? 3 : 4;
+    else if (*listing.error && result.end == BP_CHILD_EXITED)
+        status = result.code == 1 || result.code == 3 ? result.code : 4;
     else if (result.end != BP_CHILD_NOT_RUN && (r->n == 0 || listing.complete))
         status = broken_plugin(&listing, &result);
     if (*listing.error) snprintf(text, size, "%s", listing.error);

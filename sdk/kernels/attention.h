@@ -70,8 +70,8 @@ KFN acc attention_shift(acc m)
     return m == -acc_infinity() ? 0 : m;
 }
 
-/* Whether a query with this sum of weights sees no key. Of one that sees some, the largest score has
- * the weight 1. */
+/* Whether a query with this sum of weights sees no key: of one that sees some, the largest score
+ * has the weight 1. */
 KFN i64 attention_hidden(const struct attention_args *a, acc sum)
 {
     return a->hides && sum == 0;

@@ -333,6 +333,7 @@ static int choose_threads(double option)
 
 static int run_on(struct bench *bench, const char *name, const char *json)
 {
+    enum bp_status opened;
     char width[16];
     int status;
 
@@ -340,10 +341,10 @@ static int run_on(struct bench *bench, const char *name, const char *json)
     setenv("BP_THREADS", width, 1); /* before the core reads it and any library starts threads */
     bench->core = bp_tool_core("bench", NULL);
     if (!bench->core) return BP_EXIT_BROKEN;
-    if (bp_device_create(bench->core, name, &bench->device) ||
-        bp_stream_create(bench->device, &bench->stream)) {
+    opened = bp_device_create(bench->core, name, &bench->device);
+    if (opened || bp_stream_create(bench->device, &bench->stream)) {
         bp_complain("bench", "%s", bp_error_message());
-        status = BP_EXIT_NO_DEVICE;
+        status = opened ? bp_exit_of_device(opened) : BP_EXIT_FAILED;
     } else {
         bench->scope = bp_stream_scope(bench->stream);
         status = run(bench, bench->device, json);

@@ -206,13 +206,15 @@ static void see_memory(struct command *c)
 static int measure_here(struct command *c)
 {
     struct ccl_bench *b = &c->bench;
+    enum bp_status opened;
     bool good;
 
     c->core = bp_tool_core("ccl-bench", NULL);
     if (!c->core) return BP_EXIT_BROKEN;
-    if (bp_device_create(c->core, c->device_name, &b->device)) {
+    opened = bp_device_create(c->core, c->device_name, &b->device);
+    if (opened) {
         bp_complain("ccl-bench", "%s", bp_error_message());
-        return BP_EXIT_NO_DEVICE;
+        return bp_exit_of_device(opened);
     }
     see_memory(c);
     good = !bp_stream_create(b->device, &b->stream) && join(b);

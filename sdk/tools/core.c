@@ -23,6 +23,14 @@ struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *
     return NULL;
 }
 
+enum bp_exit bp_exit_of_device(enum bp_status status)
+{
+    bool none = status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_INVALID ||
+                status == BP_ERR_PLUGIN;
+
+    return none ? BP_EXIT_NO_DEVICE : BP_EXIT_FAILED;
+}
+
 const char *bp_state_name(uint32_t state)
 {
     switch (state) {

@@ -295,9 +295,10 @@ int bp_cmd_info(int argc, char **argv)
     struct bp_core *core = bp_tool_core("info", NULL);
     struct bp_device *device;
     if (!core) return BP_EXIT_BROKEN;
-    if (bp_device_create(core, name, &device)) {
+    enum bp_status opened = bp_device_create(core, name, &device);
+    if (opened) {
         bp_complain("info", "%s", bp_error_message());
-        status = BP_EXIT_NO_DEVICE;
+        status = bp_exit_of_device(opened);
     } else {
         status = show(core, device, json);
         bp_device_destroy(device);

@@ -212,12 +212,14 @@ static int show_device(const char *name, bool json)
 {
     struct bp_core *core = bp_tool_core("ops", NULL);
     struct bp_device *device;
+    enum bp_status opened;
     int status = BP_EXIT_GOOD;
 
     if (!core) return BP_EXIT_BROKEN;
-    if (bp_device_create(core, name, &device)) {
+    opened = bp_device_create(core, name, &device);
+    if (opened) {
         bp_complain("ops", "%s", bp_error_message());
-        status = BP_EXIT_NO_DEVICE;
+        status = bp_exit_of_device(opened);
     } else {
         if (json) status = print_json(device);
         else print_table(device);

@@ -67,6 +67,12 @@ static bool check_shape(const struct run_model *r, const struct words *w, const 
                         "does not say how many)", given, (int)port.rank);
             return false;
         }
+        for (uint32_t k = 0; k < port.rank; k++) {
+            if (port.shape[k] < 0 || port.shape[k] == shape[k]) continue;
+            bp_complain("run", "--shape %s: the model says that extent %u is %lld", given, k,
+                        (long long)port.shape[k]);
+            return false;
+        }
         path = data_file(w, "input", i);
         if (path) bp_complain("run", "--shape %s: %s has the values of this input", given, path);
         free(path);
@@ -287,9 +293,9 @@ static int work(struct run_model *r, const struct words *w)
     for (size_t i = 0; ok && i < n; i++) ok = run_once(r, &t[i]);
     if (ok) report(r, w, first, t, n);
     free(t);
-    if (!ok) return BP_EXIT_BROKEN;
+    if (!ok) return BP_EXIT_FAILED;
     status = w->data ? check_outputs(r, w) : BP_EXIT_GOOD;
-    if (!status && w->profile && !run_profile(r, w->profile)) status = BP_EXIT_BROKEN;
+    if (!status && w->profile) status = run_profile(r, w->profile);
     return status || !w->verify ? status : run_verify(r);
 }
 
@@ -308,19 +314,20 @@ static int load(struct run_model *r, const struct words *w)
                                        .run_bytes = limit_of(w->run_mib, 1 << 20),
                                        .rounds = limit_of(w->rounds, 1),
                                        .time_ms = limit_of(w->seconds, 1000)};
+    enum bp_status opened;
     double begin;
 
     r->core = bp_tool_core("run", NULL);
     if (!r->core) return BP_EXIT_BROKEN;
-    if (bp_device_create(r->core, r->device_name, &r->device) ||
-        bp_stream_create(r->device, &r->stream)) {
+    opened = bp_device_create(r->core, r->device_name, &r->device);
+    if (opened || bp_stream_create(r->device, &r->stream)) {
         run_failed(r->device_name);
-        return BP_EXIT_NO_DEVICE;
+        return opened ? bp_exit_of_device(opened) : BP_EXIT_FAILED;
     }
     begin = bench_now();
     if (bp_model_load(r->device, r->path, &options, &r->model)) {
         run_failed(r->path);
-        return BP_EXIT_BROKEN;
+        return BP_EXIT_FAILED;
     }
     r->load_s = bench_now() - begin;
     return work(r, w);

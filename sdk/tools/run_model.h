@@ -44,8 +44,8 @@ struct run_walk {
 /* false: it could not be gone through; said on standard error. */
 bool run_walk(struct run_walk *walk);
 
-/* run_profile.c: a table by operator, and in path the trace as Chrome reads it. */
-bool run_profile(struct run_model *r, const char *path);
+/* run_profile.c: a table by operator, and in path the trace as Chrome reads it. The exit status. */
+int run_profile(struct run_model *r, const char *path);
 
 /* run_verify.c: each call on the device and by the reference, from the same inputs. The exit
  * status; BP_EXIT_FAILED: one is wrong, constant or not finite, or none has a reference; said in

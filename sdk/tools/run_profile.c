@@ -127,7 +127,7 @@ static void add_call(struct run_walk *walk, const struct bp_watched *call)
     add_event(p->events, walk, call->op->name, walk->begin - p->begin, bytes);
 }
 
-bool run_profile(struct run_model *r, const char *path)
+int run_profile(struct run_model *r, const char *path)
 {
     struct profile p = {.events = NULL};
     struct run_walk walk = {.r = r, .after = add_call, .ctx = &p};
@@ -141,7 +141,7 @@ bool run_profile(struct run_model *r, const char *path)
     }
     if (ok) print_shares(&p.shares, r->told);
     free(p.shares.at);
-    if (ok) return write_trace(p.events, path);
+    if (ok) return write_trace(p.events, path) ? BP_EXIT_GOOD : BP_EXIT_BROKEN;
     cJSON_Delete(p.events);
-    return false;
+    return BP_EXIT_FAILED;
 }

@@ -157,7 +157,7 @@ int run_verify(struct run_model *r)
     bp_progress("%s", "");
     for (uint32_t i = 0; v.in && i < v.n_in; i++) ref_array_finish(&v.in[i]); /* a call failed */
     free(v.in);
-    if (!ok || (bp_model_info(r->model, &info) && !run_failed("verify"))) return BP_EXIT_BROKEN;
+    if (!ok || (bp_model_info(r->model, &info) && !run_failed("verify"))) return BP_EXIT_FAILED;
     if (info.host_nodes)
         fprintf(r->told, "node %s%s: done by the host, it has no reference\n", info.host_node,
                 info.host_nodes > 1 ? " and others" : "");

@@ -11,11 +11,14 @@
 /* How every command ends. */
 enum bp_exit {
     BP_EXIT_GOOD = 0,
-    BP_EXIT_FAILED = 1,    /* a check failed */
+    BP_EXIT_FAILED = 1,    /* a check failed; a device or a model that is there does not work */
     BP_EXIT_USAGE = 2,     /* wrong use, or nothing matched */
     BP_EXIT_NO_DEVICE = 3, /* no such device */
-    BP_EXIT_BROKEN = 4,    /* bp itself could not do it */
+    BP_EXIT_BROKEN = 4,    /* bp itself broke: no core, no report, no process of its own */
 };
+
+/* core.c: the status of a command whose device cannot be opened. */
+enum bp_exit bp_exit_of_device(enum bp_status status);
 
 /* The commands. argv[0] is the command's name; the answer is the exit status. */
 int bp_cmd_list(int argc, char **argv);

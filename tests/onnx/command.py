@@ -193,13 +193,41 @@ def words(m):
             (["--shape", "nosuch=2x3"], 2, "the model has no such one"), (["--shape", "x=2x3"], 0, ""),
             (["--shape", "x=2"], 2, "expected 2 extents"), (["--shape", "x=2x3x4"], 2, "expected 2 extents"),
             (["--shape", "x=-2x3"], 2, "expected 2 extents"), (["--shape", "x=2x"], 2, "expected 2 extents"),
-            (["--shape", "x"], 2, "expected NAME="), (["--shape", "x=2x4"], 4, "extent"),
+            (["--shape", "x"], 2, "expected NAME="), (["--shape", "x=2x4"], 2, "the model says that extent 1 is 3"),
             (["--weights", "abc"], 2, "expected a seed"), (["--weights", "1x"], 2, "expected a seed"),
             (["--weights", "-1"], 2, "expected a seed"), (["--weights", "18446744073709551616"], 2, "expected a seed"),
             (["--weights", "7"], 0, ""), (["--rtol", "-1"], 2, "--rtol -1: expected 0 to 1"),
             (["--rtol", "nan"], 2, "--rtol"), (["--rtol", "0"], 0, "")):
         done = m.run(path, *given)
         yield " ".join(given).replace(m.path, "DIR"), done, done.returncode == status and word in done.stderr
+
+
+def statuses(m):
+    """What each end of `bp run` is: 1 for a model that does not load or run, 4 only where bp itself broke."""
+    good = m.write("good", [kit.node("Neg", "x", "y")], {"x": [2, 3]}, {"y": [2, 3]})
+    inputs = save(os.path.join(m.path, "short"), "input_0.pb", X[:1])
+    empty = os.path.join(m.path, "empty.onnx")
+    with open(empty, "wb") as file:
+        file.write(b"no model")
+    bad = os.path.join(m.path, "bad")
+    os.makedirs(bad)
+    with open(os.path.join(bad, "input_0.pb"), "wb") as file:
+        file.write(b"no tensor")
+    for name, path, given, status, word in (
+            ("an unknown operator", m.write("unknown", [kit.node("Nothing", "x", "y")], {"x": [2]}, {"y": [2]}), [], 1,
+             "operator Nothing"),
+            ("a run that fails", m.write("shapes", [kit.node("Reshape", "x s", "y")], {"x": [2, 3]}, {"y": [None]},
+                                         [kit.const("s", [4, 2], np.int64)]), [], 1, "node y (Reshape)"),
+            ("no model", empty, [], 1, "empty.onnx"), ("no file", os.path.join(m.path, "none.onnx"), [], 2, "can't be read"),
+            ("another shape of data", good, ["--data", inputs], 1, "extent"), ("no tensor", good, ["--data", bad], 1, "input_0.pb"),
+            ("an unknown option", good, ["--strange"], 2, "strange"),
+            ("a trace that can't be written", good, ["--profile", "/no/such/folder/x"], 4, "can't be written")):
+        done = m.run(path, *given)
+        yield f"exit status {status}: {name}", done, done.returncode == status and word in done.stderr
+    env = dict(os.environ, BP_FALLBACK="deny", BP_PLUGIN_PATH=sys.argv[2], BP_PLUGINS="custom,cpu")
+    for device, status, word in (("custom", 1, "has no kernel"), ("orchestra", 3, "orchestra")):
+        done = subprocess.run([m.bp, "run", good, "--device", device], env=env, capture_output=True, text=True, check=False)
+        yield f"exit status {status}: device {device}", done, done.returncode == status and word in done.stderr
 
 
 def profiled(m):
@@ -232,6 +260,7 @@ def results(m, plugins):
     yield from of_data(m)
     yield from long_loop(m)
     yield from words(m)
+    yield from statuses(m)
     yield from profiled(m)
 
 

@@ -150,7 +150,7 @@ def write(folder, nodes, opset, weights, **more):
 
 def judge(bp, path, words):
     done = subprocess.run([bp, "run", path, "--device", "cpu"], capture_output=True, text=True, check=False, timeout=50)
-    return done, done.returncode == 0 if words is None else done.returncode == 4 and words in done.stderr
+    return done, done.returncode == 0 if words is None else done.returncode == 1 and words in done.stderr
 
 
 def results(bp, folder):

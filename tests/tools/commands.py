@@ -397,6 +397,32 @@ def info_json():
 
 
 @test
+def exit_statuses():
+    """The same table for all commands: 1 a check failed, 2 wrong use, 3 no such device, 4 bp itself broke."""
+    model = os.path.join(WORK, "none.onnx")
+    for words in (["info"], ["info", "a", "b"], ["info", "stage", "--strange"], ["strange"], ["ops", "--strange"],
+                  ["list", "x"], ["doctor", "--strange"], ["conform"], ["conform", "stage", "--suite", "x"],
+                  ["conform", "stage", "--filter", "nothing"], ["conform", "stage", "--jobs", "0"], ["bench"],
+                  ["bench", "stage", "--threads", "-3"], ["run"], ["run", model], ["run", model, "--repeat", "0"],
+                  ["onnx-test"], ["onnx-test", "/no/such"], ["manifest"]):
+        expect_status(bp(*words), 2)
+    for command in (["info"], ["ops", "--device"], ["conform"], ["bench"], ["ccl-bench", "--device"]):
+        expect_status(bp(*command, "orchestra"), 3)
+        expect_status(bp(*command, "stage", act="create-absent"), 3)
+    for words in (["conform", "stage", "--filter", "plugin/*", "--json", "/no/such/x"],):
+        expect_status(bp(*words), 4)
+
+
+@test
+def conform_takes_a_file_here():
+    """As doctor does: a file name without a slash is a path, too."""
+    for name in ("bp_actor.so", "./bp_actor.so"):
+        result = expect_status(bp("conform", name, "--filter", "plugin/*", "--list", cwd=STAGE, plugins=None), 0)
+        expect("plugin/" in result.out, "no case", result)
+    expect_status(bp("conform", "bp_other.so", cwd=STAGE, plugins=None), 3)
+
+
+@test
 def info_of_no_device():
     for name in ("stage:1", "stage:x", "orchestra", "", ":", "stage:99999999999999999999"):
         expect_status(bp("info", name), 3)

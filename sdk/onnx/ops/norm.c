@@ -93,7 +93,8 @@ enum bp_status onnx_layer_norm(struct onnx_call *c)
     attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
     TRY(onnx_attr_dtype(c, "stash_type", BP_F32, &dtype));
     k.status = bp_op_layer_norm(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2), &attrs, &y,
-                                onnx_wants(c, 1) ? &mean : NULL, onnx_wants(c, 2) ? &inverse : NULL);
+                                onnx_wants(c, 1) ? &mean : NULL,
+                                onnx_wants(c, 2) ? &inverse : NULL);
     onnx_chain_give(&k, 0, onnx_chain_take(&k, y));
     if (mean) give_statistic(&k, 1, onnx_chain_take(&k, mean), dtype);
     if (inverse) give_statistic(&k, 2, onnx_chain_take(&k, inverse), dtype);
@@ -114,7 +115,8 @@ enum bp_status onnx_rms_norm(struct onnx_call *c)
     dtype = of_x == of_scale ? of_x : of_x == BP_F64 || of_scale == BP_F64 ? BP_F64 : BP_F32;
     attrs.axis = onnx_attr_int(c, "axis", -1);
     attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
-    x = MAKE(&k, rms_norm, &attrs, onnx_chain_cast(&k, x, dtype), onnx_chain_cast(&k, scale, dtype));
+    scale = onnx_chain_cast(&k, scale, dtype);
+    x = MAKE(&k, rms_norm, &attrs, onnx_chain_cast(&k, x, dtype), scale);
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, of_scale));
     return onnx_chain_end(&k);
 }

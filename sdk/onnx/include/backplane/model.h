@@ -77,7 +77,8 @@ enum bp_model_kind {
     BP_MODEL_OPTIONAL = 3, /* of a tensor or a sequence */
 };
 
-/* Input or output number index, as the model declares it; BP_ERR_NOT_FOUND past the last. Pointers live as long as the model. */
+/* Input or output number index, as the model declares it; BP_ERR_NOT_FOUND past the last. Pointers
+ * live as long as the model. */
 struct bp_model_port { /* answer: set size before the call */
     size_t size;
     const char *name;
