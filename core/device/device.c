@@ -365,6 +365,7 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
         if (status == BP_OK)
             return index < list[i]->n_device ? open_device(list[i], index, out_device)
                                              : no_such_device(list[i], index);
+        if (status == BP_ERR_MEMORY) return status; /* another plugin may not stand in for it */
         if (i > 0) continue;
         first = status;
         snprintf(why, sizeof why, "%s", bp_error_message());

@@ -79,6 +79,15 @@ static bool not_opened(struct bp_load *load, const char *text)
         bp_show(shown, sizeof shown, text), advice);
 }
 
+/* The words of the dynamic linker and of libltdl for it. */
+static bool is_of_memory(const char *text)
+{
+    return strcasestr(text, "cannot allocate memory") || strcasestr(text, "out of memory") ||
+           strcasestr(text, "not enough memory") || strcasestr(text, "insufficient memory") ||
+           strcasestr(text, "cannot create capability list") ||
+           strcasestr(text, "cannot create cache for search path");
+}
+
 static bool is_file(const char *path, const struct stat *file)
 {
     struct stat found;
@@ -91,11 +100,13 @@ static bool is_file(const char *path, const struct stat *file)
  * by the name alone. */
 static bool is_checked(struct bp_load *load)
 {
+    errno = 0;
     char *mapped = bp_mapped_file(load->symbol), shown[BP_SHOWN_PATH], expected[BP_SHOWN_PATH];
     bool good = mapped && is_file(mapped, &load->file);
     Dl_info info = {0};
 
-    if (!mapped)
+    if (!mapped && errno == ENOMEM) bp_short(&load->why, library(load));
+    else if (!mapped)
         bp_broken(&load->why, library(load),
                   "what is mapped of it cannot be known: expected it in /proc/self/maps, got "
                   "nothing; mount /proc");
@@ -121,7 +132,8 @@ static bool open_library(struct bp_load *load)
 
     if (!bp_file_elf(library(load), &load->file, &load->why)) return false;
     load->symbol = bp_library_symbol(library(load), "bp_plugin_get", &opened, &text);
-    if (!opened) not_opened(load, text ? text : "out of memory");
+    if (!opened && (!text || is_of_memory(text))) bp_short(&load->why, library(load));
+    else if (!opened) not_opened(load, text);
     free(text);
     return opened;
 }
@@ -157,9 +169,13 @@ static bool callback_failed(struct bp_load *load, const char *callback, enum bp_
                          "%s finds nothing to drive: expected a device and its driver, got "
                          "\"%s\"; install the driver if there is such hardware",
                          callback, reason);
-    return bp_broken(&load->why, library(load),
-                     "%s failed: expected BP_OK, got %s, \"%s\"; see the manual of the plugin",
-                     callback, bp_status_name(status), reason);
+    bp_broken(&load->why, library(load),
+              "%s failed: expected BP_OK, got %s, \"%s\"; %s", callback, bp_status_name(status),
+              reason,
+              status == BP_ERR_MEMORY ? "free memory and ask again"
+                                      : "see the manual of the plugin");
+    if (status == BP_ERR_MEMORY) load->why.memory = true;
+    return false;
 }
 
 static bool create(struct bp_load *load)
@@ -234,7 +250,7 @@ static bool sort_rows(struct bp_load *load)
     struct bp_plugin_entry *entry = load->entry;
 
     entry->kernel_best = calloc(entry->n_kernel + 1, sizeof *entry->kernel_best);
-    if (!entry->kernel_best) return bp_broken(&load->why, library(load), "out of memory");
+    if (!entry->kernel_best) return bp_short(&load->why, library(load));
     for (uint32_t i = 0; i < entry->n_kernel; i++) entry->kernel_best[i] = &entry->kernel[i];
     qsort(entry->kernel_best, entry->n_kernel, sizeof *entry->kernel_best, compare_rows);
     return true;
@@ -257,9 +273,10 @@ static bool ask_rows(struct bp_load *load)
             bp_error_enter();
             status = load->kernels.usable(entry->self, entry->kernel_row[i]);
             bp_error_leave(status, entry->plugin.name, "usable");
-            if (status) memory = !(reason = strdup(bp_error_message()));
+            if (status == BP_ERR_MEMORY) memory = true;
+            else if (status) memory = !(reason = strdup(bp_error_message()));
         }
-        if (memory) return bp_broken(&load->why, library(load), "out of memory");
+        if (memory) return bp_short(&load->why, library(load));
         entry->kernel_reason[i] = reason;
     }
     return sort_rows(load);
@@ -295,14 +312,21 @@ static bool run_check(struct bp_load *load, enum bp_plugin_step step,
     uint32_t note;
     bool good;
 
-    if (activity[step] == BP_ACTIVITY_COUNT) return check(load);
-    note = bp_activity_enter(activity[step], load->entry->manifest.name, NULL);
+    if (activity[step] != BP_ACTIVITY_COUNT) {
+        note = bp_activity_enter(activity[step], load->entry->manifest.name, NULL);
+        good = check(load);
+        bp_activity_leave(note);
+        return good;
+    }
+    /* Nothing of the plugin runs here: errno is of our own calls. */
+    errno = 0;
     good = check(load);
-    bp_activity_leave(note);
+    if (!good && errno == ENOMEM) load->why.memory = true;
     return good;
 }
 
-static void load_entry(struct bp_plugin_entry *entry)
+/* Where host memory runs out the entry is as before, so that asking again loads again. */
+static enum bp_status load_entry(struct bp_plugin_entry *entry)
 {
     static const struct {
         enum bp_plugin_step step;
@@ -336,7 +360,14 @@ static void load_entry(struct bp_plugin_entry *entry)
         if (load.created) bp_plugin_end(entry);
         bp_plugin_forget(entry);
     }
+    if (!good && load.why.memory) {
+        bp_error_write("%s", load.why.text ? load.why.text
+                                           : "not enough host memory to load a plugin");
+        free(load.why.text);
+        return BP_ERR_MEMORY;
+    }
     bp_plugin_settle(entry, &load.why);
+    return entry->status;
 }
 
 enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
@@ -346,16 +377,17 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
 
     TRY(bp_prepare_enter());
     pthread_mutex_lock(&entry->lock);
+    status = entry->status;
     if (entry->state == BP_PLUGIN_UNPROBED) {
         /* What plugins say on the way to success is no failure of this call: the message stays. */
         message = strdup(bp_error_message());
-        load_entry(entry);
-        if (entry->status == BP_OK && message) bp_error_write("%s", message);
+        status = load_entry(entry);
+        if (status == BP_OK && message) bp_error_write("%s", message);
         free(message);
-        if (entry->status == BP_OK) bp_exit_rearm((const void *)(uintptr_t)entry->plugin.create);
+        if (status == BP_OK) bp_exit_rearm((const void *)(uintptr_t)entry->plugin.create);
     }
-    status = entry->status;
     pthread_mutex_unlock(&entry->lock);
     bp_prepare_leave();
+    if (status == BP_ERR_MEMORY) return status;
     return status ? bp_error(status, "%s", entry->reason) : BP_OK;
 }

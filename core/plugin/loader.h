@@ -16,6 +16,9 @@ struct bp_refusal {
 
     /* "file: what is wrong: expected ..., got ...; advice". NULL: no memory even for that. */
     char *text;
+
+    /* There was not enough host memory: nothing is known against the plugin. */
+    bool memory;
 };
 
 /* Fill why, which holds nothing yet, with "file: " and the rest, and return false. */
@@ -23,6 +26,9 @@ bool bp_broken(struct bp_refusal *why, const char *file, const char *format, ...
     __attribute__((format(printf, 3, 4)));
 bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same for host memory that could not be had. */
+bool bp_short(struct bp_refusal *why, const char *file);
 
 /* A text for a message, in size bytes: without control characters, so that a message is one line,
  * and without its middle if it is longer. A message holds 2047 bytes: four paths and words, or a

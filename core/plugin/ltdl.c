@@ -25,6 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool ready;
     const char *path;    /* the file that is being opened now, or NULL */
+    struct module *next; /* for module_open to fill: without memory another loader would be asked */
     struct module *last; /* what became of it */
 } loader;
 
@@ -36,8 +37,9 @@ static lt_module module_open(lt_user_data data, const char *file, lt_dladvise ad
     (void)data;
     (void)advise;
     if (!file || !loader.path || strcmp(file, loader.path)) return NULL;
-    module = calloc(1, sizeof *module);
+    module = loader.next;
     if (!module) return NULL;
+    loader.next = NULL;
     module->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!module->library) {
         text = dlerror();
@@ -94,11 +96,15 @@ static lt_dlhandle open_library(const char *path, char **out_why)
     lt_dlhandle handle;
     const char *text;
 
+    loader.next = calloc(1, sizeof *loader.next);
+    if (!loader.next) return NULL;
     loader.path = path;
     loader.last = NULL;
     handle = lt_dlopen(
         path); /* a file that is open already gives its handle without asking the loader */
     loader.path = NULL;
+    free(loader.next);
+    loader.next = NULL;
     if (!handle) {
         text = lt_dlerror();
         *out_why = strdup(text ? text : "no reason given");
@@ -127,7 +133,7 @@ void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, 
 
     pthread_mutex_lock(&lock);
     if (add_loader()) handle = open_library(path, &why);
-    else why = strdup("libltdl does not take the loader");
+    /* Otherwise libltdl did not take the loader: only without memory. */
     if (handle) address = lt_dlsym(handle, symbol);
     pthread_mutex_unlock(&lock);
 

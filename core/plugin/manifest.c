@@ -208,7 +208,7 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
 
         if (!item && !key->required) continue;
         if (item) outcome = key->read(item, out);
-        if (outcome == READ_MEMORY) return bp_broken(why, path, "out of memory");
+        if (outcome == READ_MEMORY) return bp_short(why, path);
         if (outcome == READ_BAD)
             return bp_broken(why, path, "the key %s is %s: expected %s, got %s; %s", key->name,
                              item ? "wrong" : "missing", key->expected, describe(item, &quote),
@@ -228,7 +228,7 @@ static bool place_library(const char *path, struct bp_manifest *out, struct bp_r
                                    : NULL;
     free(directory);
     free(joined);
-    if (!clean) return bp_broken(why, path, "out of memory");
+    if (!clean) return bp_short(why, path);
     free(out->library);
     out->library = clean;
     return true;
@@ -288,7 +288,8 @@ static cJSON *parse_json(const char *path, const char *text, size_t size, struct
     size_t line = 1, at;
     cJSON *root;
 
-    /* cJSON writes where it failed to a global, too. */
+    /* cJSON writes where it failed to a global, too. What it says of memory is in errno only. */
+    errno = 0;
     pthread_mutex_lock(&json_lock);
     root = cJSON_ParseWithLengthOpts(text, size, &end, false);
     pthread_mutex_unlock(&json_lock);
@@ -297,6 +298,10 @@ static cJSON *parse_json(const char *path, const char *text, size_t size, struct
     if (root)
         while (at < size && text[at] && strchr(" \t\r\n", text[at])) at++;
     if (root && at == size && cJSON_IsObject(root)) return root;
+    if (!root && errno == ENOMEM) {
+        bp_short(why, path);
+        return NULL;
+    }
     for (size_t i = 0; i < at && i < size; i++) line += text[i] == '\n';
     bp_broken(why, path, "not a manifest: expected one JSON object, got %s at line %zu; " ANEW,
               !size                ? "an empty file"
@@ -322,7 +327,7 @@ bool bp_manifest_parse(const char *path, const char *text, size_t size, struct b
     good = check_levels(path, text, size, why) && check_nul(path, text, size, why) &&
            (root = parse_json(path, text, size, why)) && check_keys(path, root, &ignored, why) &&
            read_keys(path, root, out, why) && place_library(path, out, why);
-    if (good && ignored) out->ignored = strdup(ignored);
+    if (good && ignored && !(out->ignored = strdup(ignored))) good = bp_short(why, path);
     cJSON_Delete(root);
     if (!good) bp_manifest_finish(out);
     return good;
@@ -345,7 +350,7 @@ bool bp_manifest_read(const char *path, struct bp_manifest *out, struct bp_refus
     else if (file.st_size > MAX_SIZE)
         bp_broken(why, path, "too large: expected at most %d bytes, got %lld; " ANEW, MAX_SIZE,
                   (long long)file.st_size);
-    else if (!(text = malloc(MAX_SIZE + 1))) bp_broken(why, path, "out of memory");
+    else if (!(text = malloc(MAX_SIZE + 1))) bp_short(why, path);
     else if ((size = read(fd, text, MAX_SIZE + 1)) <
              0) /* one call gives all of a small regular file */
         bp_broken(

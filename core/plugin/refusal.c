@@ -11,9 +11,10 @@ static bool refuse(struct bp_refusal *why, uint32_t state, const char *file, con
     char shown[BP_SHOWN_PATH], *rest = NULL;
 
     why->state = state;
-    if (vasprintf(&rest, format, args) < 0) return false;
-    if (asprintf(&why->text, "%s: %s", bp_show(shown, sizeof shown, file), rest) < 0)
-        why->text = NULL;
+    why->memory = vasprintf(&rest, format, args) < 0;
+    if (why->memory) return false;
+    why->memory = asprintf(&why->text, "%s: %s", bp_show(shown, sizeof shown, file), rest) < 0;
+    if (why->memory) why->text = NULL;
     free(rest);
     return false;
 }
@@ -35,6 +36,13 @@ bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...
     va_start(args, format);
     refuse(why, BP_PLUGIN_ABSENT, file, format, args);
     va_end(args);
+    return false;
+}
+
+bool bp_short(struct bp_refusal *why, const char *file)
+{
+    bp_broken(why, file, "not enough host memory to load it; free some and ask again");
+    why->memory = true;
     return false;
 }
 

@@ -92,15 +92,17 @@ static void found_manifest(struct search *s, const char *path)
         return;
     }
     entry->step = BP_STEP_TRUST;
+    errno = 0;
     good = bp_trust_check(path, &file, &why);
     if (good) entry->step = BP_STEP_MANIFEST;
     good = good && bp_manifest_read(path, &entry->manifest, &why);
     if (good) entry->step = BP_STEP_FILE; /* loading begins there */
-    if (!good && !guess_manifest(entry))
-        s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
+    if (!good && (why.memory || errno == ENOMEM || !guess_manifest(entry)))
+        s->status = bp_error(BP_ERR_MEMORY, "%s: no memory to read it", path);
 
     if (good) listed = is_wanted(s, entry);
     else listed = !s->status && bp_select_match(s->globs, entry->manifest.name);
+    if (s->status) listed = false;
     if (listed && !good) bp_plugin_settle(entry, &why);
     if (listed && entry->manifest.ignored) warn_ignored(s, entry);
     if (listed) {
@@ -157,8 +159,10 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
     size_t count;
 
     if (resolved) path = resolved;
-    if (!list_directory(path, &names, &count)) {
-        if (errno != ENOENT)
+    if ((own && !resolved && errno == ENOMEM) || !list_directory(path, &names, &count)) {
+        if (errno == ENOMEM)
+            s->status = bp_error(BP_ERR_MEMORY, "%s: no memory to search it for plugins", path);
+        else if (errno != ENOENT)
             bp_core_log(s->core, BP_LOG_WARN,
                         "%s: cannot be searched for plugins: expected a directory, got \"%s\"; "
                         "correct it or leave it out",
@@ -172,6 +176,8 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
             char *full = manifest == (pass == 0) ? bp_path_join(path, names[i]) : NULL;
             struct stat file;
 
+            if (manifest == (pass == 0) && !full)
+                s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
             if (full && manifest) found_manifest(s, full);
             else if (full && !(own ? stat : lstat)(full, &file) && S_ISDIR(file.st_mode))
                 search_directory(s, full, own, false);
@@ -227,9 +233,14 @@ static void search_list(struct search *s, const char *list, const char *from)
 
 static void search_own(struct search *s)
 {
-    char *own = bp_path_own(), *path = own ? bp_path_join(own, "backplane") : NULL;
+    char *own, *path;
 
-    if (path) search_directory(s, path, true, true);
+    errno = 0;
+    own = bp_path_own();
+    path = own ? bp_path_join(own, "backplane") : NULL;
+    if (!path && errno == ENOMEM)
+        s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
+    else if (path) search_directory(s, path, true, true);
     else if (!own)
         bp_core_log(s->core, BP_LOG_WARN,
                     "libbackplane was loaded by a relative path: expected an absolute one, to "

@@ -110,6 +110,8 @@ bool bp_table_check(struct bp_load *load)
 static bool take_words(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
+
+    if (entry->before.name) return true; /* memory ran out later, and it is loaded again */
     struct bp_manifest said = {
         .name = strdup(entry->plugin.name),
         .kind = strdup(entry->plugin.kind),
@@ -144,7 +146,7 @@ bool bp_table_manifest(struct bp_load *load)
         {"device kind", manifest->kind, plugin->kind},
     };
 
-    if (!*path) return take_words(load) || bp_broken(&load->why, library(load), "out of memory");
+    if (!*path) return take_words(load) || bp_short(&load->why, library(load));
     bp_show(shown_path, sizeof shown_path, path);
     bp_show(shown, sizeof shown, library(load));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
@@ -288,7 +290,7 @@ static bool check_unique(struct bp_load *load)
     struct bp_quote quote;
     bool good = true;
 
-    if (!sorted) return bp_broken(&load->why, library(load), "out of memory");
+    if (!sorted) return bp_short(&load->why, library(load));
     for (uint32_t i = 0; i < entry->n_kernel; i++) sorted[i] = &entry->kernel[i];
     qsort(sorted, entry->n_kernel, sizeof *sorted, compare_names);
     for (uint32_t i = 1; i < entry->n_kernel && good; i++)
@@ -341,7 +343,7 @@ bool bp_table_kernels(struct bp_load *load)
     entry->kernel_row = calloc(kernels->count, sizeof *entry->kernel_row);
     entry->kernel_reason = calloc(kernels->count, sizeof *entry->kernel_reason);
     if (!entry->kernel || !entry->kernel_row || !entry->kernel_reason)
-        return bp_broken(&load->why, library(load), "out of memory");
+        return bp_short(&load->why, library(load));
     entry->n_kernel = (uint32_t)kernels->count;
 
     used = kernels->stride < sizeof *entry->kernel ? kernels->stride : sizeof *entry->kernel;

@@ -138,7 +138,7 @@ bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *
     struct stat file;
     bool good;
 
-    if (!part) return bp_broken(why, path, "out of memory");
+    if (!part) return bp_short(why, path);
     good = check_words(path, why);
 
     /* "/", "/a", "/a/b": each prefix that ends before a '/', and the whole. */

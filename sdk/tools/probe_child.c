@@ -72,6 +72,11 @@ static void report_plugin(struct bp_core *core, uint32_t index, const char *path
 
     if (index < bp_core_plugins(core) && bp_core_plugin(core, index, &info) == BP_OK) {
         bp_probe_init(&probe, &info);
+        if (info.state == BP_PLUGIN_UNPROBED) { /* memory ran out, its own or the host's */
+            probe.state = BP_PLUGIN_BROKEN;
+            free(probe.reason);
+            probe.reason = bp_text_format("%s", reason);
+        }
     } else {
         bp_probe_init_path(&probe, path);
         probe.state = BP_PLUGIN_BROKEN;
@@ -141,11 +146,13 @@ int bp_cmd_probe_plugin(int argc, char **argv)
     if (bp_probe_is_manifest(path)) {
         core = core_with_manifest(path, &index);
         if (!core) return BP_EXIT_BROKEN;
-        char *reason = bp_text_format(
-            "%s: not found as a manifest: expected a readable file bp_NAME.json; correct the path",
-            path);
-        if (index != UINT32_MAX) bp_core_load(core, index);
-        report_plugin(core, index, path, reason);
+        char *reason = NULL;
+        if (index == UINT32_MAX)
+            reason = bp_text_format("%s: not found as a manifest: expected a readable file "
+                                    "bp_NAME.json; correct the path", path);
+        else if (bp_core_load(core, index))
+            reason = bp_text_format("%s", bp_error_message());
+        report_plugin(core, index, path, reason ? reason : "");
         free(reason);
     } else {
         core = bp_tool_core("", &options);

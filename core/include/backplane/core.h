@@ -44,7 +44,7 @@ struct bp_core_options { /* parameters */
  * Search order: options, BP_PLUGIN_PATH, the directory `backplane` beside this library, the system
  * directory; each with its immediate sub-directories. BP_PLUGINS or options select by glob on the
  * name. BP_LOG=error|warn|info|debug sets what is logged (default warn). In a set-uid process the
- * environment is ignored.
+ * environment is ignored. BP_ERR_MEMORY: not all manifests could be read.
  *
  * BP_STREAMS=inline|async  what bp_stream_create makes on a device that works inline (stream.h)
  * BP_SYNC=none|launch      launch: each operator is waited for, so that a failure names its launch
@@ -132,7 +132,9 @@ BP_API enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index,
                                      struct bp_plugin_info *out);
 
 /* Loads plugin index, if it is not loaded yet: afterwards its state is not unprobed.
- * BP_ERR_ABSENT, BP_ERR_PLUGIN: as its state says, with its reason as the message. */
+ * BP_ERR_ABSENT, BP_ERR_PLUGIN: as its state says, with its reason as the message.
+ * BP_ERR_MEMORY: there was not enough memory, here or in the plugin. It stays unprobed, and asking
+ * again loads again. */
 BP_API enum bp_status bp_core_load(struct bp_core *core, uint32_t index);
 
 /* Loads a plugin by the absolute path of its library, without a manifest; answers as bp_core_load.
