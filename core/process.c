@@ -116,6 +116,36 @@ static bool is_busy(char *what, size_t size)
     return busy;
 }
 
+/* Locks that somebody has are passed by: it may be the thread that a signal handler interrupts. */
+static bool find_launch(struct bp_activity *out)
+{
+    bool found = false;
+
+    if (pthread_mutex_trylock(&lock)) return false;
+    for (struct bp_core *core = cores; core && !found; core = core->next) {
+        if (pthread_mutex_trylock(&core->lock)) continue;
+        for (struct bp_device *d = core->devices; d && !found; d = d->next) {
+            found = bp_device_gives(d, out->what, sizeof out->what);
+            if (found) snprintf(out->plugin, sizeof out->plugin, "%s", d->entry->plugin.name);
+        }
+        pthread_mutex_unlock(&core->lock);
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+bool bp_activity_launch(struct bp_activity *out)
+{
+    struct bp_activity full = {.step = BP_ACTIVITY_LAUNCH, .word = "launch",
+                               .text = "it has been given a launch or a copy, and has not come "
+                                       "back"};
+
+    if (!out || out->size < sizeof out->size || !find_launch(&full)) return false;
+    full.size = out->size < sizeof full ? out->size : sizeof full;
+    memcpy(out, &full, full.size);
+    return true;
+}
+
 static bool wait_for_host(uint64_t end, char *what, size_t size)
 {
     struct timespec pause = {0, 20000};

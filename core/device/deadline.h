@@ -33,8 +33,8 @@ uint64_t bp_deadline_left(const struct bp_deadline *until);
 bool bp_deadline_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
                       const struct bp_deadline *until);
 
-/* What was not over by then: the device, the stream, its launches up to number that are not known to
- * have ended. timeline NULL: of all streams of the device. */
+/* What was not over by then: the device, the stream, its launches up to number that are not known
+ * to have ended. timeline NULL: of all streams of the device. */
 void bp_deadline_text(struct bp_device *device, const struct bp_timeline *timeline, uint64_t number,
                       const struct bp_deadline *until, char *text, size_t size);
 

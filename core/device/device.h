@@ -76,9 +76,8 @@ static inline bool bp_device_is(const struct bp_device *device)
 const char *bp_device_which(const struct bp_device *device, const struct bp_device *other);
 
 void bp_device_retain(struct bp_device *device);
-/* The last one ends the device: waits for its work (up to the deadline: then a thread does, and ends
- * it), unless intake has stopped. On a thread of the
- * core's that is left to another one. */
+/* The last one ends the device: waits for its work, after the deadline on a thread, unless intake
+ * has stopped. On a thread of the core's that is left to another one. */
 void bp_device_release(struct bp_device *device);
 
 /* Keeps a failure that all streams answer, naming the launches that may have failed. What says
@@ -102,6 +101,9 @@ enum bp_status bp_device_refuse(struct bp_device *device);
 /* At the end of the process. Whether the host runs work of the device's, or (not leaving) its
  * queues hold some; what says what. */
 bool bp_device_busy(struct bp_device *device, char *what, size_t size);
+/* Whether a thread is giving it work just now; what says on which stream, and the number. Takes no
+ * locks. */
+bool bp_device_gives(struct bp_device *device, char *what, size_t size);
 /* Who waits for queues looks again whether the process is leaving. */
 void bp_device_wake(struct bp_device *device);
 /* Waits for work behind the host's back. BP_ERR_TIMEOUT; other failures are not its business. */

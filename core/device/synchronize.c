@@ -120,7 +120,7 @@ enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
                                        const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
-    struct synchronizing s = {device, timeline, timeline, {.users = {0}}};
+    struct synchronizing s = {.device = device, .timeline = timeline, .turn = timeline};
     bool open;
 
     TRY(bp_device_check_lost(device));
@@ -133,8 +133,8 @@ enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
 enum bp_status bp_device_synchronize_until(struct bp_device *device,
                                            const struct bp_deadline *until)
 {
-    struct synchronizing s = {device, NULL, bp_deadline_is(until) ? device->host : NULL,
-                              {.users = {0}}};
+    struct synchronizing s = {.device = device,
+                              .turn = bp_deadline_is(until) ? device->host : NULL};
     enum bp_status status;
 
     if (bp_device_is_lost(device)) return BP_OK;

@@ -168,8 +168,8 @@ bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number);
 enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
                                 const struct bp_deadline *until);
 
-/* Waits for all work that the plugin has been given on the stream, by its synchronize; with emulated
- * streams for that of the whole device. */
+/* Waits for all work that the plugin has been given on the stream, by its synchronize; with
+ * emulated streams for that of the whole device. */
 enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
                                        const struct bp_deadline *until);
 
@@ -225,8 +225,8 @@ enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
 enum bp_status bp_timeline_untold(struct bp_timeline *timeline);
 
 /* Text on the work up to number that the host does not know to have ended, from text on; its
- * length, at most size - 1. "launch 812: softmax", "launches 812 to 815: gather, add, softmax, copy_in"; "" for
- * none. */
+ * length, at most size - 1. "launch 812: softmax", "launches 812 to 815: gather, add, softmax,
+ * copy_in"; "" for none. */
 size_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
                          size_t size);
 

@@ -326,6 +326,19 @@ bool bp_device_busy(struct bp_device *device, char *what, size_t size)
     return false;
 }
 
+bool bp_device_gives(struct bp_device *device, char *what, size_t size)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        uint64_t last = atomic_load(&t->last), base = atomic_load(&t->base);
+        const char *name = atomic_load(&t->name[last % BP_NAMES]);
+        if (last == atomic_load(&t->submitted)) continue;
+        snprintf(what, size, "%s, stream %u, launch %llu%s%s", device->name, t->id,
+                 (unsigned long long)(last - base), name ? ": " : "", name ? name : "");
+        return true;
+    }
+    return false;
+}
+
 void bp_device_wake(struct bp_device *device)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {

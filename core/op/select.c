@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* select.c: which kernel row runs a call: the one of highest priority that takes it. */
+#include "../activity.h"
 #include "op.h"
 
 #include <stdio.h>
@@ -113,6 +114,17 @@ static enum bp_status check_plan(const struct bp_site *site, const struct bp_ker
                     k->name, (unsigned long long)plan->workspace, (unsigned long long)alignment);
 }
 
+/* It may compile for long. */
+static enum bp_status prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
+                              const struct bp_prep *prep, struct bp_plan *out_plan)
+{
+    uint32_t note = bp_activity_enter(BP_ACTIVITY_PREPARE, entry->plugin.name, k->name);
+    enum bp_status status = k->prepare(entry->self, prep, out_plan);
+
+    bp_activity_leave(note);
+    return status;
+}
+
 /* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
 static enum bp_status ask(const struct bp_site *site, const struct bp_view *const *out,
                           const struct bp_kernel *k, struct bp_plan *out_plan)
@@ -132,7 +144,7 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     for (uint32_t i = 0; i < site->n_in; i++) constant[i] = site->constant[i].id;
     if (k->prepare) TRY(bp_prepare_enter());
     bp_error_enter();
-    if (k->prepare) status = k->prepare(entry->self, &prep, &plan);
+    if (k->prepare) status = prepare(entry, k, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
     if (k->prepare) bp_exit_rearm(prep.kernel), bp_prepare_leave();
     if (status == BP_OK) status = check_plan(site, k, &plan);

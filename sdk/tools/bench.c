@@ -339,6 +339,7 @@ static int run_on(struct bench *bench, const char *name, const char *json)
 
     snprintf(width, sizeof width, "%d", bench->threads);
     setenv("BP_THREADS", width, 1); /* before the core reads it and any library starts threads */
+    bp_watch_begin("bench");
     bench->core = bp_tool_core("bench", NULL);
     if (!bench->core) return BP_EXIT_BROKEN;
     opened = bp_device_create(bench->core, name, &bench->device);

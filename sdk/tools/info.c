@@ -292,6 +292,7 @@ int bp_cmd_info(int argc, char **argv)
     if (status != BP_OPTIONS_GOOD) return status;
     if (bp_path_is_missing("info", name)) return BP_EXIT_NO_DEVICE;
 
+    bp_watch_begin("info");
     struct bp_core *core = bp_tool_core("info", NULL);
     struct bp_device *device;
     if (!core) return BP_EXIT_BROKEN;

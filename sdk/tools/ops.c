@@ -210,6 +210,7 @@ static int print_json(struct bp_device *device)
 
 static int show_device(const char *name, bool json)
 {
+    bp_watch_begin("ops");
     struct bp_core *core = bp_tool_core("ops", NULL);
     struct bp_device *device;
     enum bp_status opened;

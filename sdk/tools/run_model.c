@@ -317,6 +317,7 @@ static int load(struct run_model *r, const struct words *w)
     enum bp_status opened;
     double begin;
 
+    bp_watch_begin("run");
     r->core = bp_tool_core("run", NULL);
     if (!r->core) return BP_EXIT_BROKEN;
     opened = bp_device_create(r->core, r->device_name, &r->device);

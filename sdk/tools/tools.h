@@ -134,6 +134,11 @@ void bp_crash_ending(void);
  * command prints what went wrong. NULL: it was printed why. options may be NULL. */
 struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *options);
 
+/* watch.c: from now on, while a call of a plugin or a wait for a device lasts longer than 5 s,
+ * 30 s, 60 s and so on, standard error says so. No thread is made for it: processes of one thread
+ * are faster, and `bp bench` measures that. */
+void bp_watch_begin(const char *command);
+
 /* "unprobed", "ready", ... */
 const char *bp_state_name(uint32_t state);
 

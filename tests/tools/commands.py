@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 ROOT, BUILD, BP, ACTOR = (os.path.abspath(p) for p in sys.argv[1:5])
@@ -246,6 +247,40 @@ def expect_loss(act, step, end):
 def plugins_that_take_their_process_with_them():
     for loss in LOSSES:
         expect_loss(*loss)
+
+
+@test
+def who_waits_says_for_what():
+    """A plugin that hangs in one step each, and commands that would else be silent for ever."""
+    model = os.path.join(WORK, "model.onnx")
+    with open(model, "wb"):
+        pass
+    plugins = os.path.join(BUILD, "tests", "plugins")
+    waiting = []
+    for args, step, word in (
+            (["info", "h_rogue"], "open", "open"), (["info", "h_rogue"], "create", "create"),
+            (["ops", "--device", "h_rogue"], "devices", "devices"),
+            (["bench", "h_rogue"], "device", "device"), (["bench", "h_rogue"], "launch", "launch"),
+            (["run", model, "--device", "h_rogue"], "create", "create")):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
+        env.update(BP_PLUGIN_PATH=plugins, BP_PLUGINS="h_rogue", ROGUE=step + "=hang")
+        process = subprocess.Popen([BP, *args], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=env)
+        waiting.append((process, args[0], word))
+    for process, command, word in waiting:
+        guard = threading.Timer(60, process.kill)
+        guard.start()
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "still in" in line:
+                break
+        guard.cancel()
+        process.kill()
+        process.wait()
+        want = rf"bp {command}: still in {word} of h_rogue \(\d+ s.*\): .*`bp doctor h_rogue` says"
+        expect(any(re.search(want, line) for line in said), f"{command}, {word}: {said}")
 
 
 @test

@@ -53,6 +53,11 @@ static uint64_t activity_find(const union value *a)
     return bp_activity_find((uint32_t)a[0].u, a[1].p);
 }
 
+static uint64_t activity_launch(const union value *a)
+{
+    return bp_activity_launch(a[0].p);
+}
+
 static uint64_t error_message(const union value *a)
 {
     (void)a;
@@ -117,6 +122,7 @@ static const struct function functions[] = {
     {"bp_core_load_path", core_load_path,
      {HANDLE(T_CORE), POINTER(TEMPLATE), {.kind = ARG_OUT_OPT}}, .called = ""},
     {"bp_activity_find", activity_find, {NUMBER(0), OPTIONAL(NULL)}, ANSWERS_ZERO},
+    {"bp_activity_launch", activity_launch, {OPTIONAL(NULL)}, ANSWERS_ZERO},
     {"bp_error_message", error_message, {{0}}, ANSWERS_TEXT},
     {"bp_error_set", error_set, {NUMBER(BP_OK), OPTIONAL(NULL)}},
     {"bp_status_name", status_name, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},
@@ -142,6 +148,7 @@ static const struct bp_core_options half_allocator = {.size = sizeof half_alloca
 
 static const struct mistake mistakes[] = {
     {"bp_activity_find", "there is nothing to write to", BP_OK, NULL, {PUT(2, NULL)}},
+    {"bp_activity_launch", "there is nothing to write to", BP_OK, NULL, {PUT(1, NULL)}},
     {"bp_core_create", "size 0", BP_ERR_INVALID, "options->size is 0", {PUT(1, &size_0)}},
     {"bp_core_create", "size 4", BP_ERR_INVALID, "options->size is 4", {PUT(1, &size_4)}},
     {"bp_core_create", "huge size", BP_ERR_INVALID, "options->size", {PUT(1, &size_huge)}},

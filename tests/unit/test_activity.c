@@ -68,6 +68,52 @@ Test(activity, the_oldest_of_all_threads_is_found_and_its_innermost_call)
     cr_assert(!bp_activity_find(0, &a));
 }
 
+static int n_launch;
+static struct bp_activity launch_seen;
+
+static void on_launch(int number)
+{
+    (void)number;
+    launch_seen.size = sizeof launch_seen;
+    n_launch += bp_activity_launch(&launch_seen);
+}
+
+/* The plugin raises the signal in its kernel, where nothing is noted. */
+Test(activity, a_launch_that_goes_on_is_found_in_a_signal_handler)
+{
+    const float two[2] = {1, 2};
+    const int64_t shape[1] = {2};
+    char *directory = kit_create();
+    struct kit_log log;
+    struct bp_core *core;
+    struct bp_device *device;
+    struct bp_stream *stream;
+    struct bp_tensor *x, *sum = NULL;
+
+    kit_plugin(directory, "h_rogue");
+    core = kit_core(&log, directory, "h_rogue");
+    OK(bp_device_create(core, "h_rogue", &device));
+    OK(bp_stream_create_with(device, BP_STREAM_INLINE, &stream));
+    OK(bp_tensor_create(device, BP_F32, 1, shape, &x));
+    OK(bp_tensor_write(stream, x, two, sizeof two));
+    cr_assert(!bp_activity_launch(&launch_seen));
+    signal(SIGUSR1, on_launch);
+    setenv("ROGUE", "launch=raise", 1);
+    OK(bp_op_add(bp_stream_scope(stream), x, x, &sum));
+    unsetenv("ROGUE");
+    cr_assert_eq(n_launch, 1);
+    cr_assert_str_eq(launch_seen.plugin, "h_rogue");
+    cr_assert_str_eq(launch_seen.what, "h_rogue:0, stream 1, launch 2");
+    cr_assert_eq(launch_seen.step, BP_ACTIVITY_LAUNCH);
+    cr_assert(!bp_activity_launch(&launch_seen));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(sum);
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    kit_destroy(directory);
+}
+
 Test(activity, a_forked_child_has_none_of_its_parents_calls)
 {
     struct bp_core *core;

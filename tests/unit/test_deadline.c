@@ -238,6 +238,58 @@ Test(deadline, waits_that_ended_early_are_no_heap_of_threads, .timeout = 60)
     }
 }
 
+static void *synchronize(void *stream)
+{
+    IN_THE_END(bp_stream_synchronize(stream));
+    return NULL;
+}
+
+/* What a thread that watches is told: the device, the stream, the launches. */
+Test(deadline, a_wait_is_noted_while_it_lasts, .timeout = 60)
+{
+    for (int i = 0; i < HELD; i++) {
+        struct held h = hold_at(held_places[i]);
+        struct bp_activity a = {.size = sizeof a};
+        char where[64];
+        pthread_t waiter;
+        snprintf(where, sizeof where, "%s, stream 1, launch", bp_device_name(h.s.device));
+        pthread_create(&waiter, NULL, synchronize, h.s.stream);
+        while (!bp_activity_find(0, &a) || a.step != BP_ACTIVITY_WAIT) usleep(1000);
+        cr_assert(strstr(a.what, where) == a.what && strstr(a.what, "copy_within"), "%s", a.what);
+        open_held(&h);
+        pthread_join(waiter, NULL);
+        while (bp_activity_find(0, &a)) usleep(1000); /* a thread may have stayed in the plugin */
+        held_finish(&h);
+    }
+}
+
+static void *cast(void *spot)
+{
+    struct spot *s = spot;
+    struct bp_tensor *x = floats_at(s->device, 4), *y = NULL;
+    const struct bp_cast_attrs to = {.size = sizeof to, .to = BP_F32};
+
+    OK(bp_op_cast(bp_stream_scope(s->stream), x, &to, &y));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    return NULL;
+}
+
+/* The row of the gated plugin takes long to prepare. */
+Test(deadline, a_preparation_is_noted_too, .timeout = 60)
+{
+    struct spot s = spot_at(GATED, NULL, NULL);
+    struct bp_activity a = {.size = sizeof a};
+    pthread_t caster;
+
+    pthread_create(&caster, NULL, cast, &s);
+    while (!bp_activity_find(0, &a) || a.step != BP_ACTIVITY_PREPARE) usleep(1000);
+    cr_assert_str_eq(a.plugin, "gated");
+    cr_assert_str_eq(a.what, "gated_cast");
+    pthread_join(caster, NULL);
+    spot_finish(&s);
+}
+
 static char warning[2048];
 
 static void keep_warning(void *ctx, uint32_t level, const char *text)

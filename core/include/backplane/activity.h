@@ -54,6 +54,13 @@ struct bp_activity { /* answer: set size before the call */
  * and no memory, and leaves errno and the error message as they are. */
 BP_API bool bp_activity_find(uint32_t thread, struct bp_activity *out);
 
+/* Launches and copies are not noted, which would cost time, but one that goes on can be found: on
+ * which device, and its number on its stream (what: "cpu:0, stream 1, launch 7"). thread and
+ * elapsed_ns are 0: whoever asks twice and gets one answer knows that it lasts. false: there is
+ * none, or this could not be looked up now; out is untouched. It waits for no lock and takes no
+ * memory, so that a signal handler may call it. */
+BP_API bool bp_activity_launch(struct bp_activity *out);
+
 #ifdef __cplusplus
 }
 #endif
