@@ -311,9 +311,8 @@ enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_
 /* A socket that is connected to the first address that answers; -1. */
 static int dial(const struct bp_store_place *place, uint64_t deadline, const char **out_why)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list;
-    int why = getaddrinfo(place->host, place->port, &hints, &list), fd = -1, on = 1;
+    int why = bp_lookup(place, 0, deadline, &list), fd = -1, on = 1;
 
     if (why) {
         *out_why = gai_strerror(why);

@@ -561,11 +561,10 @@ static int listen_at(const struct addrinfo *list)
 
 static enum bp_status open_listener(struct bp_store_place *place, int *out_fd)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct sockaddr_storage own;
     socklen_t size = sizeof own;
     struct addrinfo *list;
-    int fd, why = getaddrinfo(place->host, *place->port ? place->port : "0", &hints, &list);
+    int fd, why = bp_lookup(place, AI_PASSIVE, UINT64_MAX, &list);
 
     if (why)
         return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: %s: %s", place->host, gai_strerror(why));

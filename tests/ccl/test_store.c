@@ -3,6 +3,8 @@
 #include "kit.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -310,6 +312,29 @@ static void ports_are_found_or_refused(void)
     bp_store_destroy(served);
 }
 
+/* In front of the C library's, which libbackplane then calls: a resolver that does not answer. */
+int getaddrinfo(const char *restrict host, const char *restrict port,
+                const struct addrinfo *restrict hints, struct addrinfo **restrict out_list)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!strcmp(host, "slow.invalid") && !(hints->ai_flags & AI_NUMERICHOST)) sleep(30);
+    return real(host, port, hints, out_list);
+}
+
+static void names_are_looked_up_in_time(void)
+{
+    struct bp_store *store;
+    double begin = seconds();
+
+    FAILS(BP_ERR_TIMEOUT, "nobody answers at the store slow.invalid:1",
+          bp_store_create("slow.invalid:1/0123456789", SECOND / 5, &store));
+    CHECK(seconds() - begin < 20, "%g s", seconds() - begin);
+    FAILS(BP_ERR_TIMEOUT, "nobody answers at the store nothing.invalid:1",
+          bp_store_create("nothing.invalid:1/0123456789", SECOND / 5, &store));
+}
+
 static void clear(void)
 {
     static const char *const names[] = {"BP_RANK", "BP_WORLD_SIZE", "BP_STORE",
@@ -366,6 +391,7 @@ int main(int argc, char **argv)
         {"wills_are_done", wills_are_done},
         {"a_store_that_is_gone_says_so", a_store_that_is_gone_says_so},
         {"ports_are_found_or_refused", ports_are_found_or_refused},
+        {"names_are_looked_up_in_time", names_are_looked_up_in_time},
         {"launchers_are_read", launchers_are_read},
     };
 
