@@ -8,12 +8,14 @@ import functools
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
 
-from namespaces import CLONE_NEWNET, MS_BIND, enter, mount, own_mounts, own_root, own_user, unshare
+from namespaces import CLONE_NEWNET, MS_BIND, enter, mount, own_mounts, own_root, own_user, system_call, unshare
 
+PTRACE_ATTACH = 16
 NOBODY = 65534  # the user and the group that tests give files to, and become
 
 
@@ -133,14 +135,34 @@ def set_uid():
         return None if done.stdout == "0\n" else f"a set-uid program ran as user {done.stdout.strip()}"
 
 
-PROBES = {"hosts": lambda: hosts()[0], "namespaces": own_root_of_anyone, "root": root, "chown": chown,
-          "set-uid": set_uid}
+def leaks():
+    """Why LeakSanitizer cannot look at the threads of its process, or None: it traces them."""
+    def trace():
+        child = os.fork()
+        if not child:
+            signal.pause()
+        try:
+            system_call("ptrace", PTRACE_ATTACH, child, None, None)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+    return tried(trace)
+
+
+PROBES = {"hosts": lambda: hosts()[0], "namespaces": own_root_of_anyone, "root": root, "chown": chown, "set-uid": set_uid,
+          "leaks": leaks}
 
 
 @functools.cache
 def why_not(name):
     """Why the machine does not permit it, or None."""
     return PROBES[name]()
+
+
+def leaks_option():
+    """What ASAN_OPTIONS have more where leaks cannot be looked for: LeakSanitizer would fail each process."""
+    return ":detect_leaks=0" if why_not("leaks") else ""
 
 
 def may_skip(reason):

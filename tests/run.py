@@ -167,6 +167,7 @@ class Run:
         if kind != "normal":
             reports = os.path.join(self.directory(kind), "meson-logs", "sanitizer")
             env.update({name: f"{options}:log_path={reports}" for name, options in SANITIZERS.items()})
+            env["ASAN_OPTIONS"] += permitted.leaks_option()
             # ThreadSanitizer does not see how OpenBLAS waits for its threads, and reports false races of its results.
             if kind == "tsan":
                 env["BP_CPU_OPENBLAS"] = "off"
@@ -510,6 +511,8 @@ def shorter(device):
 def asan_steps(run, full):
     """Many programs at once, for they wait for each other's ranks, or for time. Of the cpu all
     dtypes: each has kernels of its own; a third of the cases of each."""
+    if permitted.leaks_option():
+        run.count.skip("asan/leaks", permitted.why_not("leaks"))
     with reports(run, "asan"):
         meson_step(run, "asan", ASAN, slower=6, at_once=2 * os.cpu_count())
     kernels = ["--quick", "--suite=kernel,gradient", "--shard=1/3"]

@@ -40,6 +40,11 @@ USER = [*FEW, "hosts_cut", "hosts_without", "moved", "rules", "plugin_load", "pl
 # ---- what environments are made of
 
 
+def left_out(_, names):
+    """Of a copy of the build: what others write, and objects, which the programs above do not need."""
+    return [n for n in names if n in ("meson-logs", "work", "opencl") or n.endswith(".p") and len(sys.argv) == 3]
+
+
 def filled(system, inside=""):
     """A function that fills a root: as / is, above all for the programs that tests are, but with devices, temporary
     files and a build of its own, and without /sys unless asked for."""
@@ -56,8 +61,7 @@ def filled(system, inside=""):
             bind(f"/dev/{name}", f"{top}/dev/{name}")
         for name, path in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
             os.symlink(path, f"{top}/dev/{name}")
-        shutil.copytree(BUILD, top + BUILD, symlinks=True, dirs_exist_ok=True, ignore=lambda folder, names: [
-            name for name in names if name.endswith(".p") or name in ("meson-logs", "work", "opencl")])
+        shutil.copytree(BUILD, top + BUILD, symlinks=True, dirs_exist_ok=True, ignore=left_out)
 
     return fill
 

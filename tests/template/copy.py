@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import permitted  # noqa: E402
+
 ROOT, BUILD = (os.path.abspath(p) for p in sys.argv[1:])
 TEMPLATE = os.path.join(ROOT, "sdk", "template")
 HEADERS = [f"-I{ROOT}/sdk/include", f"-I{BUILD}/sdk/include"]
@@ -37,14 +40,14 @@ def copy(scratch, name):
     return folder
 
 
-def harness(folder, flags):
+def harness(folder, flags, **env):
     """Builds the plugin copy and the harness with flags, runs one on the other."""
     run("sh", f"{folder}/build.sh", *HEADERS, *WARNINGS, *flags)
     program = os.path.join(folder, "test_template")
     sources = [f"{ROOT}/tests/template/{name}.c" for name in ("harness", "test_template")]
     run(os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-g", *HEADERS, *flags, *sources, "-o", program,
         "-ldl", "-lpthread", "-lm")
-    out = run(program, os.path.join(folder, "bp_template.so"))
+    out = run(program, os.path.join(folder, "bp_template.so"), env=dict(os.environ, **env))
     if len(re.findall(r"^ok ", out, re.M)) < 10:
         raise AssertionError("the harness ran too few tests:\n" + out)
 
@@ -65,7 +68,8 @@ def with_clang(scratch):
 
 
 def address(scratch):
-    harness(copy(scratch, "asan"), ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+    harness(copy(scratch, "asan"), ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+            ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + permitted.leaks_option())
 
 
 def thread(scratch):
@@ -113,7 +117,8 @@ if shutil.which("clang"):
 
 def main():
     failed = 0
-    print(f"1..{len(CHECKS)}")
+    no_leaks = permitted.why_not("leaks")
+    print(f"1..{len(CHECKS) + bool(no_leaks)}")
     with tempfile.TemporaryDirectory(prefix="bp-template-") as scratch:
         for number, (title, check) in enumerate(CHECKS, 1):
             try:
@@ -124,6 +129,8 @@ def main():
                 print(f"not ok {number} - {title}")
                 for line in str(error).splitlines():
                     print("#  ", line, flush=True)
+    if no_leaks:
+        print(f"ok {len(CHECKS) + 1} - without leaks # SKIP {no_leaks}")
     return 1 if failed else 0
 
 
