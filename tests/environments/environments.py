@@ -49,6 +49,9 @@ def filled(system, inside=""):
     """A function that fills a root: as / is, above all for the programs that tests are, but with devices, temporary
     files and a build of its own, and without /sys unless asked for."""
     def fill(top, own):
+        if inside:  # the machine around a chroot has /sys; without, the kernel lets nobody in a user namespace mount it
+            os.mkdir(top + "/sys")
+            bind("/sys", top + "/sys")
         top, own_names = top + inside, ["/dev", "/tmp", *([] if system else ["/sys"])]
         os.makedirs(top, exist_ok=True)
         copy_tree(top, own, without=(BUILD, *own_names))
