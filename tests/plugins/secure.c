@@ -88,10 +88,14 @@ static bool can_become_nobody(void)
 /* Why no program runs as the user whom its file belongs to; NULL: it does. */
 static const char *why_not(void)
 {
+    static char text[100];
     struct statvfs files;
 
     if (geteuid() != 0) return "only root can make a set-uid program and become another user";
-    if (!can_become_nobody()) return strerror(errno);
+    if (!can_become_nobody()) {
+        snprintf(text, sizeof text, "root cannot become another user: %s", strerror(errno));
+        return text;
+    }
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) > 0) return "no_new_privs is set for this process";
     if (statvfs("/tmp", &files)) return "there is no /tmp";
     return files.f_flag & ST_NOSUID ? "/tmp is mounted nosuid" : NULL;
