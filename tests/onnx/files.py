@@ -23,6 +23,8 @@ CASES = {  # location, offset, length: a word of the message; GOOD: it runs
     "down and up again": ("sub/../../w.bin", None, None, OUTSIDE),
     "an absolute path": ("/etc/passwd", None, None, "outside the model's folder"),
     "a link": ("link.bin", None, None, OUTSIDE),
+    "another name of a file outside": ("hard.bin", None, None, GOOD),
+    "the model itself": ("model.onnx", 0, 16, GOOD),
     "a folder that is a link": ("up/w.bin", None, None, OUTSIDE),
     "a folder": ("sub", None, None, "shorter than the tensor, or no file"),
     "a file that is too short": ("w.bin", 24, 16, "shorter than the tensor"),
@@ -80,6 +82,7 @@ def results(bp, device):
         for path in (root, folder, os.path.join(folder, "sub")):
             np.arange(8, dtype=np.float32).tofile(os.path.join(path, "w.bin"))
         os.symlink("../w.bin", os.path.join(folder, "link.bin"))
+        os.link(os.path.join(root, "w.bin"), os.path.join(folder, "hard.bin"))
         os.symlink("..", os.path.join(folder, "up"))
         for name, (location, offset, length, word) in CASES.items():
             path = os.path.join(folder, "model.onnx")
