@@ -9,6 +9,7 @@
 
 #include <fnmatch.h>
 #include <pthread.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -320,10 +321,10 @@ static int choose_threads(double option)
     const char *env = getenv("BP_THREADS");
     char *end;
 
-    if (option < 0 && env && *env) {
+    if (isnan(option) && env && *env) {
         option = strtod(env, &end);
         if (*end) option = 0;
-    } else if (option < 0) {
+    } else if (isnan(option)) {
         option = 1;
     }
     if (option >= 1 && option <= 4096 && option == (double)(int)option) return (int)option;
@@ -360,7 +361,7 @@ int bp_cmd_bench(int argc, char **argv)
 {
     struct bench bench = {0};
     const char *word, *json = NULL;
-    double threads = -1;
+    double threads = NAN;
     const struct bp_option options[] = {
         {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only rows whose name fits; may be given again",
          &bench.filters},

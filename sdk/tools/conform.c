@@ -115,9 +115,9 @@ int bp_cmd_conform(int argc, char **argv)
         .words = "DEV",
         .min_words = 1,
         .max_words = 1,
-        .about = "Tests a device: a name such as cpu:0, or the path of a plugin's .so. Every kernel "
-                 "row runs against a reference. docs/conformance.md says what is tested and what the "
-                 "levels mean.",
+        .about = "Tests a device: a name such as cpu:0, or the path of a plugin's .so. Every "
+                 "kernel row runs against a reference. docs/conformance.md says what is tested "
+                 "and what the levels mean.",
         .options = options,
     };
 
