@@ -6,6 +6,7 @@
 #define BP_TEST_ROGUE_H
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -28,7 +29,7 @@ static void rogue_nothing(int number)
 
 static void rogue_do(const char *misdeed)
 {
-    volatile int *nowhere = NULL;
+    int *volatile nowhere = (int *)(uintptr_t)8; /* no sanitizer tells of it first */
 
     if (!strcmp(misdeed, "exit")) _exit(0);
     if (!strcmp(misdeed, "crash")) *nowhere = 1;
