@@ -123,21 +123,32 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
            (!in->frozen || check_ok(c, bp_tensor_freeze(o->tensor), "bp_tensor_freeze"));
 }
 
+/* Where element i of an array lies in a dense one of that shape, which is no smaller. */
+static int64_t place_in(const struct ref_array *array, int64_t i, const int64_t *shape)
+{
+    int64_t to = 0, step = 1;
+
+    for (int a = array->rank - 1; a >= 0; a--) {
+        to += i % array->shape[a] * step;
+        i /= array->shape[a];
+        step *= shape[a];
+    }
+    return to;
+}
+
 /* Poison, dense and of that shape, for what is expected at the beginning of each axis. */
 static void fill_poison(const struct ref_array *expected, const int64_t *shape, int64_t count,
                         unsigned char *poison)
 {
-    size_t parts = (size_t)expected->type->parts, size = expected->type->size / parts;
-    int64_t at[REF_RANK] = {0};
+    int64_t parts = expected->type->parts, size = expected->type->size / parts;
+    int usual = expected->v ? 0xff : 0xa5;
 
-    memset(poison, expected->v ? 0xff : 0xa5, (size_t)count * expected->type->size);
-    for (int64_t i = 0; expected->v && i < expected->count;
-         i++, ref_next(expected->rank, expected->shape, at)) {
-        size_t to = 0;
-        for (int a = 0; a < expected->rank; a++) to = to * (size_t)shape[a] + (size_t)at[a];
-        for (size_t p = 0; p < parts; p++)
-            memset(poison + (to * parts + p) * size,
-                   compare_poison(expected, i * (int64_t)parts + (int64_t)p), size);
+    memset(poison, usual, (size_t)(count * parts * size));
+    for (int64_t i = 0; i < expected->count * parts; i++) {
+        int byte = compare_poison(expected, i);
+        if (byte == usual) continue;
+        memset(poison + (place_in(expected, i / parts, shape) * parts + i % parts) * size, byte,
+               (size_t)size);
     }
 }
 
