@@ -13,6 +13,40 @@ struct support {
     uint64_t types[BP_VAR_COUNT];
 };
 
+/* How a device runs an operator. */
+enum way { WAY_KERNEL, WAY_VIEW, WAY_OTHERS, WAY_NONE, WAYS };
+static const char *const way_word[WAYS] = {"kernel", "view", "others", "no"};
+
+static enum way way_of(const struct bp_opinfo *op, const struct support *support)
+{
+    if (support->rows) return WAY_KERNEL;
+    if (op->flags & BP_OP_VIEW) return WAY_VIEW;
+    return op->flags & BP_OP_EXPAND ? WAY_OTHERS : WAY_NONE;
+}
+
+/* The operator of a device's row, if it is the plugin's own and no row before is of it. */
+static const struct bp_opinfo *own_of_row(struct bp_device *device, uint32_t row)
+{
+    struct bp_kernel_info info = {.size = sizeof info}, before = {.size = sizeof before};
+
+    if (bp_device_kernel(device, row, &info) || !strchr(info.op, '.')) return NULL;
+    for (uint32_t i = 0; i < row; i++)
+        if (!bp_device_kernel(device, i, &before) && !strcmp(before.op, info.op)) return NULL;
+    return bp_opinfo_find(info.op);
+}
+
+/* Operator number *at or a later one, and *at past it: those of the table, then the plugin's own.
+ * NULL: that were all. device NULL: the table only. */
+static const struct bp_opinfo *next_op(struct bp_device *device, uint32_t *at)
+{
+    uint32_t n = bp_opinfo_count(), rows = device ? bp_device_kernels(device) : 0;
+    const struct bp_opinfo *op = NULL;
+
+    if (*at < n) return bp_opinfo_at((*at)++);
+    while (!op && *at - n < rows) op = own_of_row(device, (*at)++ - n);
+    return op;
+}
+
 static struct support support_find(struct bp_device *device, const struct bp_opinfo *op)
 {
     struct support support = {0};
@@ -78,9 +112,11 @@ static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct b
     char *cell[4] = {NULL};
 
     if (device) {
+        static const char *const without[WAYS] = {"", "view", "in others", "no kernel"};
         struct support support = support_find(device, op);
         cell[0] = bp_text_format("%u", support.rows);
-        cell[1] = support.rows ? types_text(op, support.types) : bp_text_format("no kernel");
+        cell[1] = support.rows ? types_text(op, support.types)
+                               : bp_text_format("%s", without[way_of(op, &support)]);
         bp_table_row(table, (const char *[]){op->name, cell[0], cell[1]}, NULL);
     } else {
         struct bp_opfacts facts = bp_opfacts_find(op->name);
@@ -94,22 +130,36 @@ static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct b
     for (int i = 0; i < 4; i++) free(cell[i]);
 }
 
+static void print_sum(struct bp_device *device)
+{
+    uint32_t n[WAYS] = {0}, all = 0, own = 0, at = 0;
+    const struct bp_opinfo *op;
+    char of_these[40] = "";
+
+    for (; (op = next_op(device, &at)); all++) {
+        struct support support = support_find(device, op);
+        n[way_of(op, &support)]++;
+        own += all >= bp_opinfo_count();
+    }
+    if (own) snprintf(of_these, sizeof of_these, ", %u of them its own", own);
+    printf("\n%s has kernels for %u of %u operators%s; %u more are views, which need none, and %u "
+           "are defined in others: they run where it has kernels for those\n",
+           bp_device_name(device), n[WAY_KERNEL], all, of_these, n[WAY_VIEW], n[WAY_OTHERS]);
+}
+
 static void print_table(struct bp_device *device)
 {
     static const char *const plain[] = {"OPERATOR", "INPUTS", "OUTPUTS", "GRADIENT", "ATTRIBUTES"};
     static const char *const of_device[] = {"OPERATOR", "ROWS", "DTYPES"};
-    uint32_t n = bp_opinfo_count(), served = 0;
+    const struct bp_opinfo *op;
     struct bp_table table;
+    uint32_t at = 0;
 
     bp_table_init(&table, device ? 3 : 5, device ? of_device : plain);
-    for (uint32_t i = 0; i < n; i++) {
-        add_row(&table, bp_opinfo_at(i), device);
-        if (device) served += support_find(device, bp_opinfo_at(i)).rows > 0;
-    }
+    while ((op = next_op(device, &at))) add_row(&table, op, device);
     bp_table_print(&table, 0);
     bp_table_finish(&table);
-    if (device)
-        printf("\n%s has kernels for %u of %u operators\n", bp_device_name(device), served, n);
+    if (device) print_sum(device);
 }
 
 static void types_json(cJSON *json, const struct bp_opinfo *op, const uint64_t *types)
@@ -191,6 +241,7 @@ static cJSON *op_json(const struct bp_opinfo *op, struct bp_device *device)
         struct support support = support_find(device, op);
         cJSON *kernels = cJSON_AddObjectToObject(json, "kernels");
         cJSON_AddNumberToObject(kernels, "rows", support.rows);
+        bp_json_text(kernels, "runs", way_word[way_of(op, &support)]);
         types_json(kernels, op, support.types);
     }
     return json;
@@ -199,12 +250,13 @@ static cJSON *op_json(const struct bp_opinfo *op, struct bp_device *device)
 static int print_json(struct bp_device *device)
 {
     cJSON *json = cJSON_CreateObject();
+    const struct bp_opinfo *op;
+    uint32_t at = 0;
     cJSON *list;
 
     if (device) bp_json_text(json, "device", bp_device_name(device));
     list = cJSON_AddArrayToObject(json, "ops");
-    for (uint32_t i = 0; i < bp_opinfo_count(); i++)
-        cJSON_AddItemToArray(list, op_json(bp_opinfo_at(i), device));
+    while ((op = next_op(device, &at))) cJSON_AddItemToArray(list, op_json(op, device));
     return bp_json_print(json);
 }
 
@@ -235,7 +287,8 @@ int bp_cmd_ops(int argc, char **argv)
     const char *device = NULL;
     bool json = false, markdown = false, onnx = false;
     const struct bp_option options[] = {
-        {"device", 0, BP_OPTION_TEXT, "DEV", "the dtypes that this device has kernels for",
+        {"device", 0, BP_OPTION_TEXT, "DEV",
+         "the dtypes that this device has kernels for, its plugin's own operators too",
          &device},
         {"markdown", 0, BP_OPTION_FLAG, NULL, "print docs/ops.md", &markdown},
 #ifdef BP_ONNX

@@ -515,14 +515,39 @@ def ops_json_says_what_an_operator_is():
 def ops_of_a_device():
     result = expect_status(bp("ops", "--device", "stage"), 0)
     expect("\nadd " in result.out and "no kernel" in result.out, "other table", result)
-    expect(f"stage:0 has kernels for 1 of {len(rows_of_table())} operators" in result.out, "no sum",
+    line = {words[0]: " ".join(words[1:]) for words in map(str.split, result.out.split("\n")) if words}
+    expect(line["add"] == "1 f32", f"add: {line['add']}", result)
+    expect(line["reshape"] == line["split"] == "0 view", "views are not told", result)
+    expect(line["linear"] == line["lstm"] == "0 in others", "definitions in others are not told", result)
+    expect(line["matmul"] == line["sgd"] == "0 no kernel", "other lack of kernels", result)
+    words = list(line.values())
+    expect(f"stage:0 has kernels for 1 of {len(rows_of_table())} operators; {words.count('0 view')} more are views, "
+           f"which need none, and {words.count('0 in others')} are defined in others: they run where it has "
+           "kernels for those" in result.out, "no sum",
            result)
     answer = expect_status(bp("ops", "--device", "stage", "--json"), 0).json()
     kernels = {op["name"]: op["kernels"] for op in answer["ops"]}
-    expect(answer["device"] == "stage:0" and kernels["add"] == {"rows": 1, "types": {"T": ["f32"]}},
+    expect(answer["device"] == "stage:0" and kernels["add"] == {"rows": 1, "runs": "kernel", "types": {"T": ["f32"]}},
            f"{kernels}")
-    expect(kernels["conv"] == {"rows": 0, "types": {"T": []}}, f"{kernels}")
+    expect(kernels["conv"] == {"rows": 0, "runs": "no", "types": {"T": []}}, f"{kernels}")
+    run = {op["name"]: op["kernels"]["runs"] for op in answer["ops"]}
+    expect((run["add"], run["reshape"], run["linear"], run["matmul"]) == ("kernel", "view", "others", "no"), f"{run}")
     expect_status(bp("ops", "--device", "orchestra"), 3)
+
+
+@test
+def ops_of_a_device_and_its_own():
+    hostile = os.path.join(BUILD, "tests", "plugins")
+    result = expect_status(bp("ops", "--device", "custom", path=hostile, plugins="custom"), 0)
+    expect("\nacme.Repeat " in result.out, "it is not listed", result)
+    total = len(rows_of_table()) + 1
+    expect(f"custom:0 has kernels for 1 of {total} operators, 1 of them its own;" in result.out, "other sum", result)
+    answer = expect_status(bp("ops", "--device", "custom", "--json", path=hostile, plugins="custom"), 0).json()
+    expect(len(answer["ops"]) == total, f"{len(answer['ops'])} operators")
+    own = answer["ops"][-1]
+    expect((own["name"], own["kernels"]["rows"], own["kernels"]["runs"]) == ("acme.Repeat", 1, "kernel"), f"{own}")
+    expect(own["gradient"] is False and own["kernels"]["types"] == {"T": ["f32"]}, f"{own}")
+    expect([a["name"] for a in own["attributes"]] == ["times", "factor"], f"{own['attributes']}")
 
 
 @test
