@@ -49,8 +49,8 @@ enum bp_status onnx_check_node(const struct onnx_node *node);
 const char *onnx_attr_type(const Onnx__AttributeProto *a);
 
 /* unsupported.c: the same, of forms of the operator that are not supported. And the dtypes that an
- * operator of the table may have as its input number input, where these are fewer than tensors have;
- * else UINT64_MAX. */
+ * operator of the table may have as its input number input, where these are fewer than tensors
+ * have; else UINT64_MAX. */
 enum bp_status onnx_check_supported(const struct onnx_node *node);
 uint64_t onnx_held_types(const char *op, size_t input);
 

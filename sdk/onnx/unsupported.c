@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unsupported.c: forms of nodes that the operators of the table do not have, as far as a node says so
- * by itself: loading refuses such a node, and bp_model_missing lists it. */
+/* unsupported.c: forms of nodes that the operators of the table do not have, as far as a node says
+ * so by itself: loading refuses such a node, and bp_model_missing lists it. */
 #include "resolve.h"
 #include "row.h"
 #include <string.h>
