@@ -137,7 +137,7 @@ def judge(bp, whole, path, options, words):
     done = subprocess.run([bp, "run", path, "--device", "cpu", *options.split()], capture_output=True, text=True,
                           check=False, timeout=100, preexec_fn=None if whole else limited)
     return done, done.returncode == 0 if words is None else \
-        done.returncode == 4 and all(word in done.stderr for word in words)
+        done.returncode == 1 and all(word in done.stderr for word in words)
 
 
 def write(folder, nodes, weights, **more):
