@@ -55,6 +55,9 @@ def filled(system, inside=""):
         top, own_names = top + inside, ["/dev", "/tmp", *([] if system else ["/sys"])]
         os.makedirs(top, exist_ok=True)
         copy_tree(top, own, without=(BUILD, *own_names))
+        if any(ROOT.startswith(name + "/") for name in own_names):  # the sources, where temporary files are
+            os.makedirs(top + ROOT)
+            copy_tree(top + ROOT, own, without=(BUILD,), source=ROOT)
         for name in (*own_names, "/dev/shm", BUILD + "/meson-logs"):
             os.makedirs(top + name, exist_ok=True)
         for name in ("/tmp", "/dev/shm"):
