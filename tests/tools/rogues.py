@@ -43,7 +43,7 @@ def rogues_are_found_by_doctor_and_probe():
     expect(plugin["state"] == "ready", f"{plugin}")
     for act, reason in ROGUES:
         env = {"ROGUE": act, "ASAN_OPTIONS": "handle_segv=0"}
-        waits = ["--timeout", "2" if "hang" in act else "60"]
+        waits = ["--timeout", "4" if "hang" in act else "60"]
         result = expect_status(bp("doctor", "--json", *waits, env=env, **hostile), 1)
         plugin = plugin_of(result)
         expect(plugin["state"] == "broken" and reason in plugin["reason"],
