@@ -244,6 +244,7 @@ bool onnx_cases_init(struct onnx_cases *cases, const char *folder)
         return true;
     }
     bp_complain("onnx-test", "%s: there is no KIND/NAME/model.onnx below it", folder);
+    onnx_cases_finish(cases);
     return false;
 }
 
