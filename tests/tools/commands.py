@@ -442,7 +442,7 @@ def exit_statuses():
                   ["bench", "stage", "--threads", "-3"], ["run"], ["run", model], ["run", model, "--repeat", "0"],
                   ["onnx-test"], ["onnx-test", "/no/such"], ["manifest"]):
         expect_status(bp(*words), 2)
-    for command in (["info"], ["ops", "--device"], ["conform"], ["bench"], ["ccl-bench", "--device"]):
+    for command in (["info"], ["ops", "--device"], ["conform"], ["bench"], ["ccl-bench", "--alone", "--device"]):
         expect_status(bp(*command, "orchestra"), 3)
         expect_status(bp(*command, "stage", act="create-absent"), 3)
     for words in (["conform", "stage", "--filter", "plugin/*", "--json", "/no/such/x"],):
