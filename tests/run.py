@@ -159,7 +159,8 @@ class Run:
         env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
         env["BUILD"] = self.build
         if not os.path.exists("/sys/devices/system/cpu"):  # in a chroot: PoCL and Open MPI end without these
-            env.setdefault("HWLOC_SYNTHETIC", f"pu:{os.cpu_count()}")
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            env.setdefault("HWLOC_SYNTHETIC", f"[numa(memory={memory})] pu:{os.cpu_count()}")
         env.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin take the processors from other tests
         env.update(self.driver())
         if self.full and kind == "normal":
