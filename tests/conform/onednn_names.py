@@ -18,9 +18,9 @@ def verbose_output(bp):
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     env.update(DNNL_VERBOSE="2", ONEDNN_VERBOSE="2")
     done = subprocess.run([bp, "conform", "cpu", "--suite", "kernel", "--filter", CASES, "--isolate", "none", "-j", "1"],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                           errors="replace", env=env, timeout=300, check=False)
-    assert done.returncode == 0, f"bp conform: exit status {done.returncode}\n{done.stdout[-2000:]}"
+    assert done.returncode == 0, f"bp conform: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr}"
     return re.findall(r"dnn[a-z]*_verbose,(?:\d[\d.]*,)?(create[a-z:_]*|exec),cpu,([^,]*),([^,]*),", done.stdout)
 
 
