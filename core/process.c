@@ -14,8 +14,14 @@ enum { EXIT_SECONDS = 5, ROWS = 1024 };
 
 _Atomic uint32_t bp_generation;
 
+struct abandoned {
+    struct abandoned *next;
+    const void *object;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* cores, and the last reference of each */
 static struct bp_core *cores;                            /* linked by next */
+static struct abandoned *abandoned;                      /* under the lock */
 static _Atomic uint32_t preparing;                       /* on all threads */
 static _Thread_local uint32_t own;                       /* on this one */
 static _Thread_local bool stale, last_stale;
@@ -43,6 +49,18 @@ bool bp_was_last_stale(void)
 enum bp_status bp_stopped(void)
 {
     return bp_error(BP_ERR_SHUTDOWN, "the library has been shut down (bp_shutdown, or exit)");
+}
+
+void bp_process_abandon(const void *object)
+{
+    struct abandoned *a = malloc(sizeof *a);
+
+    if (!a) return;
+    a->object = object;
+    pthread_mutex_lock(&lock);
+    a->next = abandoned;
+    abandoned = a;
+    pthread_mutex_unlock(&lock);
 }
 
 bool bp_leaving(void)

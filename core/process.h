@@ -59,6 +59,10 @@ static inline bool bp_stopping(void)
 /* The answer then: BP_ERR_SHUTDOWN, with its message. */
 enum bp_status bp_stopped(void);
 
+/* A thread that gives up because intake has stopped calls this for an object that it would have
+ * freed: the object stays reachable, so that leak checkers do not report it. */
+void bp_process_abandon(const void *object);
+
 /* Whether the process is in exit(): workers begin no further task, and who waits for one gives up.
  */
 bool bp_leaving(void);

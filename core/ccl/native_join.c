@@ -60,7 +60,8 @@ static void *enter(void *arg)
     left = e->left;
     pthread_cond_signal(&e->ended);
     pthread_mutex_unlock(&e->lock);
-    if (left && !bp_stopping()) drop(e);
+    if (left && bp_stopping()) bp_process_abandon(e);
+    else if (left) drop(e);
     return NULL;
 }
 

@@ -207,7 +207,10 @@ static void *watch(void *arg)
         before = native->n;
     }
     pthread_mutex_unlock(&native->lock);
-    if (bp_stopping()) return NULL;
+    if (bp_stopping()) {
+        bp_process_abandon(comm);
+        return NULL;
+    }
     if (comm->far && bp_far_owes(comm->far)) bp_far_say(comm->far);
     if (bp_board_failed(comm->board)) end_library(native);
     native->ccl->comm_destroy(native->self, native->raw);

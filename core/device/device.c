@@ -58,7 +58,10 @@ static void end_device(struct bp_device *device)
     struct bp_core *core = device->core;
 
     drain(device, &bp_no_deadline);
-    if (bp_leaving()) return;
+    if (bp_leaving()) {
+        bp_process_abandon(device);
+        return;
+    }
     bp_cache_destroy(atomic_load(&device->calls));
     bp_fallback_finish(device);
     bp_pending_finish(device);

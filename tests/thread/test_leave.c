@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_leave.c: a process exits while another thread closes a device whose work has not ended. The
+ * thread gives up, and the device stays as it is; AddressSanitizer's leak check, which comes after
+ * all other exit handlers, must still find it. Silent on success. */
+#include "../plugins/gated.h"
+
+#include <backplane/backplane.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { A_WHILE = 100000 /* us */ };
+
+static const struct gated_control *gate;
+
+static void need(enum bp_status status, const char *what)
+{
+    if (status == BP_OK) return;
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    _exit(1);
+}
+
+static void *close_device(void *stream)
+{
+    struct bp_device *device = bp_stream_device(stream);
+    struct bp_core *core = bp_device_core(device);
+
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    return NULL;
+}
+
+static void *open_gate(void *unused)
+{
+    (void)unused;
+    usleep(2 * A_WHILE);
+    gate->open();
+    return NULL;
+}
+
+/* Registered before the core registers its handler, so called after it: the threads can end. */
+static void wait_for_threads(void)
+{
+    usleep(2 * A_WHILE);
+}
+
+static struct bp_device *open_device(const char *path)
+{
+    const struct gated_control *(*get)(void);
+    struct bp_device *device;
+    struct bp_core *core;
+    uint32_t index;
+    void *library;
+
+    need(bp_core_create(NULL, &core), "bp_core_create");
+    need(bp_core_load_path(core, path, &index), "bp_core_load_path");
+    need(bp_device_create_at(core, index, 0, &device), "bp_device_create_at");
+    library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    *(void **)&get = library ? dlsym(library, "gated_control") : NULL;
+    if (!get) _exit(1);
+    gate = get();
+    return device;
+}
+
+static void begin(void *(*run)(void *ctx), void *ctx)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run, ctx)) _exit(1);
+    pthread_detach(thread);
+}
+
+int main(void)
+{
+    const int64_t n = 4;
+    float zeros[4] = {0};
+    struct bp_device *device;
+    struct bp_stream *stream;
+    struct bp_tensor *tensor;
+
+    atexit(wait_for_threads);
+    device = open_device(HOSTILE_DIR "/bp_gated.so");
+    need(bp_stream_create(device, &stream), "bp_stream_create");
+    need(bp_tensor_create(device, BP_F32, 1, &n, &tensor), "bp_tensor_create");
+    gate->hold(1);
+    need(bp_tensor_write(stream, tensor, zeros, sizeof zeros), "bp_tensor_write");
+    bp_tensor_destroy(tensor);
+    begin(close_device, stream);
+    begin(open_gate, NULL);
+    usleep(A_WHILE);
+    return 0;
+}
