@@ -47,7 +47,7 @@
 struct kit_case {
     const char *name;
     void (*run)(void);
-    bool (*skips)(void); /* only root can; or NULL */
+    bool (*skips)(void); /* whether another user is needed and cannot be; or NULL */
 };
 
 /* Runs all, or those whose name has the word. */
@@ -58,7 +58,8 @@ static inline int kit_run(const struct kit_case *cases, size_t n, const char *wo
     for (size_t i = 0; i < n; i++) {
         if (word && !strstr(cases[i].name, word)) continue;
         if (cases[i].skips && cases[i].skips()) {
-            printf("ok %zu - %s # SKIP only root can be another user\n", ++done, cases[i].name);
+            printf("ok %zu - %s # SKIP this process cannot become another user\n", ++done,
+                   cases[i].name);
             continue;
         }
         cases[i].run();
