@@ -9,6 +9,7 @@
 #include "failing.h"
 
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 enum { HEADER = 4096, WRONG = 3000, CALLS_MADE = 40, ELEMENTS = 300000 };
 
@@ -205,10 +206,20 @@ static void places_outside_of_files(void)
     run_with((struct nonsense){message_places, true, "map", SEND, 1});
 }
 
+/* The filter of a container may refuse process_vm_readv: then ranks copy through shared memory, and
+ * a wrong process number in the board harms no call. */
+static bool may_read_processes(void)
+{
+    char from = 1, to = 0;
+    struct iovec theirs = {&from, 1}, mine = {&to, 1};
+
+    return process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == 1 && to == 1;
+}
+
 static void processes_of_others(void)
 {
     run_with((struct nonsense){processes, false, "map", REDUCE, 1});
-    run_with((struct nonsense){processes, true, "vm", REDUCE, 1});
+    run_with((struct nonsense){processes, may_read_processes(), "vm", REDUCE, 1});
 }
 
 static void counts_of_ragged_calls(void)
