@@ -167,10 +167,13 @@ class Run:
             env["LARGE_TESTS"] = "1"  # tests that take gigabytes, where these are free
         elif kind == "normal":  # PoCL optimises kernels longer than all cases run, and leaks these flags
             env["POCL_EXTRA_BUILD_FLAGS"] = "-cl-opt-disable"
+        leaks = permitted.leaks_option()
+        if kind == "normal" and leaks:  # programs of a sanitized build run while it is built
+            env["ASAN_OPTIONS"] = leaks.strip(":")
         if kind != "normal":
             reports = os.path.join(self.directory(kind), "meson-logs", "sanitizer")
             env.update({name: f"{options}:log_path={reports}" for name, options in SANITIZERS.items()})
-            env["ASAN_OPTIONS"] += permitted.leaks_option()
+            env["ASAN_OPTIONS"] += leaks
             # ThreadSanitizer does not see how OpenBLAS waits for its threads, and reports false races of its results.
             if kind == "tsan":
                 env["BP_CPU_OPENBLAS"] = "off"

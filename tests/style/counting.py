@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import permitted  # noqa: E402
 import run  # noqa: E402
 
-permitted.PROBES = {"nothing": lambda: None, "something": lambda: "it is refused"}
+permitted.PROBES = {"nothing": lambda: None, "something": lambda: "it is refused", "leaks": lambda: "it is refused"}
 
 ALLOWED = """
 # comment
@@ -158,6 +158,7 @@ CHECKS = {
     "a run beside, with its last line": lambda: counted(run.count_beside, "tsan", "FAIL x\n7 passed, 1 failed, 2 skipped\n") == (7, 1, 2),
     "a run beside that broke off": lambda: counted(run.count_beside, "tsan", "tsan: unit   7 passed    0 failed\n") == (0, 1, 0),
     "an allowed skip without a reason is refused": refuses_without_reason,
+    "a build where leaks cannot be looked for": lambda: built_ahead('echo "$ASAN_OPTIONS"\n')[0] == "detect_leaks=0\n",
     "a build ahead, which is behind": lambda: built_ahead("sleep 1\nnice\n") == ("19\n", [True, True], 0),
     "a build ahead that fails": lambda: built_ahead("echo no\n[ $2 = asan ]\n") == ("no\n", [True, False], 1),
     "no build that is stopped": stopped_ahead,
