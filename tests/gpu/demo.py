@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `./dev demo` builds has the plugins of any machine, and no image that is compiled for GPUs: those take minutes.
+
+    demo.py NINJA BUILD ROOT
+
+TAP.
+"""
+import os
+import subprocess
+import sys
+
+NINJA, BUILD, ROOT = sys.argv[1:4]
+
+
+def inputs(target):
+    done = subprocess.run([NINJA, "-C", BUILD, "-t", "inputs", target], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+demo = inputs("demo")
+names = {os.path.basename(path) for path in demo}
+images = [path for path in demo if path.endswith((".fatbin", ".co")) or "/cuda/" in path or "/hip/" in path]
+with open(os.path.join(ROOT, "dev"), encoding="utf-8") as f:
+    builds = "make_quietly normal demo" in f.read()
+missing = {"bp", "bp_cpu.so", "demo_network.c.o"} - names
+checks = [("the demo has bp, the cpu plugin and the network", f"without {sorted(missing)}" if missing else None),
+          ("the demo has no image for GPUs", f"it has {images[:5]}" if images else None),
+          ("./dev demo builds the target demo", None if builds else "it does not")]
+print(f"1..{len(checks)}")
+for number, (name, wrong) in enumerate(checks, 1):
+    print(f"{'not ok' if wrong else 'ok'} {number} - {name}" + (f"\n# {wrong}" if wrong else ""))
+sys.exit(any(wrong for _, wrong in checks))
