@@ -215,6 +215,8 @@ char *bp_board_unit(const struct bp_board *b, uint32_t from, uint32_t to, uint64
 /* board.c. What rank 0 makes, for n ranks that are these processes, and the others open. */
 enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,
                              struct bp_board_file *out_file);
+/* Whether a process has ended, or ends within so many milliseconds; a zombie has ended. */
+bool bp_board_has_died(int32_t pid, int timeout_ms);
 enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int *out_fd);
 /* Takes its place on it, and waits until all have, until timeout_ns: takes fd. numbers: of the n
  * ranks, as the app knows them, kept; NULL: the same. */

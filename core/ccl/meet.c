@@ -3,13 +3,10 @@
  * the board that they share. */
 #include "native.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What each rank says of itself. */
@@ -104,16 +101,6 @@ static enum bp_status claim(struct bp_comm *comm)
     return met ? BP_ERR_INVALID : bp_fault_answer(comm->store, comm->name, BP_ERR_INVALID);
 }
 
-/* A zombie is gone too. */
-static bool has_died(int32_t pid)
-{
-    struct pollfd p = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
-    bool died = p.fd >= 0 ? poll(&p, 1, 0) == 1 : errno == ESRCH;
-
-    if (p.fd >= 0) close(p.fd);
-    return died;
-}
-
 enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char *what,
                             uint32_t rank, int32_t pid, uint64_t deadline, void *out,
                             uint64_t bytes)
@@ -131,7 +118,7 @@ enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char
             return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
         if (status != BP_ERR_TIMEOUT) return status;
         TRY(bp_fault_hear(store, name, false));
-        if (pid && has_died(pid))
+        if (pid && bp_board_has_died(pid, 0))
             return bp_error(BP_ERR_PEER, "bp_comm_create: rank %u (process %d) has died", rank,
                             pid);
         if (!left) return status;
