@@ -16,7 +16,8 @@ enum bp_status portable_count(const struct bp_launch *launch)
     struct count_args args = {r};
     struct count_end_args end_args = {r};
     struct portable p = PORTABLE(count, count, type, args, r.teams * r.parts, reduce_work(&r));
-    struct portable end = PORTABLE(count, count_end, type, end_args, r.outputs, (double)r.parts);
+    struct portable end = PORTABLE(count, count_end, type, end_args, reduce_ends(&r),
+                                   reduce_ends_work(&r));
     enum bp_status status;
 
     portable_view(&p, launch->out[0]);

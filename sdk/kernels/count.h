@@ -123,15 +123,38 @@ KFN void count_team(const struct count_args *a, i64 team, LOCAL acc *scratch, GL
 }
 ENTRY_TEAMS_3(count, void, i64, const elem)
 
-KFN void count_end_span(const struct count_end_args *a, i64 begin, i64 n, GLOBAL void *y,
-                        GLOBAL const i64 *partial)
+/* Every by-th of a result's parts from number first on. */
+KFN i64 count_parts(const struct reduce_args *a, GLOBAL const i64 *of, i64 first, i64 by)
 {
-    for (i64 i = begin; i < begin + n; i++) {
-        i64 count = 0;
-        for (i64 part = 0; part < a->r.parts; part++) count += partial[part * a->r.outputs + i];
-        count_finish(&a->r, i, count, y);
+    i64 count = 0;
+
+    for (i64 part = first; part < a->parts; part += by) count += of[part * a->outputs];
+    return count;
+}
+
+/* Of all parts' counts, which may be longer than 32 bits. */
+KFN i64 count_join(i64 count, LOCAL acc *scratch)
+{
+    u64 low = (u64)count_team_sum(count & 0xffff, scratch);
+    u64 middle = (u64)count_team_sum(count >> 16 & 0xffff, scratch);
+    u64 high = (u64)count_team_sum(count >> 32, scratch);
+
+    return (i64)(low + (middle << 16) + (high << 32));
+}
+
+KFN void count_end_team(const struct count_end_args *a, i64 team, LOCAL acc *scratch,
+                        GLOBAL void *y, GLOBAL const i64 *partial)
+{
+    i64 first, n = reduce_end(&a->r, team, &first), count;
+
+    if (a->r.ends > 1) {
+        FOR_LANES(j, n)
+        count_finish(&a->r, first + j, count_parts(&a->r, partial + first + j, 0, 1), y);
+    } else {
+        count = count_join(count_parts(&a->r, partial + first, LANE, LANES), scratch);
+        if (LANE == 0) count_finish(&a->r, first, count, y);
     }
 }
-ENTRY_SPANS_2(count_end, void, const i64)
+ENTRY_TEAMS_2(count_end, void, const i64)
 
 #endif

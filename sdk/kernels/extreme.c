@@ -10,8 +10,8 @@ enum bp_status reduce_extreme(const struct bp_launch *launch, const struct reduc
     struct extreme_args args = {*a};
     struct extreme_end_args end_args = {*a};
     struct portable p = PORTABLE(extreme, extreme, type, args, a->teams * a->parts, reduce_work(a));
-    struct portable end = PORTABLE(extreme, extreme_end, type, end_args, a->outputs,
-                                   (double)a->parts);
+    struct portable end = PORTABLE(extreme, extreme_end, type, end_args, reduce_ends(a),
+                                   reduce_ends_work(a));
     enum bp_status status;
 
     p.operand[p.n_operand++] = y;
@@ -71,7 +71,7 @@ enum bp_status portable_arg_extreme(const struct bp_launch *launch)
     struct portable p = PORTABLE(extreme, arg_extreme, portable_type(x->dtype), args,
                                  a.teams * a.parts, 2 * reduce_work(&a));
     struct portable end = PORTABLE(extreme, arg_extreme_end, portable_type(x->dtype), end_args,
-                                   a.outputs, (double)a.parts);
+                                   reduce_ends(&a), reduce_ends_work(&a));
     enum bp_status status;
 
     portable_view(&p, launch->out[0]);

@@ -227,19 +227,36 @@ KFN void extreme_team(const struct extreme_args *a, i64 team, LOCAL acc *scratch
 }
 ENTRY_TEAMS_3(extreme, elem, key, const elem)
 
-KFN void extreme_end_span(const struct extreme_end_args *a, i64 begin, i64 n, GLOBAL elem *y,
-                          GLOBAL const key *partial)
+/* The highest of every by-th of a result's parts from number first on. */
+KFN key extreme_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
 {
-    for (i64 i = begin; i < begin + n; i++) {
-        key best = key_lowest();
-        for (i64 part = 0; part < a->r.parts; part++) {
-            key k = partial[part * a->r.outputs + i];
-            best = k > best ? k : best;
+    key best = key_lowest();
+
+    for (i64 part = first; part < a->parts; part += by) {
+        key k = of[part * a->outputs];
+        best = k > best ? k : best;
+    }
+    return best;
+}
+
+KFN void extreme_end_team(const struct extreme_end_args *a, i64 team, LOCAL acc *scratch,
+                          GLOBAL elem *y, GLOBAL const key *partial)
+{
+    i64 first, n = reduce_end(&a->r, team, &first);
+    key best;
+
+    if (a->r.ends > 1) {
+        FOR_LANES(j, n)
+        {
+            best = extreme_parts(&a->r, partial + first + j, 0, 1);
+            y[first + j] = key_number((int)a->r.op, best);
         }
-        y[i] = key_number((int)a->r.op, best);
+    } else {
+        best = team_highest(extreme_parts(&a->r, partial + first, LANE, LANES), scratch);
+        if (LANE == 0) y[first] = key_number((int)a->r.op, best);
     }
 }
-ENTRY_SPANS_2(extreme_end, elem, const key)
+ENTRY_TEAMS_2(extreme_end, elem, const key)
 
 /* Where: the first place of the highest key. */
 struct found {
@@ -377,19 +394,43 @@ KFN void arg_extreme_team(const struct arg_extreme_args *a, i64 team, LOCAL acc 
 }
 ENTRY_TEAMS_4(arg_extreme, void, key, i64, const elem)
 
-/* Parts are in the order of their terms. */
-KFN void arg_extreme_end_span(const struct arg_extreme_end_args *a, i64 begin, i64 n,
+/* The first that is highest of every by-th of a result's parts from number first on: parts are in
+ * the order of their terms. Its place is the number of its part. */
+KFN struct found arg_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
+{
+    struct found found = {key_lowest(), -1};
+
+    for (i64 part = first; part < a->parts; part += by) {
+        key k = of[part * a->outputs];
+        if (found.at >= 0 && k <= found.best) continue;
+        found.best = k;
+        found.at = part;
+    }
+    return found;
+}
+
+KFN void arg_extreme_end_team(const struct arg_extreme_end_args *a, i64 team, LOCAL acc *scratch,
                               GLOBAL void *index, GLOBAL const key *partial,
                               GLOBAL const i64 *place)
 {
-    for (i64 i = begin; i < begin + n; i++) {
-        i64 best = i;
-        for (i64 at = i; at < a->r.parts * a->r.outputs; at += a->r.outputs)
-            if (partial[at] > partial[best]) best = at;
-        index_put(index, a->r.index_wide, i, place[best]);
+    i64 first, n = reduce_end(&a->r, team, &first);
+    struct found found;
+
+    if (a->r.ends > 1) {
+        FOR_LANES(j, n)
+        {
+            found = arg_parts(&a->r, partial + first + j, 0, 1);
+            index_put(index, a->r.index_wide, first + j,
+                      place[found.at * a->r.outputs + first + j]);
+        }
+    } else {
+        found = arg_parts(&a->r, partial + first, LANE, LANES);
+        arg_team_join(&found, 0, scratch);
+        if (LANE == 0)
+            index_put(index, a->r.index_wide, first, place[found.at * a->r.outputs + first]);
     }
 }
-ENTRY_SPANS_3(arg_extreme_end, void, const key, const i64)
+ENTRY_TEAMS_3(arg_extreme_end, void, const key, const i64)
 
 /* The highest so far along each of w neighbouring lines, from element from on; of equal ones the
  * last. */

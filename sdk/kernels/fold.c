@@ -15,7 +15,8 @@ static enum bp_status fold(const struct bp_launch *launch, const struct reduce_a
     double cost = r->op == FOLD_power ? 32 : r->op == FOLD_exp ? 8 : 1;
     struct portable p = PORTABLE(fold, fold, type, args, r->teams * r->parts,
                                  cost * reduce_work(r));
-    struct portable end = PORTABLE(fold, fold_end, type, end_args, r->outputs, (double)r->parts);
+    struct portable end = PORTABLE(fold, fold_end, type, end_args, reduce_ends(r),
+                                   reduce_ends_work(r));
     enum bp_status status;
 
     portable_view(&p, launch->out[0]);

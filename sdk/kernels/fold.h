@@ -250,21 +250,37 @@ KFN void fold_team(const struct fold_args *a, i64 team, LOCAL acc *scratch, GLOB
 }
 ENTRY_TEAMS_4(fold, elem, acc, const elem, const elem)
 
+/* Every by-th of a result's parts from number first on. */
+KFN acc fold_parts(const struct reduce_args *a, GLOBAL const acc *of, i64 first, i64 by)
+{
+    int op = (int)a->op;
+    acc s = fold_none(op);
+
+    for (i64 part = first; part < a->parts; part += by)
+        s = fold_join(op, s, of[part * a->outputs]);
+    return s;
+}
+
 /* The parts of each result become one. */
-KFN void fold_end_span(const struct fold_end_args *a, i64 begin, i64 n, GLOBAL elem *y,
+KFN void fold_end_team(const struct fold_end_args *a, i64 team, LOCAL acc *scratch, GLOBAL elem *y,
                        GLOBAL const acc *partial, GLOBAL const elem *shift)
 {
     int op = (int)a->r.op;
-    acc p = number(a->r.p);
+    i64 first, n = reduce_end(&a->r, team, &first);
+    acc s, p = number(a->r.p);
 
-    for (i64 i = begin; i < begin + n; i++) {
-        acc s = fold_none(op);
-        for (i64 part = 0; part < a->r.parts; part++)
-            s = fold_join(op, s, partial[part * a->r.outputs + i]);
-        y[i] = fold_finish(op, s, fold_shift(op, shift, i), p);
+    if (a->r.ends > 1) {
+        FOR_LANES(j, n)
+        {
+            s = fold_parts(&a->r, partial + first + j, 0, 1);
+            y[first + j] = fold_finish(op, s, fold_shift(op, shift, first + j), p);
+        }
+    } else {
+        s = fold_team_join(op, fold_parts(&a->r, partial + first, LANE, LANES), scratch);
+        if (LANE == 0) y[first] = fold_finish(op, s, fold_shift(op, shift, first), p);
     }
 }
-ENTRY_SPANS_3(fold_end, elem, const acc, const elem)
+ENTRY_TEAMS_3(fold_end, elem, const acc, const elem)
 
 #ifdef ELEM_FLOAT
 /* dx = dy sign(x) (abs(x) / y)^(p - 1). */

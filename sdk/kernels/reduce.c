@@ -3,9 +3,9 @@
 #include "reduce_plan.h"
 
 enum {
-    TEAMS_FEW = 32,    /* fewer teams than this are given parts */
-    TEAMS_MANY = 64,   /* until they are so many */
+    TEAMS_MANY = 1024, /* fewer teams are given parts until they are so many: a large GPU's */
     PART_WORK = 32768, /* terms of a part, at least */
+    PARTS_FEW = 32,    /* up to so many are joined by one lane */
 };
 
 /* Axes of one kind, in order. */
@@ -63,12 +63,18 @@ struct reduce_args reduce_plan(const struct bp_view *x, uint64_t goes, int64_t o
     a.teams = a.outputs ? a.outputs / length * a.blocks : 0;
     a.part = a.terms;
     many = a.terms * a.wide / PART_WORK;
-    if (a.teams && a.teams < TEAMS_FEW && many > 1) {
-        if (many > TEAMS_MANY / a.teams) many = TEAMS_MANY / a.teams;
+    if (a.teams && many > TEAMS_MANY / a.teams) many = TEAMS_MANY / a.teams;
+    if (a.teams && many > 1) {
         a.part = (a.terms + many - 1) / many;
         a.parts = (a.terms + a.part - 1) / a.part;
     }
+    a.ends = a.parts > PARTS_FEW ? 1 : MAX_LANES;
     return a;
+}
+
+int64_t reduce_ends(const struct reduce_args *a)
+{
+    return (a->outputs + a->ends - 1) / a->ends;
 }
 
 uint64_t reduce_goes(const void *attrs, int rank)

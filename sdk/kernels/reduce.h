@@ -43,6 +43,13 @@ KFN struct reduce_place reduce_place(const struct reduce_args *a, i64 team)
     return p;
 }
 
+/* How many results a team joins the parts of, and the first of them. */
+KFN i64 reduce_end(const struct reduce_args *a, i64 team, i64 *first)
+{
+    *first = team * a->ends;
+    return a->outputs - *first < a->ends ? a->outputs - *first : a->ends;
+}
+
 /* Elements from the first term to term t, and how many terms from t on are evenly apart. */
 KFN i64 reduce_term(const struct reduce_args *a, i64 t, i64 *run)
 {

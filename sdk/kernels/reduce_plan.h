@@ -22,6 +22,13 @@ static inline int64_t reduce_partial(const struct reduce_args *a)
     return a->parts > 1 ? a->parts * a->outputs * 16 : 0;
 }
 
+/* Teams that join the parts of all results; the additions of one of them, about. */
+int64_t reduce_ends(const struct reduce_args *a);
+static inline double reduce_ends_work(const struct reduce_args *a)
+{
+    return (double)a->parts * (double)a->ends;
+}
+
 /* Additions of a team, about. */
 static inline double reduce_work(const struct reduce_args *a)
 {

@@ -40,6 +40,14 @@ static const struct {
 };
 enum { N_REDUCTIONS = sizeof reductions / sizeof *reductions };
 
+/* So many terms that a device cuts them into more parts than one lane joins; one dtype stands for
+ * all. */
+static const struct {
+    const char *shape;
+    int64_t axis;
+} in_many_parts[] = {{"2x1081357", 1}, {"36109x31", 0}};
+enum { N_LONG = sizeof in_many_parts / sizeof *in_many_parts };
+
 static bool is(const struct case_maker *maker, const char *names)
 {
     size_t n = strlen(maker->op->name);
@@ -73,7 +81,8 @@ static struct kernel_case *reduction(const struct case_maker *maker, const char 
     static const double even[] = {1.5, 0.625, -1, 1.0625, 1.00390625};
     static const double exact[] = {2, 0.5, -1, 4, 0.25, 2, -0.5}; /* where roundings would add up */
     struct kernel_case *made = case_begin(maker, shape);
-    bool is_long = strtoll(shape, NULL, 10) > 1000;
+    const char *last = strrchr(shape, 'x');
+    bool is_long = strtoll(shape, NULL, 10) > 1000 || (last && strtoll(last + 1, NULL, 10) > 1000);
 
     made->attrs.sum.axes = case_dims(made, 0, n, axes);
     made->attrs.sum.keep = keep;
@@ -206,6 +215,11 @@ void cases_reduce_more(struct case_maker *maker)
             made = reduction(maker, i ? "9001x9" : "98317", i, (int64_t[]){0}, false);
             case_end(maker, made, "long");
         }
+    if (is(maker, "prod max count_nonzero") && maker->dtype[0] == BP_F32)
+        for (int i = 0; i < N_LONG; i++) {
+            made = reduction(maker, in_many_parts[i].shape, 1, &in_many_parts[i].axis, false);
+            case_end(maker, made, "parts");
+        }
     of_values(maker);
     of_few(maker);
     of_gradient(maker);
@@ -327,6 +341,10 @@ void cases_arg_extreme(struct case_maker *maker)
         made->quick = cases[i].quick;
         case_end(maker, made, "axis%lld%s%s", (long long)cases[i].axis,
                  cases[i].keep ? ".keep" : "", cases[i].flatten ? ".flat" : "");
+    }
+    for (int i = 0; is(maker, "argmax") && maker->dtype[0] == BP_F32 && i < N_LONG; i++) {
+        made = arg(maker, in_many_parts[i].shape, in_many_parts[i].axis, false, false);
+        case_end(maker, made, "parts");
     }
     for (int i = 0; i < 4; i++)
         for (int64_t axis = 0; axis < 2; axis++) {
