@@ -19,6 +19,7 @@
  *                          largest, the smallest
  *   UNROLL                 before a loop of a constant number of rounds: a GPU makes them one after
  *                          another, so that an array that they index lies in registers
+ *   ROLLED                 before a loop that is seldom gone through: it is not to be unrolled
  *   ENTRY_SPANS_n, ENTRY_TEAMS_n     make an entry for GPUs and one for hosts: entry.h
  *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
  *   ON_PROCESSOR           given by the build for an OpenCL device that is a processor: there too a
@@ -181,6 +182,12 @@ KFN f64 f64_from_bits(u64 bits)
 #define SIMD_SUM(...)
 #define SIMD_MAX(s)
 #define SIMD_MIN(s)
+#endif
+
+#if defined(__CUDACC__) || defined(__HIP__)
+#define ROLLED _Pragma("unroll 1")
+#else
+#define ROLLED
 #endif
 
 #ifdef HAS_F64

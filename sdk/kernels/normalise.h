@@ -230,12 +230,12 @@ KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scr
         i64 at_bias = b.at[NORM_BIAS] + j * norm_next(p, NORM_BIAS);
         struct norm_stats s = norm_measure(p, from, scratch);
         if (norm_writes(p)) norm_put_stats(p, &b, j, s, &m);
-        NORM_TERMS(p, i)
+        NORM_TERMS(p, w)
         {
-            acc h = (elem_get(from[norm_term(p, NORM_X, i)]) - s.mean) * s.r;
-            h *= norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, i), 1);
-            h += norm_param(p, bias, at_bias + norm_term(p, NORM_BIAS, i), 0);
-            to[norm_term(p, NORM_Y, i)] = elem_put(h);
+            acc h = (elem_get(from[norm_term(p, NORM_X, &w)]) - s.mean) * s.r;
+            h *= norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, &w), 1);
+            h += norm_param(p, bias, at_bias + norm_term(p, NORM_BIAS, &w), 0);
+            to[norm_term(p, NORM_Y, &w)] = elem_put(h);
         }
     }
 }
@@ -302,8 +302,9 @@ KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i
 #endif
     for (i64 end = begin + n; begin < end;) {
         struct norm_base b;
-        norm_find(p, begin / run, &b);
-        i64 first = begin % run, rest = run - first < end - begin ? run - first : end - begin;
+        i64 line = norm_divide(begin, run), first = begin - line * run;
+        i64 rest = run - first < end - begin ? run - first : end - begin;
+        norm_find(p, line, &b);
         i64 sx = norm_step(p, NORM_X), sy = norm_step(p, NORM_Y), sm = norm_step(p, NORM_MEAN),
             sv = norm_step(p, NORM_R), ss = norm_step(p, NORM_SCALE), sb = norm_step(p, NORM_BIAS);
         GLOBAL const elem *from = x + b.at[NORM_X] + first * sx;

@@ -211,22 +211,22 @@ KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCA
             mean[b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN)] = s.mean;
             r[b.at[NORM_R] + j * norm_next(p, NORM_R)] = s.r;
         }
-        NORM_TERMS(p, i)
+        NORM_TERMS(p, w)
         {
-            acc g = elem_get(at_dy[norm_term(p, NORM_DY, i)]) *
-                    norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, i), 1);
+            acc g = elem_get(at_dy[norm_term(p, NORM_DY, &w)]) *
+                    norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, &w), 1);
             sum_g += g;
-            sum_gd += g * (elem_get(at_x[norm_term(p, NORM_X, i)]) - s.mean);
+            sum_gd += g * (elem_get(at_x[norm_term(p, NORM_X, &w)]) - s.mean);
         }
         sum_g = norm_join(p, sum_g, scratch);
         sum_gd = norm_join(p, sum_gd, scratch);
         k = norm_slope(p, s, sum_g, sum_gd);
-        NORM_TERMS(p, i)
+        NORM_TERMS(p, w)
         {
-            acc g = elem_get(at_dy[norm_term(p, NORM_DY, i)]) *
-                    norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, i), 1);
-            to[norm_term(p, NORM_Y, i)] =
-                norm_dx(k, g, elem_get(at_x[norm_term(p, NORM_X, i)]));
+            acc g = elem_get(at_dy[norm_term(p, NORM_DY, &w)]) *
+                    norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, &w), 1);
+            to[norm_term(p, NORM_Y, &w)] =
+                norm_dx(k, g, elem_get(at_x[norm_term(p, NORM_X, &w)]));
         }
     }
 }
@@ -334,12 +334,12 @@ KFN void normalise_params_team(const struct normalise_params_args *a, i64 team, 
         GLOBAL const elem *at_dy = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
         i64 first = b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN);
         acc sum = 0, product = 0;
-        NORM_TERMS(p, i)
+        NORM_TERMS(p, w)
         {
-            i64 of = first + norm_term(p, NORM_MEAN, i);
-            acc d = elem_get(at_dy[norm_term(p, NORM_DY, i)]);
+            i64 of = first + norm_term(p, NORM_MEAN, &w);
+            acc d = elem_get(at_dy[norm_term(p, NORM_DY, &w)]);
             sum += d;
-            product += d * ((elem_get(at_x[norm_term(p, NORM_X, i)]) - mean[of]) * r[of]);
+            product += d * ((elem_get(at_x[norm_term(p, NORM_X, &w)]) - mean[of]) * r[of]);
         }
         sum = norm_join(p, sum, scratch);
         product = norm_join(p, product, scratch);

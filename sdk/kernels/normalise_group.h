@@ -20,17 +20,25 @@ struct norm_base {
     i64 first; /* along the last outer axis */
 };
 
+/* a / b, none of which is negative: of 64 bits it costs a GPU several times as much as of 32. */
+KFN i64 norm_divide(i64 a, i64 b)
+{
+    return (a | b) >> 32 ? a / b : (i64)((u32)a / (u32)b);
+}
+
 KFN void norm_find(const struct norm_plan *p, i64 team, struct norm_base *base)
 {
-    i64 last = p->outer - 1, rest = last ? team / p->blocks : 0; /* a division takes long */
+    i64 last = p->outer - 1, rest = last ? norm_divide(team, p->blocks) : 0;
     i64 first = (team - rest * p->blocks) * p->wide;
 
     base->first = first;
     base->n = p->shape[last] - first < p->wide ? p->shape[last] - first : p->wide;
     for (i64 slot = 0; slot < p->slots; slot++) base->at[slot] = first * p->stride[slot][last];
+    ROLLED
     for (i64 axis = last - 1; axis >= 0; axis--) {
-        i64 at = rest % p->shape[axis];
-        rest /= p->shape[axis];
+        i64 above = axis ? norm_divide(rest, p->shape[axis]) : 0;
+        i64 at = rest - above * p->shape[axis];
+        rest = above;
         for (i64 slot = 0; slot < p->slots; slot++)
             base->at[slot] += at * p->stride[slot][axis];
     }
@@ -51,24 +59,64 @@ KFN i64 norm_next(const struct norm_plan *p, i64 slot)
     return p->stride[slot][p->outer - 1];
 }
 
-/* Where line number i begins. */
+/* Where a line begins. The outermost axis that is not along lines needs no division. */
 KFN i64 norm_line(const struct norm_plan *p, i64 slot, i64 line)
 {
     i64 at = 0;
 
-    for (i64 axis = p->outer + p->inner - 2; axis >= p->outer; axis--) {
-        at += line % p->shape[axis] * p->stride[slot][axis];
-        line /= p->shape[axis];
+    ROLLED
+    for (i64 axis = p->outer + p->inner - 2; axis > p->outer; axis--) {
+        i64 above = norm_divide(line, p->shape[axis]);
+        at += (line - above * p->shape[axis]) * p->stride[slot][axis];
+        line = above;
     }
-    return at;
+    return p->inner > 1 ? at + line * p->stride[slot][p->outer] : at;
 }
 
-/* Where term number i is. */
-KFN i64 norm_term(const struct norm_plan *p, i64 slot, i64 i)
-{
-    i64 run = norm_run(p);
+/* A term of a group: number i, in this column of this line. */
+struct norm_walk {
+    i64 i, line, column;
+    i64 by, lines, columns; /* terms to the lane's next one; lines and columns of these */
+};
 
-    return norm_line(p, slot, i / run) + i % run * norm_step(p, slot);
+#if defined(ON_HOST) || defined(ON_PROCESSOR)
+/* All terms of a group, line after line. */
+#define NORM_TERMS(p, w) \
+    for (struct norm_walk w = {0, 0, 0, 0, 0, 0}; w.i < (p)->terms; w.line++) \
+        for (w.column = 0; w.column < norm_run(p); w.column++, w.i++)
+#else
+/* A lane's terms, or all where each lane has a group. A GPU has no time to divide for each. */
+KFN struct norm_walk norm_walk(const struct norm_plan *p)
+{
+    i64 first = p->wide > 1 ? 0 : LANE, by = p->wide > 1 ? 1 : LANES, run = norm_run(p);
+    struct norm_walk w = {first, 0, first, by, 0, by};
+
+    if (run > by || p->inner == 1 || !run) return w;
+    w.line = (i64)((u32)first / (u32)run);
+    w.lines = (i64)((u32)by / (u32)run);
+    w.column -= w.line * run;
+    w.columns -= w.lines * run;
+    return w;
+}
+
+KFN void norm_next_term(const struct norm_plan *p, struct norm_walk *w)
+{
+    w->i += w->by;
+    w->line += w->lines;
+    w->column += w->columns;
+    if (p->inner > 1 && w->column >= norm_run(p)) {
+        w->column -= norm_run(p);
+        w->line++;
+    }
+}
+#define NORM_TERMS(p, w) \
+    for (struct norm_walk w = norm_walk(p); w.i < (p)->terms; norm_next_term(p, &w))
+#endif
+
+/* Where a term is. */
+KFN i64 norm_term(const struct norm_plan *p, i64 slot, const struct norm_walk *w)
+{
+    return norm_line(p, slot, w->line) + w->column * norm_step(p, slot);
 }
 
 /* An element of scale or bias, or what stands for one that is absent. */
@@ -79,11 +127,9 @@ KFN acc norm_param(const struct norm_plan *p, GLOBAL const void *param, i64 at, 
                           : elem_get(((GLOBAL const elem *)param)[at]);
 }
 
-/* A lane's share of groups, and of the terms of one. */
+/* A lane's share of groups. */
 #define NORM_GROUPS(p, j, n) \
     for (i64 j = (p)->wide > 1 ? LANE : 0; j < (n); j += (p)->wide > 1 ? LANES : 1)
-#define NORM_TERMS(p, i) \
-    for (i64 i = (p)->wide > 1 ? 0 : LANE; i < (p)->terms; i += (p)->wide > 1 ? 1 : LANES)
 
 /* The sum of the lanes' shares, where they have some of one group. */
 KFN acc norm_join(const struct norm_plan *p, acc s, LOCAL acc *scratch)
@@ -118,12 +164,12 @@ KFN struct norm_stats norm_measure(const struct norm_plan *p, GLOBAL const elem 
     acc mean = 0, squares = 0;
 
     if (p->centre) {
-        NORM_TERMS(p, i) mean += elem_get(x[norm_term(p, NORM_X, i)]);
+        NORM_TERMS(p, w) mean += elem_get(x[norm_term(p, NORM_X, &w)]);
         mean = norm_join(p, mean, scratch) / (acc)p->terms;
     }
-    NORM_TERMS(p, i)
+    NORM_TERMS(p, w)
     {
-        acc d = elem_get(x[norm_term(p, NORM_X, i)]) - mean;
+        acc d = elem_get(x[norm_term(p, NORM_X, &w)]) - mean;
         squares += d * d;
     }
     return norm_stats(p, mean, norm_join(p, squares, scratch));
