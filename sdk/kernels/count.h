@@ -42,23 +42,15 @@ KFN void count_put(const struct reduce_args *a, i64 out, i64 at, i64 count, GLOB
 }
 
 /* Every lane passes what it has counted, every lane gets the sum; parts are shorter than 2^32. */
+TEAM_JOIN(count_team_word, u32, a + b)
 KFN i64 count_team_sum(i64 count, LOCAL acc *scratch)
 {
 #ifdef ON_HOST
     (void)scratch;
-#else
-    LOCAL u32 *s = (LOCAL u32 *)scratch;
-
-    s[LANE] = (u32)count;
-    for (i64 width = LANES / 2; width > 0; width /= 2) {
-        BARRIER();
-        if (LANE < width) s[LANE] += s[LANE + width];
-    }
-    BARRIER();
-    count = s[0];
-    BARRIER();
-#endif
     return count;
+#else
+    return count_team_word(0, (u32)count, scratch);
+#endif
 }
 
 KFN void count_row(const struct reduce_args *a, const struct reduce_place *at, LOCAL acc *scratch,

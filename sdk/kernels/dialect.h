@@ -185,6 +185,46 @@ KFN f64 f64_from_bits(u64 bits)
 #endif
 
 #if defined(__CUDACC__) || defined(__HIP__)
+/* Lanes exchange registers: words of lanes MASK apart, and those of the first, within each group of
+ * 32 lanes, all of which come here together. AMD's swizzle has groups of 32 in waves of 64 too. */
+#define LANES_EXCHANGE
+#ifdef __HIP__
+template <int MASK> KFN u32 word_xor(u32 word)
+{
+    return (u32)__builtin_amdgcn_ds_swizzle((int)word, MASK << 10 | 0x1f);
+}
+KFN u32 word_first(u32 word)
+{
+    return (u32)__builtin_amdgcn_ds_swizzle((int)word, 0);
+}
+#else
+template <int MASK> KFN u32 word_xor(u32 word)
+{
+    return __shfl_xor_sync(0xffffffffu, word, MASK);
+}
+KFN u32 word_first(u32 word)
+{
+    return __shfl_sync(0xffffffffu, word, 0);
+}
+#endif
+template <int MASK, typename T> KFN T lane_xor(T x)
+{
+    u32 word[(sizeof x + 3) / 4] = {0};
+
+    __builtin_memcpy(word, &x, sizeof x);
+    UNROLL for (unsigned i = 0; i < (sizeof x + 3) / 4; i++) word[i] = word_xor<MASK>(word[i]);
+    __builtin_memcpy(&x, word, sizeof x);
+    return x;
+}
+template <typename T> KFN T lane_first(T x)
+{
+    u32 word[(sizeof x + 3) / 4] = {0};
+
+    __builtin_memcpy(word, &x, sizeof x);
+    UNROLL for (unsigned i = 0; i < (sizeof x + 3) / 4; i++) word[i] = word_first(word[i]);
+    __builtin_memcpy(&x, word, sizeof x);
+    return x;
+}
 #define ROLLED _Pragma("unroll 1")
 #else
 #define ROLLED

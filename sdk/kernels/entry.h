@@ -114,32 +114,15 @@ enum { FORM_SPANS, FORM_TEAMS };
 #define ENTRY_TEAMS_9(name, ...) ENTRY_TEAMS(name, 9, __VA_ARGS__)
 #define ENTRY_TEAMS_10(name, ...) ENTRY_TEAMS(name, 10, __VA_ARGS__)
 
+#include "team.h"
+
 /* Reductions over the lanes of a team: every lane passes v, every lane gets the result. */
-#if defined(ON_HOST) || defined(ON_PROCESSOR)
 #define TEAM_REDUCE(name, better) \
+    TEAM_JOIN(name##_of, acc, better) \
     KFN acc name(acc v, LOCAL acc *s) \
     { \
-        (void)s; \
-        return v; \
+        return name##_of(0, v, s); \
     }
-#else
-#define TEAM_REDUCE(name, better) \
-    KFN acc name(acc v, LOCAL acc *s) \
-    { \
-        s[LANE] = v; \
-        for (i64 width = LANES / 2; width > 0; width /= 2) { \
-            BARRIER(); \
-            if (LANE < width) { \
-                acc a = s[LANE], b = s[LANE + width]; \
-                s[LANE] = better; \
-            } \
-        } \
-        BARRIER(); \
-        v = s[0]; \
-        BARRIER(); /* s may be used again at once */ \
-        return v; \
-    }
-#endif
 TEAM_REDUCE(team_sum, acc_add(a, b))
 #ifndef ELEM_COMPLEX
 TEAM_REDUCE(team_max, a > b ? a : b)

@@ -113,23 +113,10 @@ KFN elem key_number(int op, key k)
 #endif
 
 /* Every lane passes k, every lane gets the highest. */
+TEAM_JOIN(team_highest_of, key, b > a ? b : a)
 KFN key team_highest(key k, LOCAL acc *scratch)
 {
-#ifdef ON_HOST
-    (void)scratch;
-#else
-    LOCAL key *s = (LOCAL key *)scratch;
-
-    s[LANE] = k;
-    for (i64 width = LANES / 2; width > 0; width /= 2) {
-        BARRIER();
-        if (LANE < width && s[LANE + width] > s[LANE]) s[LANE] = s[LANE + width];
-    }
-    BARRIER();
-    k = s[0];
-    BARRIER();
-#endif
-    return k;
+    return team_highest_of(0, k, scratch);
 }
 
 REDUCE_FN key highest(int op, key best, GLOBAL const elem *x, i64 n, i64 step)
@@ -291,6 +278,10 @@ REDUCE_FN void arg_run(int op, struct found *found, GLOBAL const elem *x, i64 t,
     }
 }
 
+#ifndef ON_HOST
+TEAM_JOIN(team_nearest, u32, b < a ? b : a)
+#endif
+
 /* The highest of all lanes, and of those that have it the first place, as its distance to begin. */
 KFN void arg_team_join(struct found *found, i64 begin, LOCAL acc *scratch)
 {
@@ -299,19 +290,11 @@ KFN void arg_team_join(struct found *found, i64 begin, LOCAL acc *scratch)
     (void)begin;
     (void)scratch;
 #else
-    LOCAL u32 *s = (LOCAL u32 *)scratch;
     key best = team_highest(found->best, scratch);
     int mine = found->best == best && found->at >= 0;
 
-    s[LANE] = mine ? (u32)(found->at - begin) : 0xffffffff;
-    for (i64 width = LANES / 2; width > 0; width /= 2) {
-        BARRIER();
-        if (LANE < width && s[LANE + width] < s[LANE]) s[LANE] = s[LANE + width];
-    }
-    BARRIER();
     found->best = best;
-    found->at = begin + s[0];
-    BARRIER();
+    found->at = begin + team_nearest(0, mine ? (u32)(found->at - begin) : 0xffffffff, scratch);
 #endif
 }
 

@@ -114,23 +114,7 @@ REDUCE_FN acc fold_run(int op, acc s, GLOBAL const elem *x, i64 n, i64 step, acc
 }
 
 /* A team's lanes each have a result; every lane gets that of all. */
-REDUCE_FN acc fold_team_join(int op, acc v, LOCAL acc *s)
-{
-#ifdef ON_HOST
-    (void)op;
-    (void)s;
-#else
-    s[LANE] = v;
-    for (i64 width = LANES / 2; width > 0; width /= 2) {
-        BARRIER();
-        if (LANE < width) s[LANE] = fold_join(op, s[LANE], s[LANE + width]);
-    }
-    BARRIER();
-    v = s[0];
-    BARRIER();
-#endif
-    return v;
-}
+TEAM_JOIN(fold_team_join, acc, fold_join(op, a, b))
 
 /* One result. */
 REDUCE_FN acc fold_row(int op, const struct reduce_args *a, const struct reduce_place *at,

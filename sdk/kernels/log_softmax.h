@@ -101,15 +101,15 @@ KFN void log_softmax_team(const struct log_softmax_args *a, i64 team, LOCAL acc 
         GLOBAL const elem *from = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL elem *to = y + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         acc m = -acc_infinity(), s = 0;
-        NORM_TERMS(p, w)
+        NORM_LINE_TERMS(p, i)
         {
-            acc v = elem_get(from[w.i * sx]);
+            acc v = elem_get(from[i * sx]);
             m = v > m ? v : m;
         }
         if (p->wide == 1) m = team_max(m, scratch);
-        NORM_TERMS(p, w) s += acc_exp(elem_get(from[w.i * sx]) - m);
+        NORM_LINE_TERMS(p, i) s += acc_exp(elem_get(from[i * sx]) - m);
         s = FUNC(log)(norm_join(p, s, scratch));
-        NORM_TERMS(p, w) to[w.i * sy] = elem_put((elem_get(from[w.i * sx]) - m) - s);
+        NORM_LINE_TERMS(p, i) to[i * sy] = elem_put((elem_get(from[i * sx]) - m) - s);
     }
 }
 
@@ -168,10 +168,10 @@ KFN void log_softmax_grad_team(const struct log_softmax_grad_args *a, i64 team,
         GLOBAL const elem *d = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
         GLOBAL elem *to = dx + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         acc s = 0;
-        NORM_TERMS(p, w) s += elem_get(d[w.i * sd]);
+        NORM_LINE_TERMS(p, i) s += elem_get(d[i * sd]);
         s = norm_join(p, s, scratch);
-        NORM_TERMS(p, w)
-        to[w.i * sy] = elem_put(elem_get(d[w.i * sd]) - acc_exp(elem_get(from[w.i * sx])) * s);
+        NORM_LINE_TERMS(p, i)
+        to[i * sy] = elem_put(elem_get(d[i * sd]) - acc_exp(elem_get(from[i * sx])) * s);
     }
 }
 

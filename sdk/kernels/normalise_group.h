@@ -113,6 +113,10 @@ KFN void norm_next_term(const struct norm_plan *p, struct norm_walk *w)
     for (struct norm_walk w = norm_walk(p); w.i < (p)->terms; norm_next_term(p, &w))
 #endif
 
+/* The same where a group is one line. */
+#define NORM_LINE_TERMS(p, i) \
+    for (i64 i = (p)->wide > 1 ? 0 : LANE; i < (p)->terms; i += (p)->wide > 1 ? 1 : LANES)
+
 /* Where a term is. */
 KFN i64 norm_term(const struct norm_plan *p, i64 slot, const struct norm_walk *w)
 {
