@@ -44,6 +44,11 @@ class Result:
         return f"exit status {self.status}\n--- output\n{self.out}--- errors\n{self.err}"
 
 
+def sanitizer_options(more):
+    """Those of the run, among them whether leaks can be looked for on this machine, and more."""
+    return os.environ.get("ASAN_OPTIONS", "") + ":" + more
+
+
 def bp(*args, act=None, path=STAGE, plugins="actor", env=None, cwd=WORK, stdout=subprocess.PIPE):
     """Runs bp with one plugin in view, the actor."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
@@ -53,7 +58,7 @@ def bp(*args, act=None, path=STAGE, plugins="actor", env=None, cwd=WORK, stdout=
     if act:
         clean["BP_ACTOR"] = act
         # With a sanitizer a crash is to look as it does without: its report is not what is tested.
-        clean["ASAN_OPTIONS"] = clean.get("ASAN_OPTIONS", "") + ":handle_segv=0"
+        clean["ASAN_OPTIONS"] = sanitizer_options("handle_segv=0")
     start = time.monotonic()
     done = subprocess.run([BP, *args], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=cwd,
                           timeout=120,

@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 
-from commands import BP, BUILD, Result, bp, expect, expect_status, plugin_of, run
+from commands import (BP, BUILD, Result, bp, expect, expect_status, plugin_of, run,
+                      sanitizer_options)
 
 HOSTILE = os.path.join(BUILD, "tests", "plugins")
 TESTS = []
@@ -42,7 +43,7 @@ def rogues_are_found_by_doctor_and_probe():
     plugin = plugin_of(expect_status(bp("doctor", "--json", "h_rogue", **hostile), 0))
     expect(plugin["state"] == "ready", f"{plugin}")
     for act, reason in ROGUES:
-        env = {"ROGUE": act, "ASAN_OPTIONS": "handle_segv=0"}
+        env = {"ROGUE": act, "ASAN_OPTIONS": sanitizer_options("handle_segv=0")}
         waits = ["--timeout", "4" if "hang" in act else "60"]
         result = expect_status(bp("doctor", "--json", *waits, env=env, **hostile), 1)
         plugin = plugin_of(result)
@@ -68,7 +69,7 @@ CRASHES = [
 def a_crash_names_the_plugin_and_the_step():
     """One line, and the exit status that the signal makes."""
     hostile = {"path": HOSTILE, "plugins": None, "cwd": BUILD}
-    options = {"ASAN_OPTIONS": "handle_segv=0:handle_abort=0"}
+    options = {"ASAN_OPTIONS": sanitizer_options("handle_segv=0:handle_abort=0")}
     for step, said in CRASHES:
         result = bp("info", "h_rogue", env={"ROGUE": f"{step}=crash", **options}, **hostile)
         expect(result.status == -11, f"{step}: expected signal 11", result)
