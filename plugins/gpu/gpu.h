@@ -35,10 +35,12 @@ enum gpu_call {
 /* Codes that the drivers share. */
 enum {
     GPU_SUCCESS = 0,
+    GPU_SHUT_DOWN = 4, /* the process exits: the driver has given all back already */
     GPU_INVALID_IMAGE = 200,
     GPU_NO_IMAGE = 209,
     GPU_NOT_READY = 600,
     GPU_REACHED_ALREADY = 704,
+    GPU_UNKNOWN = 999,
 };
 
 /* Flags that they share. */
@@ -160,7 +162,7 @@ enum bp_status gpu_library_open(struct gpu *gpu);
  * symbol. device: NULL where it is of none. */
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code);
-/* Where nobody can be told: the reason is logged. */
+/* Where nobody can be told: the reason is logged, but for GPU_SHUT_DOWN. */
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code);
 
 /* Calls the driver about a device. */

@@ -57,7 +57,7 @@ static const struct known {
     enum bp_status status;
     const char *text;
 } errors[] = {
-#define ERROR(code, status, text) {code, status, text},
+#define ERROR(code, cuda, status, text) {code, status, text},
 #include "errors.def"
 };
 
@@ -66,6 +66,13 @@ static struct known find(int code)
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].code == code) return errors[i];
     return (struct known){code, BP_ERR_DEVICE, "an error without a name here"};
+}
+
+/* Calls that wait for work of the device: they answer what failed in it. */
+static bool is_wait(enum gpu_call call)
+{
+    return call == GPU_CALL_context_synchronize || call == GPU_CALL_stream_synchronize ||
+           call == GPU_CALL_event_synchronize || call == GPU_CALL_event_query;
 }
 
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
@@ -77,6 +84,7 @@ enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device,
     if (__builtin_expect(code == GPU_SUCCESS, 1)) return BP_OK;
     error = find(code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
+    if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
     if (device) snprintf(number, sizeof number, ":%u", device->index);
     return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s", number,
                    error.status == BP_ERR_ABSENT ? gpu_target.no_device : "",
@@ -86,7 +94,7 @@ enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device,
 
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)
 {
-    if (code != GPU_SUCCESS)
+    if (code != GPU_SUCCESS && code != GPU_SHUT_DOWN)
         bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
                gpu_target.symbol[call], code, find(code).text);
 }

@@ -23,17 +23,15 @@
 
 /* Numbers that plugins/gpu and the targets have. */
 #ifdef DRIVER_CUDA
-static_assert(CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_STUB_LIBRARY == 34 &&
-                  CUDA_ERROR_NO_DEVICE == 100 && CUDA_ERROR_INVALID_IMAGE == 200 &&
-                  CUDA_ERROR_NO_BINARY_FOR_GPU == 209 && CUDA_ERROR_NOT_READY == 600 &&
-                  CUDA_ERROR_ILLEGAL_ADDRESS == 700 &&
-                  CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED == 704 && CUDA_ERROR_LAUNCH_FAILED == 719,
-              "codes");
-static_assert(CUDA_ERROR_ILLEGAL_STATE == 401 && CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED == 900 &&
-                  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED == 901 &&
-                  CUDA_ERROR_STREAM_CAPTURE_UNJOINED == 904 &&
-                  CUDA_ERROR_STREAM_CAPTURE_ISOLATION == 905 && CUDA_ERROR_CAPTURED_EVENT == 907,
-              "codes of captures");
+#if CUDA_VERSION < 13000 /* names that older headers may lack */
+#define CUDA_ERROR_JIT_COMPILATION_DISABLED 223
+#define CUDA_ERROR_CONTAINED 226
+#define CUDA_ERROR_TENSOR_MEMORY_LEAK 721
+#define CUDA_ERROR_MPS_CLIENT_TERMINATED 810
+#define CUDA_ERROR_EXTERNAL_DEVICE 911
+#endif
+#define ERROR(code, cuda, status, text) static_assert(code == cuda, text);
+#include "gpu/errors.def"
 static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2, "mode");
 static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16, "attribute");
 static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&

@@ -375,6 +375,66 @@ static void devices(const void *arg)
     end(&w);
 }
 
+/* Codes that stay with the process or the device: whoever waits is told that the device is lost.
+ * 999 is an unknown error: of a wait it is one of the work. */
+static void loses_the_device(const void *arg)
+{
+    static const int codes[] = {214, 220, 226, 700, 702, 709, 710, 714, 715,
+                                716, 717, 718, 719, 721, 810, 911, 999};
+    static const char *const waits[WAYS] = {
+        "stream_synchronize:1", "context_synchronize:1", NULL, "event_query:1",
+        "event_synchronize:1", "event_query:1"};
+
+    (void)arg;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        for (int way = 0; way < WAYS; way++) {
+            enum bp_status status;
+            char text[64];
+            struct world w;
+            if (!waits[way]) continue;
+            snprintf(text, sizeof text, "%s:%d", waits[way], codes[i]);
+            setenv("BP_SIM_FAIL", text, 1);
+            ok(world_make(&w, load(plugin_path)), "world_make");
+            heard_nothing();
+            status = wait[way](&w);
+            snprintf(text, sizeof text, "answers %d: ", codes[i]);
+            expect(status == BP_ERR_DEVICE_LOST && strstr(heard, text),
+                   "%s:%d is %d: %s", waits[way], codes[i], status, heard);
+            expect(!strstr(heard, "without a name"), "it said: %s", heard);
+            end(&w);
+        }
+}
+
+/* An unknown error of a call that does not wait says nothing of the work. */
+static void unknown_errors(const void *arg)
+{
+    uint64_t free_bytes, total;
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "memory_info:1:999", 1);
+    begin(&w);
+    expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it said: %s", heard);
+    expect(strstr(heard, "an unknown error of the driver") != NULL, "it said: %s", heard);
+    end(&w);
+}
+
+/* A driver that shuts down has given all back: nothing is logged. Of another code it is. */
+static void shutting_down(const void *arg)
+{
+    static const char *const fail[] = {"stream_destroy:1:4", "stream_destroy:1:400"};
+    struct world w;
+
+    (void)arg;
+    for (int i = 0; i < 2; i++) {
+        setenv("BP_SIM_FAIL", fail[i], 1);
+        begin(&w);
+        heard_nothing();
+        end(&w);
+        expect(!*heard == !i, "%s: it said: %s", fail[i], heard);
+    }
+}
+
 struct absence {
     const char *path, *variable, *value;
     enum bp_status status;
@@ -433,5 +493,14 @@ int main(int argc, char **argv)
     run_case("a stub", absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:34", BP_ERR_ABSENT,
                                "sim_initialise answers 34: the library is a stub"});
+    run_case("failures that lose the device", loses_the_device, NULL);
+    run_case("unknown errors", unknown_errors, NULL);
+    run_case("a driver that shuts down", shutting_down, NULL);
+    run_case("a system without its fabric manager", absent,
+             &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:802", BP_ERR_DEVICE,
+                               "sim_initialise answers 802: the system is not ready"});
+    run_case("an MPS server with too many clients", absent,
+             &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:808", BP_ERR_DEVICE,
+                               "sim_initialise answers 808: the MPS server has as many clients"});
     return cases_end();
 }
