@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda.c: what is peculiar to CUDA's driver. */
+#include "standin.h"
+#include <stdlib.h>
+
+const struct standin standin = {.library = "libcuda.so.1", .end = (void *)0, .most = UINT64_MAX};
+
+int standin_driver_version(int *out)
+{
+    *out = 13000;
+    return SIM_SUCCESS;
+}
+
+/* Attributes by CUDA's numbers: multiprocessors, and the two halves of the architecture. */
+int standin_device_attribute(int *out, int attribute, int device)
+{
+    int arch = atoi(standin_arch());
+    int code = sim_device_attribute(out, 1, device);
+
+    if (code || attribute == 16) return code;
+    if (attribute != 75 && attribute != 76) return SIM_INVALID_VALUE;
+    *out = attribute == 75 ? arch / 10 : arch % 10;
+    return SIM_SUCCESS;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fatbin.c: NVIDIA's fat binaries: a header, and parts, each PTX or code for one architecture. */
+#include "standin.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC UINT32_C(0xba55ed50)
+enum {
+    PTX = 1,
+    CUBIN = 2,
+    COMPRESSED = 0xa000
+}; /* in one of two ways */
+
+struct head {
+    uint32_t magic;
+    uint16_t version, size;
+    uint64_t rest; /* bytes behind the header */
+};
+
+struct part {
+    uint16_t kind, version;
+    uint32_t head; /* bytes of this header */
+    uint64_t size; /* of the data behind it */
+    uint32_t compressed, reserved;
+    uint16_t minor, major;
+    uint32_t arch; /* 80 for sm_80 */
+    uint64_t name;
+    uint64_t flags;
+};
+
+/* Code runs on devices of its generation that are not older; PTX on all that are not older. The
+ * part that a device takes: code before PTX, of each kind the newest. 0: none. */
+static unsigned fitness(const struct part *part, unsigned arch)
+{
+    if (part->arch > arch) return 0;
+    if (part->kind == CUBIN && part->arch / 10 == arch / 10) return part->arch + 1000;
+    return part->kind == PTX ? part->arch : 0;
+}
+
+int standin_read(const void *image, struct standin_image *out)
+{
+    unsigned arch = (unsigned)atoi(standin_arch()), best = 0;
+    const unsigned char *at = image, *end, *data = NULL;
+    struct part part, taken = {0};
+    struct head head;
+
+    memcpy(&head, image, sizeof head);
+    if (head.magic != MAGIC || head.version != 1 || head.size < sizeof head)
+        return standin_refuse(SIM_INVALID_IMAGE, "an image is no fat binary");
+    at += head.size;
+    for (end = at + head.rest; (size_t)(end - at) >= sizeof part; at += part.head + part.size) {
+        memcpy(&part, at, sizeof part);
+        if (part.head < sizeof part || part.size > (size_t)(end - at) - part.head)
+            return standin_refuse(SIM_INVALID_IMAGE, "a part of a fat binary is longer than it");
+        if (fitness(&part, arch) <= best) continue;
+        best = fitness(&part, arch);
+        taken = part;
+        data = at + part.head;
+    }
+    if (!data) return SIM_NO_IMAGE;
+    if (taken.flags & COMPRESSED)
+        return standin_refuse(SIM_INVALID_IMAGE, "an image is compressed, which only the driver "
+                                                 "reads: build with -Dgpu_images=quick");
+    return taken.kind == PTX ? standin_read_ptx((const char *)data, taken.size, out)
+                             : standin_read_cubin(data, taken.size, out);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hip.c: what is peculiar to HIP's runtime: peers are devices by number, not contexts; a grid has
+ * less than 2^32 lanes. */
+#include "standin.h"
+
+const struct standin standin = {
+    .library = "libamdhip64.so.5", .end = (void *)3, .most = UINT64_C(1) << 32};
+
+enum {
+    DEVICES = sizeof sim.device / sizeof *sim.device
+};
+static void *context[DEVICES]; /* of those that have been retained */
+
+int standin_driver_version(int *out)
+{
+    *out = 50221153;
+    return SIM_SUCCESS;
+}
+
+/* 63 is the number of compute units. */
+int standin_device_attribute(int *out, int attribute, int device)
+{
+    return attribute == 63 ? sim_device_attribute(out, 1, device) : SIM_INVALID_VALUE;
+}
+
+int standin_context_retain(void **out, int device)
+{
+    int code = sim_context_retain(out, device);
+
+    if (!code) __atomic_store_n(&context[device], *out, __ATOMIC_RELEASE);
+    return code;
+}
+
+/* The context of a device, or NULL. */
+static void *context_of(int device)
+{
+    return device >= 0 && device < DEVICES ? __atomic_load_n(&context[device], __ATOMIC_ACQUIRE)
+                                           : NULL;
+}
+
+int standin_peer_enable(int peer, unsigned flags)
+{
+    return context_of(peer) ? sim_peer_enable(context_of(peer), flags) : SIM_INVALID_DEVICE;
+}
+
+int standin_copy_peer(void *dst, int to, const void *src, int from, size_t size, void *stream)
+{
+    if (!context_of(to) || !context_of(from)) return SIM_INVALID_DEVICE;
+    return sim_copy_peer(dst, context_of(to), src, context_of(from), size, stream);
+}

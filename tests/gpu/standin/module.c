@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* module.c: modules of a stand-in, which are what a reader found in an image and the simulator's
+ * module of the same kernels; and launches, which must fit the image. */
+#include "standin.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LANES = 256
+}; /* that the kernels are compiled for */
+
+struct function {
+    const struct standin_kernel *kernel;
+    void *sim; /* NULL: not asked for yet */
+};
+struct module {
+    struct standin_image image;
+    void *sim; /* NULL: no kernel of the image is one that is compiled as C */
+    struct function function[];
+};
+
+/* The simulator's module with the kernels of an image. */
+static int load_compiled(struct module *module)
+{
+    const struct sim_image *compiled = NULL;
+
+    for (size_t i = 0; i < module->image.n && !compiled; i++)
+        compiled = standin_compiled(module->image.kernel[i].name, NULL);
+    return compiled ? sim_module_load(&module->sim, compiled) : SIM_SUCCESS;
+}
+
+int standin_module_load(void **out, const void *image)
+{
+    struct standin_image found = {0};
+    struct module *module;
+    int code = standin_read(image, &found);
+
+    if (code) return code;
+    module = calloc(1, sizeof *module + found.n * sizeof *module->function);
+    if (!module) {
+        standin_forget(&found);
+        return SIM_OUT_OF_MEMORY;
+    }
+    module->image = found;
+    for (size_t i = 0; i < found.n; i++) module->function[i].kernel = &found.kernel[i];
+    code = load_compiled(module);
+    if (!code) {
+        *out = module;
+        return SIM_SUCCESS;
+    }
+    standin_forget(&module->image);
+    free(module);
+    return code;
+}
+
+int standin_module_unload(void *p)
+{
+    struct module *module = p;
+    int code = module->sim ? sim_module_unload(module->sim) : SIM_SUCCESS;
+
+    standin_forget(&module->image);
+    free(module);
+    return code;
+}
+
+int standin_module_function(void **out, void *p, const char *name)
+{
+    struct module *module = p;
+    size_t i = 0;
+    int code;
+
+    while (i < module->image.n && strcmp(module->image.kernel[i].name, name) != 0) i++;
+    if (i == module->image.n)
+        return standin_refuse(SIM_NOT_FOUND, "no kernel %s in an image that has %zu, among them %s",
+                              name, module->image.n, module->image.kernel[0].name);
+    if (!module->sim) return standin_refuse(SIM_NOT_FOUND, "no kernel %s is compiled as C", name);
+    code = sim_module_function(&module->function[i].sim, module->sim, name);
+    if (!code) *out = &module->function[i];
+    return code;
+}
+
+/* What a driver, or the kernel's code, does not take. */
+static int check(const struct standin_kernel *kernel, unsigned teams, unsigned lanes, void **extra)
+{
+    size_t size;
+
+    if (!extra || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] != standin.end)
+        return standin_refuse(SIM_INVALID_VALUE,
+                              "%s is launched with a list that does not end "
+                              "with %p",
+                              kernel->name, standin.end);
+    size = *(size_t *)extra[3];
+    if (size != kernel->size)
+        return standin_refuse(SIM_INVALID_VALUE,
+                              "%s is launched with %zu bytes of arguments; its "
+                              "image takes %zu",
+                              kernel->name, size, kernel->size);
+    if (lanes != LANES)
+        return standin_refuse(SIM_INVALID_VALUE,
+                              "%s is launched with teams of %u lanes; it is "
+                              "compiled for %d",
+                              kernel->name, lanes, LANES);
+    if (!teams || (uint64_t)teams * lanes >= standin.most)
+        return standin_refuse(SIM_INVALID_VALUE, "%s is launched with %u teams of %u lanes",
+                              kernel->name, teams, lanes);
+    return SIM_SUCCESS;
+}
+
+int standin_launch(void *p, unsigned teams_x, unsigned teams_y, unsigned teams_z, unsigned lanes_x,
+                   unsigned lanes_y, unsigned lanes_z, unsigned local, void *stream,
+                   void **parameters, void **extra)
+{
+    struct function *function = p;
+    void *list[5];
+    int code = check(function->kernel, teams_x, lanes_x, extra);
+
+    if (code) return code;
+    memcpy(list, extra, sizeof list);
+    list[4] = (void *)3; /* the simulator's end of a list */
+    return sim_launch(function->sim, teams_x, teams_y, teams_z, lanes_x, lanes_y, lanes_z, local,
+                      stream, parameters, list);
+}

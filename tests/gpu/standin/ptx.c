@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ptx.c: kernels and their parameters in PTX, which is text:
+ *
+ *   .visible .entry bp_fold_f32(
+ *       .param .align 8 .b8 bp_fold_f32_param_0[200],
+ *       .param .u64 bp_fold_f32_param_1
+ *   ) */
+#include "standin.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of a type such as "u64"; 0: it has none. */
+static size_t size_of(const char *type)
+{
+    return isalpha((unsigned char)type[0]) ? (size_t)strtoul(type + 1, NULL, 10) / 8 : 0;
+}
+
+/* The end of what one parameter takes that is declared in text, behind those before it. 0: it is
+ * not understood. */
+static size_t place(const char *text, size_t before)
+{
+    const char *align = strstr(text, ".align"), *many = strchr(text, '['), *type = NULL;
+    size_t size, at;
+
+    for (const char *word = text; (word = strchr(word, '.')) != NULL; word++)
+        if (size_of(word + 1)) type = word + 1;
+    if (!type) return 0;
+    size = size_of(type);
+    at = align ? strtoul(align + strlen(".align"), NULL, 10) : size;
+    if (!at || at & (at - 1)) return 0;
+    if (many) size *= strtoul(many + 1, NULL, 10);
+    return size ? ((before + at - 1) & ~(at - 1)) + size : 0;
+}
+
+/* Reads the list of an entry, which ends with a closing bracket. */
+static int read_entry(char *name, struct standin_image *out)
+{
+    char *open = strchr(name, '('), *close = open ? strchr(open, ')') : NULL, *save;
+    size_t size = 0;
+
+    if (!close) return standin_refuse(SIM_INVALID_IMAGE, "an entry of PTX has no end");
+    *close = *open = '\0';
+    for (char *text = strtok_r(open + 1, ",", &save); text; text = strtok_r(NULL, ",", &save)) {
+        size = place(text, size);
+        if (!size)
+            return standin_refuse(SIM_INVALID_IMAGE,
+                                  "a parameter of %s is not understood: "
+                                  "%s",
+                                  name, text);
+    }
+    name[strcspn(name, " \t\n")] = '\0';
+    return standin_add(out, name, size);
+}
+
+int standin_read_ptx(const char *text, size_t length, struct standin_image *out)
+{
+    char *at, *next;
+    int code = SIM_SUCCESS;
+
+    out->names = calloc(1, length + 1);
+    if (!out->names) return SIM_OUT_OF_MEMORY;
+    memcpy(out->names, text, length);
+    /* An entry writes ends of strings into what lies before its closing bracket only. */
+    for (at = strstr(out->names, ".entry "); at && !code; at = next) {
+        char *close = strchr(at, ')');
+        next = close ? strstr(close + 1, ".entry ") : NULL;
+        code = read_entry(at + strlen(".entry "), out);
+    }
+    if (!code && !out->n) code = standin_refuse(SIM_INVALID_IMAGE, "PTX without an entry");
+    if (code) standin_forget(out);
+    return code;
+}
