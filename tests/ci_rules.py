@@ -46,6 +46,8 @@ BUDGETS = {
     "normal: conform xpu": (130, WALL),
     "normal: conform xpu beside cpu": (5, WALL),
     "normal: conform cpu --quick in part async": (20, WALL),
+    "normal: conform cuda --quick in part": (15, WALL),  # twice: kernels, and the rest
+    "normal: conform hip --quick in part": (15, WALL),  # twice
     "asan: build": (40, WALL),
     "tsan: build": (50, WALL),
     "asan: programs": (255, WALL),
@@ -75,6 +77,8 @@ BUDGETS = {
     "normal: conform template --quick": (10, OTHER),
     "normal: conform sim --quick": (60, OTHER),
     "normal: conform xpu --quick": (60, OTHER),
+    "normal: conform cuda --quick": (120, OTHER),
+    "normal: conform hip --quick": (120, OTHER),
     "normal: conform sim": (150, OTHER),
     "normal: conform cpu async": (150, OTHER),
     "normal: conform cpu --suite in part": (600, OTHER),

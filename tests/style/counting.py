@@ -4,6 +4,7 @@
 builds ahead gives way to tests."""
 import contextlib
 import io
+import json
 import os
 import sys
 import stat
@@ -73,6 +74,39 @@ def of_pairs(cpu, device, bad=0):
 
 def of_libfuzzer(status, output):
     return counted(run.count_libfuzzer, ["fuzz_x"], types.SimpleNamespace(returncode=status, stdout=output))
+
+
+def gpus_without_plugins():
+    """(passed, failed, skipped) of the steps of the GPU plugins where these are not built, which is told."""
+    text = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(text):
+        r = run.Run(folder, run.Count(read("conform/cuda: a reason")))
+        run.gpu_steps(r)
+    told = all(f"conform {name}: not run: plugins/{name}/bp_{name}.so and" in text.getvalue() for name in run.GPUS)
+    return (r.count.passed, r.count.failed, r.count.skipped) if told else None
+
+
+def what_a_standin_said():
+    """What a run prints of a GPU plugin's case that fails: also why the stand-in for its driver refused a launch."""
+    def execute(_run, _kind, *command, **more):
+        with open(command[command.index("--json") + 1], "w", encoding="utf-8") as f:
+            json.dump(report(["pass", "fail"]), f)
+        with open(more["BP_STANDIN_LOG"], "w", encoding="utf-8") as f:
+            f.write("stand-in: twice\n" * 2)
+        return types.SimpleNamespace(returncode=1, stdout="")
+
+    before, text = run.execute, io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(text):
+        for name in ("plugins/hip/bp_hip.so", "tests/gpu/standin/libamdhip64.so.5", "meson-logs/any"):
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="utf-8"):
+                pass
+        run.execute = execute
+        try:
+            run.conform_step(run.Run(folder, run.Count([])), "normal", "hip", "--quick", "--suite=kernel")
+        finally:
+            run.execute = before
+    return text.getvalue().count("stand-in: twice")
 
 
 def refuses_without_reason():
@@ -150,6 +184,8 @@ CHECKS = {
     "a device that has what cpu has": lambda: of_pairs(100, 95) == (1, 0, 0),
     "a device that lacks too much of it": lambda: of_pairs(100, 94) == (0, 1, 0),
     "a device whose cases of it fail": lambda: of_pairs(100, 100, bad=6) == (0, 1, 0),
+    "plugins of GPUs that are not built": lambda: gpus_without_plugins() == (0, 1, 1),
+    "what a stand-in said of a case that fails": lambda: what_a_standin_said() == 1,
     "nothing of cpu's": lambda: of_pairs(0, 0) == (0, 1, 0),
     "libFuzzer without a finding": lambda: of_libfuzzer(0, TRIED) == (1, 0, 0),
     "libFuzzer with a finding": lambda: of_libfuzzer(77, TRIED) == (0, 1, 0),
