@@ -13,7 +13,7 @@ typedef void sim_entry(const void *args, void *const *operand, int64_t begin, in
 /* What is alike for all types. */
 struct sim_kernel {
     const char *name; /* NULL: the end */
-    size_t args_size;
+    size_t args_size, operands;
 };
 
 enum { SIM_IMAGE = 0x1a6e, SIM_IMAGE_OF_OTHERS };

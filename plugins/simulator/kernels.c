@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c: the names of one family's entries and the sizes of their arguments, for images. The
+/* kernels.c: the names of one family's entries, the sizes of their arguments, and how many operands
+ * they have, for images. The
  * build says which family, with -DFAMILY_TABLE=sim_index_kernels, -DFAMILY_HEADER=<kernels/index.h>
  * and -DFAMILY_LIST=<kernels/index.def>. The kernels themselves are compiled elsewhere. */
 #include "image.h"
 #include <kernels/entry.h>
 #undef ENTRY_SPANS
 #undef ENTRY_TEAMS
-#define ENTRY_SPANS(name, n, ...) struct name##_args;
-#define ENTRY_TEAMS(name, n, ...) struct name##_args;
+#define ENTRY_SPANS(name, n, ...) enum { OPERANDS_OF_##name = n };
+#define ENTRY_TEAMS ENTRY_SPANS
 #include FAMILY_HEADER
 
 /* What plugins/gpu puts together for a launch: arguments of 8-byte fields, a count, operands. */
@@ -25,10 +26,10 @@ enum { PARAMETERS_MAX = 4000, REST = 8 + 12 * 8 };
 #include FAMILY_LIST
 #undef ENTRY
 #undef ENTRY_TEAM
-#define ENTRY(name) {#name, sizeof(struct name##_args)},
+#define ENTRY(name) {#name, sizeof(struct name##_args), OPERANDS_OF_##name},
 #define ENTRY_TEAM ENTRY
 extern const struct sim_kernel FAMILY_TABLE[];
 const struct sim_kernel FAMILY_TABLE[] = {
 #include FAMILY_LIST
-    {NULL, 0},
+    {NULL, 0, 0},
 };

@@ -7,7 +7,7 @@
 
 struct function {
     enum sim_magic magic;
-    size_t args_size;
+    size_t args_size, operands;
     sim_entry *entry;
 };
 struct module {
@@ -42,7 +42,7 @@ int sim_module_load(void **out, const void *p)
     *module = (struct module){SIM_MODULE, image};
     for (size_t i = 0; i < n; i++)
         module->function[i] = (struct function){SIM_FUNCTION, image->kernel[i].args_size,
-                                                image->entry[i]};
+                                                image->kernel[i].operands, image->entry[i]};
     sim.live++;
     *out = module;
     return sim_leave(SIM_SUCCESS);
@@ -117,9 +117,9 @@ static bool is_good(const struct launch *launch, const unsigned *teams, const un
     size_t head = launch->function->args_size + sizeof(int64_t);
 
     return teams[0] && teams[1] == 1 && teams[2] == 1 && lanes[0] && lanes[0] <= 1024 &&
-           lanes[1] == 1 && lanes[2] == 1 && launch->size >= head &&
-           (launch->size - head) % sizeof(void *) == 0 &&
-           (launch->size - head) / sizeof(void *) <= OPERANDS && launch->size <= PARAMETERS;
+           lanes[1] == 1 && lanes[2] == 1 &&
+           launch->size == head + launch->function->operands * sizeof(void *) &&
+           launch->function->operands <= OPERANDS && launch->size <= PARAMETERS;
 }
 
 /* extra: 1, the parameters, 2, their size, 3. */

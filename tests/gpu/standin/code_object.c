@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* code_object.c: AMD's code objects: ELF, with a symbol <kernel>.kd for each kernel, at which 64
- * bytes describe it: memory of a team, memory of a lane, bytes of the kernel's arguments. */
+ * bytes describe it: memory of a team, memory of a lane, bytes of its arguments; and a note with
+ * the metadata. */
 #include "standin.h"
 #include <elf.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ enum {
     DESCRIPTOR = 64
 }; /* EM_AMDGPU, ELFOSABI_AMDGPU_HSA */
 enum {
-    MOST_LOCAL = 65536
+    MOST_LOCAL = 65536,
+    METADATA = 32 /* NT_AMDGPU_METADATA */
 };
 
 /* What e_flags say of architectures. */
@@ -46,7 +48,7 @@ static int add_kernel(const unsigned char *file, const Elf64_Shdr *section, cons
     if (value[0] > MOST_LOCAL)
         return standin_refuse(SIM_INVALID_IMAGE, "%s has %u bytes of local memory", name, value[0]);
     name[strlen(name) - strlen(".kd")] = '\0';
-    return standin_add(out, name, value[2]);
+    return standin_add(out, &(struct standin_kernel){.name = name, .size = value[2]});
 }
 
 /* Adds the kernels of a table of symbols. */
@@ -69,6 +71,27 @@ static int read_symbols(const unsigned char *file, const Elf64_Shdr *section,
     return code;
 }
 
+static size_t padded(size_t size)
+{
+    return (size + 3) & ~(size_t)3;
+}
+
+/* Reads the metadata, if a section of notes has them. */
+static int read_notes(const unsigned char *at, size_t size, struct standin_image *out)
+{
+    const unsigned char *end = at + size;
+    Elf64_Nhdr note;
+
+    for (; (size_t)(end - at) >= sizeof note; at += padded(note.n_descsz)) {
+        memcpy(&note, at, sizeof note);
+        at += sizeof note;
+        if (padded(note.n_namesz) + padded(note.n_descsz) > (size_t)(end - at)) break;
+        at += padded(note.n_namesz);
+        if (note.n_type == METADATA) return standin_read_metadata(at, note.n_descsz, out);
+    }
+    return standin_refuse(SIM_INVALID_IMAGE, "a code object has no metadata");
+}
+
 int standin_read(const void *image, struct standin_image *out)
 {
     const Elf64_Ehdr *head = image;
@@ -83,6 +106,10 @@ int standin_read(const void *image, struct standin_image *out)
     for (int i = 0; i < head->e_shnum && !code && !out->names; i++)
         if (section[i].sh_type == SHT_DYNSYM) code = read_symbols(image, section, &section[i], out);
     if (!code && !out->n) code = standin_refuse(SIM_INVALID_IMAGE, "a code object has no kernel");
+    for (int i = 0; i < head->e_shnum && !code; i++)
+        if (section[i].sh_type == SHT_NOTE)
+            code = read_notes((const unsigned char *)image + section[i].sh_offset,
+                              section[i].sh_size, out);
     if (code) standin_forget(out);
     return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cubin.c: kernels in code for one architecture, which is ELF: of each the section .nv.info.<name>
- * has a list of attributes, one of which is the number of bytes of its parameters. */
+ * has a list of attributes: the number of bytes of its parameters, and one for each of them. */
 #include "standin.h"
 #include <elf.h>
 #include <string.h>
@@ -11,7 +11,8 @@ enum {
     BYTE = 2,
     HALF = 3,
     SEVERAL = 4,
-    PARAMETERS = 0x19 /* EIATTR_CBANK_PARAM_SIZE */
+    PARAMETERS = 0x19, /* EIATTR_CBANK_PARAM_SIZE */
+    PARAMETER = 0x17 /* EIATTR_KPARAM_INFO */
 };
 
 struct attribute {
@@ -19,16 +20,43 @@ struct attribute {
     uint16_t value; /* or bytes that follow */
 };
 
-/* The size that a list has; -1: it has none, so that it is of no kernel. */
-static long find_size(const unsigned char *at, size_t size)
+/* What is said of one parameter. */
+struct parameter {
+    uint32_t index;
+    uint16_t number, offset;
+    uint32_t rest; /* from bit 18 on: bytes */
+};
+
+static bool read_parameter(const unsigned char *at, struct standin_kernel *kernel)
+{
+    struct parameter p;
+
+    memcpy(&p, at, sizeof p);
+    if (p.number >= STANDIN_PARAMETERS) return false;
+    kernel->parameter[p.number].offset = p.offset;
+    kernel->parameter[p.number].size = p.rest >> 18;
+    kernel->n++;
+    return true;
+}
+
+/* Reads a list; it is of a kernel if it has a size. */
+static bool read_kernel(const unsigned char *at, size_t size, struct standin_kernel *kernel)
 {
     struct attribute a;
+    bool found = false;
 
     for (size_t i = 0; i + sizeof a <= size; i += sizeof a + (a.form == SEVERAL ? a.value : 0)) {
         memcpy(&a, at + i, sizeof a);
-        if (a.form == HALF && a.number == PARAMETERS) return a.value;
+        if (a.form == HALF && a.number == PARAMETERS) {
+            kernel->size = a.value;
+            found = true;
+        }
+        if (a.form == SEVERAL && a.number == PARAMETER &&
+            (a.value != sizeof(struct parameter) || i + sizeof a + a.value > size ||
+             !read_parameter(at + i + sizeof a, kernel)))
+            return false;
     }
-    return -1;
+    return found;
 }
 
 int standin_read_cubin(const void *elf, size_t size, struct standin_image *out)
@@ -47,10 +75,10 @@ int standin_read_cubin(const void *elf, size_t size, struct standin_image *out)
     names = (const char *)file + section[head->e_shstrndx].sh_offset;
     for (int i = 0; i < head->e_shnum && !code; i++) {
         const char *name = names + section[i].sh_name;
-        long bytes;
+        struct standin_kernel kernel = {.name = name + strlen(prefix)};
         if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
-        bytes = find_size(file + section[i].sh_offset, section[i].sh_size);
-        if (bytes >= 0) code = standin_add(out, name + strlen(prefix), (size_t)bytes);
+        if (read_kernel(file + section[i].sh_offset, section[i].sh_size, &kernel))
+            code = standin_add(out, &kernel);
     }
     if (!code && !out->n) code = standin_refuse(SIM_INVALID_IMAGE, "code without a kernel");
     if (code) standin_forget(out);

@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LANES = 256
-}; /* that the kernels are compiled for */
-
 struct function {
     const struct standin_kernel *kernel;
     void *sim; /* NULL: not asked for yet */
@@ -65,15 +61,19 @@ int standin_module_unload(void *p)
 
 int standin_module_function(void **out, void *p, const char *name)
 {
+    const struct sim_image *compiled;
     struct module *module = p;
-    size_t i = 0;
+    size_t i = 0, k = 0;
     int code;
 
     while (i < module->image.n && strcmp(module->image.kernel[i].name, name) != 0) i++;
     if (i == module->image.n)
         return standin_refuse(SIM_NOT_FOUND, "no kernel %s in an image that has %zu, among them %s",
                               name, module->image.n, module->image.kernel[0].name);
-    if (!module->sim) return standin_refuse(SIM_NOT_FOUND, "no kernel %s is compiled as C", name);
+    compiled = standin_compiled(name, &k);
+    if (!compiled) return standin_refuse(SIM_NOT_FOUND, "no kernel %s is compiled as C", name);
+    code = standin_fits(module->function[i].kernel, &compiled->kernel[k]);
+    if (code) return code;
     code = sim_module_function(&module->function[i].sim, module->sim, name);
     if (!code) *out = &module->function[i];
     return code;
@@ -95,11 +95,11 @@ static int check(const struct standin_kernel *kernel, unsigned teams, unsigned l
                               "%s is launched with %zu bytes of arguments; its "
                               "image takes %zu",
                               kernel->name, size, kernel->size);
-    if (lanes != LANES)
+    if (lanes != STANDIN_LANES)
         return standin_refuse(SIM_INVALID_VALUE,
                               "%s is launched with teams of %u lanes; it is "
                               "compiled for %d",
-                              kernel->name, lanes, LANES);
+                              kernel->name, lanes, STANDIN_LANES);
     if (!teams || (uint64_t)teams * lanes >= standin.most)
         return standin_refuse(SIM_INVALID_VALUE, "%s is launched with %u teams of %u lanes",
                               kernel->name, teams, lanes);

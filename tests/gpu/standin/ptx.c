@@ -17,41 +17,43 @@ static size_t size_of(const char *type)
     return isalpha((unsigned char)type[0]) ? (size_t)strtoul(type + 1, NULL, 10) / 8 : 0;
 }
 
-/* The end of what one parameter takes that is declared in text, behind those before it. 0: it is
- * not understood. */
-static size_t place(const char *text, size_t before)
+/* Reads one parameter that is declared in text, behind those before it. false: it is not
+ * understood. */
+static bool read_parameter(const char *text, struct standin_kernel *kernel)
 {
     const char *align = strstr(text, ".align"), *many = strchr(text, '['), *type = NULL;
-    size_t size, at;
+    const char *pointer = strstr(text, ".ptr");
+    struct standin_parameter *out = &kernel->parameter[kernel->n];
+    size_t at;
 
     for (const char *word = text; (word = strchr(word, '.')) != NULL; word++)
         if (size_of(word + 1)) type = word + 1;
-    if (!type) return 0;
-    size = size_of(type);
-    at = align ? strtoul(align + strlen(".align"), NULL, 10) : size;
-    if (!at || at & (at - 1)) return 0;
-    if (many) size *= strtoul(many + 1, NULL, 10);
-    return size ? ((before + at - 1) & ~(at - 1)) + size : 0;
+    if (!type || kernel->n == STANDIN_PARAMETERS) return false;
+    out->size = size_of(type);
+    at = align && !pointer ? strtoul(align + strlen(".align"), NULL, 10) : out->size;
+    if (!at || at & (at - 1)) return false;
+    if (many) out->size *= strtoul(many + 1, NULL, 10);
+    out->offset = (kernel->size + at - 1) & ~(at - 1);
+    out->kind = pointer ? STANDIN_ADDRESS : STANDIN_UNTOLD;
+    kernel->size = out->offset + out->size;
+    kernel->n++;
+    return out->size > 0;
 }
 
 /* Reads the list of an entry, which ends with a closing bracket. */
 static int read_entry(char *name, struct standin_image *out)
 {
     char *open = strchr(name, '('), *close = open ? strchr(open, ')') : NULL, *save;
-    size_t size = 0;
+    struct standin_kernel kernel = {.name = name};
 
     if (!close) return standin_refuse(SIM_INVALID_IMAGE, "an entry of PTX has no end");
     *close = *open = '\0';
-    for (char *text = strtok_r(open + 1, ",", &save); text; text = strtok_r(NULL, ",", &save)) {
-        size = place(text, size);
-        if (!size)
-            return standin_refuse(SIM_INVALID_IMAGE,
-                                  "a parameter of %s is not understood: "
-                                  "%s",
-                                  name, text);
-    }
+    for (char *text = strtok_r(open + 1, ",", &save); text; text = strtok_r(NULL, ",", &save))
+        if (!read_parameter(text, &kernel))
+            return standin_refuse(SIM_INVALID_IMAGE, "a parameter of %s is not understood: %s",
+                                  name, text + strspn(text, " \t\n"));
     name[strcspn(name, " \t\n")] = '\0';
-    return standin_add(out, name, size);
+    return standin_add(out, &kernel);
 }
 
 int standin_read_ptx(const char *text, size_t length, struct standin_image *out)

@@ -7,7 +7,7 @@
  *   forwards.S     each function of calls.def goes to the simulator's, unless another file has it
  *   cuda.c, hip.c  what is peculiar to one driver
  *   fatbin.c, ptx.c, cubin.c    read the images of cuda
- *   code_object.c  reads those of hip
+ *   code_object.c, metadata.c   read those of hip
  *   image.c        what the readers share
  *   module.c       modules, functions and launches: a launch must fit what its image says
  *   kernels.c      the kernels compiled as C, by the names of their entries
@@ -37,10 +37,24 @@
 #endif
 #include "gpu/calls.def"
 
+enum {
+    STANDIN_PARAMETERS = 16, /* at most */
+    STANDIN_LANES = 256      /* of a team that kernels are compiled for */
+};
+
+/* Where a parameter lies, and what it is, as the image says; PTX and code of cuda do not say what
+ * it is. */
+struct standin_parameter {
+    size_t offset, size;
+    enum { STANDIN_UNTOLD, STANDIN_VALUE, STANDIN_ADDRESS, STANDIN_HIDDEN } kind;
+};
+
 /* A kernel that an image has. */
 struct standin_kernel {
     const char *name; /* in the image, or of the reader */
     size_t size;      /* bytes of its parameters, as the image says */
+    size_t n, lanes;  /* parameters; lanes of a team, or 0: the image does not say */
+    struct standin_parameter parameter[STANDIN_PARAMETERS];
 };
 
 /* What a reader found in an image. kernel is to be freed; so are names, if it is not NULL. */
@@ -61,8 +75,14 @@ int standin_read(const void *image, struct standin_image *out);
 int standin_read_ptx(const char *text, size_t length, struct standin_image *out);
 int standin_read_cubin(const void *elf, size_t size, struct standin_image *out);
 
+/* metadata.c: adds to the kernels of a code object what its metadata say. */
+int standin_read_metadata(const void *data, size_t size, struct standin_image *image);
+
 /* image.c: adds a kernel: SIM_OUT_OF_MEMORY, or 0. */
-int standin_add(struct standin_image *image, const char *name, size_t size);
+int standin_add(struct standin_image *image, const struct standin_kernel *kernel);
+/* Whether the kernel of an image has the parameters of the one that is compiled as C, by number,
+ * place and size: 0, or SIM_INVALID_IMAGE. */
+int standin_fits(const struct standin_kernel *kernel, const struct sim_kernel *compiled);
 void standin_forget(struct standin_image *image);
 /* Says what is wrong, to BP_STANDIN_LOG; returns code. */
 int standin_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
