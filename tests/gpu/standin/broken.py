@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Conformance on the stand-ins for drivers notices what is wrong in the real plugins: each of tests/mutants/gpu.py, an
+embedded image that is damaged, a device of another architecture. MUTANTS=GLOB: those whose name fits.
+
+    broken.py ROOT BUILD BP
+
+TAP.
+"""
+import fnmatch
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+ROOT, BUILD, BP = (os.path.abspath(a) for a in sys.argv[1:4])
+sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "gpu", "standin")]
+from every import text_with  # noqa: E402
+from gpu import GPUS, SOFTMAX  # noqa: E402
+from mutate import compilation, run_all  # noqa: E402
+import standin  # noqa: E402
+
+FOLDER = os.path.join(BUILD, "tests", "gpu", "standin", "broken")
+BAD = ("fail", "crash", "timeout")
+LIMIT = 120  # seconds, for one run
+OTHER = {"cuda": "75", "hip": "gfx1030"}  # devices that the images of tests are not for
+REFUSED = {"cuda": "cuModuleLoadData answers 209", "hip": "hipModuleLoadData answers 209"}
+
+
+def ninja(tool, *what):
+    return subprocess.run(["ninja", "-C", BUILD, "-t", tool, *what], capture_output=True, text=True, check=True).stdout
+
+
+PLUGINS = [name for name in standin.DRIVERS if not standin.missing(BUILD, name)]
+COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].startswith(("plugins/cuda/", "plugins/hip/"))}
+
+
+def made(folder, path, old, new, plugin, part):
+    """The object of the plugin, compiled from a copy of the file's folder in which it is broken; its name in the build."""
+    text, here = text_with(ROOT, path, old), os.path.dirname(os.path.join(ROOT, path))
+    copy = os.path.join(folder, os.path.basename(here))
+    shutil.copytree(here, copy)
+    with open(os.path.join(copy, os.path.basename(path)), "w", encoding="utf-8") as f:
+        f.write(text.replace(old, new))
+    output, = [o for o in COMPILE if o.startswith(f"plugins/{plugin}/bp_{plugin}.so.p/") and o.endswith(part)]
+    command = compilation(COMPILE[output]["command"])
+    source = os.path.normpath(os.path.join(BUILD, command[-1]))
+    if os.path.dirname(source) == here:
+        command[-1] = os.path.join(copy, os.path.basename(source))
+    result = os.path.join(folder, "changed.o")
+    command[command.index("-o") + 1] = result
+    for flag, n in (("-MD", 1), ("-MQ", 2), ("-MF", 2)):
+        at = command.index(flag)
+        del command[at:at + n]
+    command = [a if not a.startswith("-O") else "-O1" for a in command]
+    subprocess.run([command[0], "-w", f"-I{folder}", f"-I{os.path.join(ROOT, 'plugins')}", *command[1:]], cwd=BUILD, check=True)
+    return output, result
+
+
+def linked(folder, plugin, output, result):
+    command = shlex.split(ninja("commands", f"plugins/{plugin}/bp_{plugin}.so").splitlines()[-1])
+    command[command.index(output)] = result
+    path = os.path.join(folder, f"bp_{plugin}.so")
+    command[command.index("-o") + 1] = path
+    subprocess.run(command, cwd=BUILD, check=True)
+    return path
+
+
+def conform(path, plugin, cases, **more):
+    """(bad cases, how many cases ran, all that was said)."""
+    report = os.path.join(os.path.dirname(path), "report.json")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
+    log = os.path.join(FOLDER, f"{os.path.basename(os.path.dirname(path))}.log")
+    env.update(standin.environment(BUILD, plugin, log), BP_PLUGIN_PATH=FOLDER, **more)
+    done = subprocess.run([BP, "conform", path, "--quick", "--suite", "kernel", "--filter", cases, "--json", report, "-j", "1"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT, env=env,
+                          stdin=subprocess.DEVNULL)
+    text = [*standin.refused(log), done.stdout]
+    if not os.path.exists(report):
+        return [], 0, "\n".join(text)
+    with open(report, encoding="utf-8") as f:
+        ran = json.load(f)["cases"]
+    os.unlink(report)
+    bad = [c for c in ran if c["outcome"] in BAD]
+    return bad, len(ran), "\n".join([*text, *(c.get("message") or "" for c in bad)])
+
+
+def noticed(path, plugin, cases, said, **more):
+    """Whether a case failed, or the device was not there at all, and this was said; and what was said."""
+    bad, n, text = conform(path, plugin, cases, **more)
+    line = next((line.strip() for line in text.splitlines() if said in line), None)
+    where = bad[0]["id"] if bad else f"{n} cases, none of which failed"
+    return bool((bad or not n) and line), f"{where}: {(line or text[-300:])[:200]}"
+
+
+def folder_of(number):
+    folder = os.path.join(FOLDER, str(number))
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    return folder
+
+
+def mutant(number, path, old, new, plugin, part, cases, said):
+    folder = folder_of(number)
+    try:
+        return noticed(linked(folder, plugin, *made(folder, path, old, new, plugin, part)), plugin, cases, said)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def damaged(number, plugin, change, said):
+    """change: of the bytes of the whole plugin."""
+    folder = folder_of(number)
+    path = os.path.join(folder, f"bp_{plugin}.so")
+    try:
+        with open(os.path.join(BUILD, "plugins", plugin, f"bp_{plugin}.so"), "rb") as f:
+            before = f.read()
+        after = change(before)
+        assert after != before and len(after) == len(before), "the image has no such place"
+        with open(path, "wb") as f:
+            f.write(after)
+        return noticed(path, plugin, SOFTMAX, said)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wiped(data):
+    """The image that has the kernel bp_softmax_f32 is all zeros."""
+    at = data.index(b"bp_softmax_f32")
+    begin = max(data.rfind(magic, 0, at) for magic in (b"\x50\xed\x55\xba\x01\x00\x10\x00", b"\x7fELF\x02\x01\x01\x40"))
+    return data[:begin] + bytes(64) + data[begin + 64:]
+
+
+def renamed(data):
+    return data.replace(b"bp_softmax_f32", b"bp_softmax_f33")
+
+
+def elsewhere(_number, plugin):
+    return noticed(os.path.join(BUILD, "plugins", plugin, f"bp_{plugin}.so"), plugin, SOFTMAX, REFUSED[plugin],
+                   BP_STANDIN_ARCH=OTHER[plugin])
+
+
+def sound(_number, plugin):
+    """The plugin as it is passes the same cases."""
+    for cases in sorted({m[6] for m in GPUS if m[4] == plugin}):
+        bad, n, text = conform(os.path.join(BUILD, "plugins", plugin, f"bp_{plugin}.so"), plugin, cases)
+        if bad or not n or "stand-in:" in text:
+            return False, f"{cases}: {n} cases, bad {[c['id'] for c in bad][:3]}: {text[-300:]}"
+    return True, "all its cases pass"
+
+
+def attempt(number, test, *arguments):
+    return test(number, *arguments)
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    todo = [(f"{plugin}: {name}", *test) for plugin in PLUGINS for name, test in (
+        ("whole", (sound, plugin)),
+        ("no driver takes the images on a device of another architecture", (elsewhere, plugin)),
+        ("one image is gone", (damaged, plugin, wiped, "ModuleLoadData answers 200: invalid kernel image")),
+        ("a kernel has another name in its image", (damaged, plugin, renamed, "no kernel bp_softmax_f32 in an image that has")))]
+    todo += [(f"{m[4]}: {m[0]}", mutant, *m[1:]) for m in GPUS if m[4] in PLUGINS]
+    chosen = os.environ.get("MUTANTS")
+    return run_all([t for t in todo if not chosen or fnmatch.fnmatch(t[0], chosen)], attempt)
+
+
+sys.exit(main())
