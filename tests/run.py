@@ -382,8 +382,10 @@ def conform_step(run, kind, device, *options, streams="inline"):
             with open(path, encoding="utf-8") as f:
                 report = json.load(f)
             count_conform(run.count, device, report, done)
-            if run.count.text and device in GPUS:  # the driver's answer is a number; the stand-in said why
-                run.count.text += standin.refused(f"{path}.log")[:standin.LINES]
+            # The driver's answer is a number, and the stand-in said why. A plugin that goes on after it is wrong all the same.
+            said = standin.refused(f"{path}.log")[:standin.LINES] if device in GPUS else []
+            if said:
+                run.count.fail(f"conform {device}: the stand-in for its driver refused what the plugin asked for", "\n".join(said))
         except (OSError, ValueError, KeyError) as error:
             run.count.fail(f"conform {device}: no whole report ({error!r})", done.stdout)
 

@@ -56,6 +56,14 @@ bool sim_is_of(const void *address, const struct sim_device *device)
     return a && a->device == device && a->kind == SIM_DEVICE;
 }
 
+bool sim_is_reached_by(const void *address, const struct sim_device *device)
+{
+    const struct allocation *a = *find(address);
+
+    return a && (a->kind != SIM_DEVICE || a->device == device ||
+                 device->peers >> (a->device - sim.device) & 1);
+}
+
 /* Under the lock. */
 static int admit(struct sim_device *device, enum sim_kind kind, size_t size)
 {

@@ -7,6 +7,7 @@
 
 struct function {
     enum sim_magic magic;
+    struct sim_device *device; /* where its module was loaded */
     size_t args_size, operands;
     sim_entry *entry;
 };
@@ -41,7 +42,7 @@ int sim_module_load(void **out, const void *p)
     if (!module) return sim_leave(SIM_OUT_OF_MEMORY);
     *module = (struct module){SIM_MODULE, image};
     for (size_t i = 0; i < n; i++)
-        module->function[i] = (struct function){SIM_FUNCTION, image->kernel[i].args_size,
+        module->function[i] = (struct function){SIM_FUNCTION, device, image->kernel[i].args_size,
                                                 image->kernel[i].operands, image->entry[i]};
     sim.live++;
     *out = module;
@@ -89,8 +90,9 @@ static int find_operands(const struct launch *launch, void **out)
         void *address;
         memcpy(&address, at, sizeof address);
         *out = address ? sim_reach(address, 0) : NULL;
-        if (address && !*out++) return SIM_ILLEGAL_ADDRESS;
-        if (!address) out++;
+        if (address && (!*out || !sim_is_reached_by(address, launch->function->device)))
+            return SIM_ILLEGAL_ADDRESS;
+        out++;
     }
     return SIM_SUCCESS;
 }
@@ -132,7 +134,9 @@ int sim_launch(void *function, unsigned teams_x, unsigned teams_y, unsigned team
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_launch, &device);
 
-    if (!code && launch.function->magic != SIM_FUNCTION) code = SIM_INVALID_HANDLE;
+    if (!code && (launch.function->magic != SIM_FUNCTION || launch.function->device != device ||
+                  sim_device_of(stream) != device))
+        code = SIM_INVALID_HANDLE;
     if (!code && (parameters || local || extra[0] != (void *)1 || extra[2] != (void *)2 ||
                   extra[4] != (void *)3))
         code = SIM_INVALID_VALUE;

@@ -5,6 +5,9 @@
  *   later       each stream is a thread with a queue; before each piece of work it may pause
  *   strict      an address of the device is none of the host's; every address that a copy or a
  *               kernel is given is looked up, when it is given and when the work is done
+ *   contexts    a kernel is launched, by the device that is current, with a function of a module
+ *               that was loaded there, into a stream that was made there, and reads no memory of
+ *               a device that its own does not reach; an event is recorded in streams of its device
  *   captured    calls on a stream that is captured are recorded; to wait for it, or to ask how far
  *               it is, is an error that spoils the capture
  *   sticky      a failure of work stays with the context: all later calls answer it, until the
@@ -115,8 +118,10 @@ int sim_doomed(enum sim_call call);
 /* memory.c: the memory that an address of the device's side (or of host memory that it reaches)
  * names, of size bytes at least; NULL: none. Under the lock. */
 void *sim_reach(const void *address, size_t size);
-/* Whether a device's own memory is at an address. Under the lock. */
+/* Whether a device's own memory is at an address; whether its kernels reach what is there. Under
+ * the lock. */
 bool sim_is_of(const void *address, const struct sim_device *device);
+bool sim_is_reached_by(const void *address, const struct sim_device *device);
 /* Whether it is an address of device memory. */
 bool sim_is_far(const void *address);
 
@@ -128,6 +133,8 @@ int sim_submit(void *stream, int (*run)(void *work, int code), const void *work,
 /* Waits until a condition of the simulator may have changed. Under the lock. */
 void sim_wait(void);
 void sim_wake(void);
+/* The device of a stream; NULL: it is no stream. Under the lock. */
+struct sim_device *sim_device_of(void *stream);
 /* Where a stream has its capture (NULL: it has none); NULL: it is no stream. Under the lock. */
 struct sim_capture;
 struct sim_capture **sim_capture_of(void *stream);

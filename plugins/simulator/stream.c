@@ -33,6 +33,7 @@ struct mark {
 };
 struct event {
     enum sim_magic magic;
+    struct sim_device *device;
     struct mark *mark; /* NULL: never recorded, or in a capture */
     uint64_t capture;  /* number of the capture that it was recorded in last; 0: none */
 };
@@ -124,6 +125,13 @@ int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, s
     stream->given++;
     pthread_cond_signal(&stream->given_more);
     return SIM_SUCCESS;
+}
+
+struct sim_device *sim_device_of(void *handle)
+{
+    struct sim_stream *stream = checked(handle, SIM_STREAM);
+
+    return stream ? stream->device : NULL;
 }
 
 struct sim_capture **sim_capture_of(void *handle)
@@ -238,7 +246,7 @@ int sim_event_create(void **out, unsigned flags)
         free(event);
         return sim_leave(code);
     }
-    *event = (struct event){SIM_EVENT, NULL, 0};
+    *event = (struct event){SIM_EVENT, device, NULL, 0};
     sim.live++;
     *out = event;
     return sim_leave(SIM_SUCCESS);
@@ -283,7 +291,8 @@ int sim_event_record(void *handle, void *stream)
     struct sim_capture **capture = sim_capture_of(stream);
     struct mark *mark = NULL;
 
-    if (!code && (!event || !capture)) code = SIM_INVALID_HANDLE;
+    if (!code && (!event || !capture || event->device != sim_device_of(stream)))
+        code = SIM_INVALID_HANDLE;
     if (code) return sim_leave(code);
     if (!*capture) {
         mark = malloc(sizeof *mark);

@@ -86,14 +86,14 @@ def gpus_without_plugins():
     return (r.count.passed, r.count.failed, r.count.skipped) if told else None
 
 
-def what_a_standin_said():
-    """What a run prints of a GPU plugin's case that fails: also why the stand-in for its driver refused a launch."""
+def what_a_standin_said(lines, outcomes):
+    """(passed, failed, skipped) of a step of a GPU plugin whose stand-in wrote so, and how often it is printed."""
     def execute(_run, _kind, *command, **more):
         with open(command[command.index("--json") + 1], "w", encoding="utf-8") as f:
-            json.dump(report(["pass", "fail"]), f)
+            json.dump(report(outcomes), f)
         with open(more["BP_STANDIN_LOG"], "w", encoding="utf-8") as f:
-            f.write("stand-in: twice\n" * 2)
-        return types.SimpleNamespace(returncode=1, stdout="")
+            f.write(lines)
+        return types.SimpleNamespace(returncode=0, stdout="")
 
     before, text = run.execute, io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(text):
@@ -101,12 +101,12 @@ def what_a_standin_said():
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             with open(os.path.join(folder, name), "w", encoding="utf-8"):
                 pass
-        run.execute = execute
+        run.execute, r = execute, run.Run(folder, run.Count([]))
         try:
-            run.conform_step(run.Run(folder, run.Count([])), "normal", "hip", "--quick", "--suite=kernel")
+            run.conform_step(r, "normal", "hip", "--quick", "--suite=kernel")
         finally:
             run.execute = before
-    return text.getvalue().count("stand-in: twice")
+    return r.count.passed, r.count.failed, r.count.skipped, text.getvalue().count("stand-in: twice")
 
 
 def refuses_without_reason():
@@ -185,7 +185,9 @@ CHECKS = {
     "a device that lacks too much of it": lambda: of_pairs(100, 94) == (0, 1, 0),
     "a device whose cases of it fail": lambda: of_pairs(100, 100, bad=6) == (0, 1, 0),
     "plugins of GPUs that are not built": lambda: gpus_without_plugins() == (0, 1, 1),
-    "what a stand-in said of a case that fails": lambda: what_a_standin_said() == 1,
+    "what a stand-in said of a case that fails": lambda: what_a_standin_said("stand-in: twice\n" * 2, ["pass", "fail"]) == (1, 2, 0, 1),
+    "what a stand-in refused and no case noticed": lambda: what_a_standin_said("stand-in: twice\n", ["pass"]) == (1, 1, 0, 1),
+    "a stand-in that refused nothing": lambda: what_a_standin_said("", ["pass"]) == (1, 0, 0, 0),
     "nothing of cpu's": lambda: of_pairs(0, 0) == (0, 1, 0),
     "libFuzzer without a finding": lambda: of_libfuzzer(0, TRIED) == (1, 0, 0),
     "libFuzzer with a finding": lambda: of_libfuzzer(77, TRIED) == (0, 1, 0),

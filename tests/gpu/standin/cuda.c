@@ -18,7 +18,8 @@ int standin_device_attribute(int *out, int attribute, int device)
     int code = sim_device_attribute(out, 1, device);
 
     if (code || attribute == 16) return code;
-    if (attribute != 75 && attribute != 76) return SIM_INVALID_VALUE;
+    if (attribute != 75 && attribute != 76)
+        return standin_refuse(SIM_INVALID_VALUE, "no attribute %d is known here", attribute);
     *out = attribute == 75 ? arch / 10 : arch % 10;
     return SIM_SUCCESS;
 }

@@ -20,7 +20,8 @@ int standin_driver_version(int *out)
 /* 63 is the number of compute units. */
 int standin_device_attribute(int *out, int attribute, int device)
 {
-    return attribute == 63 ? sim_device_attribute(out, 1, device) : SIM_INVALID_VALUE;
+    if (attribute == 63) return sim_device_attribute(out, 1, device);
+    return standin_refuse(SIM_INVALID_VALUE, "no attribute %d is known here", attribute);
 }
 
 int standin_context_retain(void **out, int device)

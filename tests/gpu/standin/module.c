@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* module.c: modules of a stand-in, which are what a reader found in an image and the simulator's
- * module of the same kernels; and launches, which must fit the image. */
+ * module of the same kernels; launches, which must fit the image; and what has to be given back
+ * before the last context is. */
 #include "standin.h"
 #include <stdlib.h>
 #include <string.h>
@@ -119,4 +120,17 @@ int standin_launch(void *p, unsigned teams_x, unsigned teams_y, unsigned teams_z
     list[4] = (void *)3; /* the simulator's end of a list */
     return sim_launch(function->sim, teams_x, teams_y, teams_z, lanes_x, lanes_y, lanes_z, local,
                       stream, parameters, list);
+}
+
+/* A driver takes back with a context what is left in it, and says nothing. */
+int standin_context_release(int device)
+{
+    int code = sim_context_release(device);
+    size_t live = sim_live();
+
+    for (size_t i = 0; i < sizeof sim.device / sizeof *sim.device; i++)
+        if (sim.device[i].refs) return code;
+    if (live)
+        standin_refuse(code, "the last context is given back while %zu things in it are not", live);
+    return code;
 }
