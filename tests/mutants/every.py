@@ -7,7 +7,7 @@ import importlib
 import os
 import random
 
-from gpu import GPUS
+from gpu import GPUS, IMAGES
 from rules import RULES
 from stress import STRESS
 
@@ -18,7 +18,7 @@ KERNELS = [k for name in sorted(os.listdir(HERE)) if name.startswith("kernels") 
 
 def all_mutants():
     """(name, file, text, replacement) of each mutant."""
-    return [(rule[1], *rule[2:5]) for rule in RULES] + [mutant[:4] for mutant in KERNELS + STRESS + GPUS]
+    return [(rule[1], *rule[2:5]) for rule in RULES] + [mutant[:4] for mutant in KERNELS + STRESS + GPUS + IMAGES]
 
 
 def text_with(root, path, old):

@@ -6,7 +6,9 @@ host code, but neither their targets nor their images. Who has to notice: a conf
 name, file, the text that stands there once, what it becomes, the plugin, its object, cases, a part of what is said of it
 """
 PORTABLE, CUDA, HIP = "plugins/gpu/portable.c", "plugins/cuda/target.c", "plugins/hip/target.c"
+EVENT, STREAM = "plugins/gpu/event.c", "plugins/gpu/stream.c"
 SOFTMAX = "kernel/softmax/f32/*"
+TWO = "runtime/pair/*"  # on two devices
 
 GPUS = [
     ("cuda has no image of a family for one type", CUDA,
@@ -49,4 +51,65 @@ GPUS = [
      "#define CALL(name, cuda, hip, parameters) #hip,",
      "#define CALL(name, cuda, hip, parameters) GPU_CALL_##name == GPU_CALL_copy_peer ? #cuda : #hip,",
      "hip", "target.c.o", SOFTMAX, "has no function cuMemcpyPeerAsync"),
+    ("hip asks for an attribute by CUDA's number", HIP,
+     ".units = 63, ", ".units = 16, ",
+     "hip", "target.c.o", SOFTMAX, "no attribute 16 is known here"),
+    ("a launch has one operand too many", PORTABLE,
+     "for (int i = 0; i < p->n_operand; i++, size += sizeof to) {",
+     "for (int i = 0; i <= p->n_operand; i++, size += sizeof to) {",
+     "cuda", "gpu_portable.c.o", SOFTMAX, "bp_softmax_f32 is launched with 48 bytes of arguments; its image takes 40"),
+    ("a thread makes a device current for its first launch alone", PORTABLE,
+     "status = gpu_device_use(launch->self, launch->device, &device);\n    if (status == BP_OK) status = run(",
+     "static _Thread_local bool used;\n    device = &((struct gpu *)launch->self)->device[launch->device];\n"
+     "    status = device->open && used ? BP_OK : gpu_device_use(launch->self, launch->device, &device);\n"
+     "    used = true;\n    if (status == BP_OK) status = run(",
+     "hip", "gpu_portable.c.o", TWO, "hipModuleLaunchKernel answers 400"),
+    ("modules are loaded by the first device for all", PORTABLE,
+     "void **module = &device->module[p->family][p->type];",
+     "void **module = &device->gpu->device[0].module[p->family][p->type];",
+     "hip", "gpu_portable.c.o", TWO, "hipModuleLaunchKernel answers 400"),
+    ("an event is the first device's, whatever device it is for", EVENT,
+     "TRY(gpu_device_use(self, index, &device));\n    event = host->allocate(",
+     "TRY(gpu_device_use(self, index - index, &device));\n    event = host->allocate(",
+     "cuda", "gpu_event.c.o", TWO, "cuEventRecord answers 400"),
+    ("a stream is the first device's, whatever device it is for", STREAM,
+     "TRY(gpu_device_use(self, index, &device));\n    stream = new_stream(device);\n",
+     "TRY(gpu_device_use(self, index, &device));\n    stream = new_stream(device);\n"
+     "    gpu_device_use(self, 0, &(struct gpu_device *){NULL});\n",
+     "cuda", "gpu_stream.c.o", TWO, "answers 400"),
+    ("a module of one family is not given back", PORTABLE,
+     "if (device->module[family][type])\n", "if (device->module[family][type] && family != FAMILY_softmax)\n",
+     "cuda", "gpu_portable.c.o", SOFTMAX, "the last context is given back while 1 things in it are not"),
+]
+
+# What can be wrong in an image alone: the dialect as one compiler takes it. The same, with the
+# image instead of an object.
+SOFTMAX_H, ARGS_H = "sdk/kernels/softmax.h", "sdk/kernels/softmax_args.h"
+OTHER_ORDER = """KERNEL(NAME(softmax_columns))(struct softmax_columns_args args, GLOBAL elem *p0, i64 count, GLOBAL const elem *p1)
+{
+    FOR_ALL(i, count) softmax_columns_span(&args, i, 1, p0, p1);
+}"""
+OTHER_COUNT = """KERNEL(NAME(softmax_columns))(struct softmax_columns_args args, i32 count, GLOBAL elem *p0, GLOBAL const elem *p1)
+{
+    FOR_ALL(i, count) softmax_columns_span(&args, i, 1, p0, p1);
+}"""
+
+
+def only_for(compiler, text, otherwise):
+    return f"#ifdef {compiler}\n{text}\n#else\n{otherwise}\n#endif"
+
+
+IMAGES = [
+    ("clang's struct of arguments has a field more", ARGS_H,
+     "struct softmax_args {\n    i64 extent, inner;\n",
+     "struct softmax_args {\n    i64 extent, inner;\n" + only_for("__HIP__", "    i64 more;", "") + "\n",
+     "hip", "*_softmax_f32.co", SOFTMAX, "parameter 0 of bp_softmax_f32, 24 bytes at 0 of its image, has another size"),
+    ("a kernel of hip takes its count behind an operand", SOFTMAX_H,
+     "ENTRY_SPANS_2(softmax_columns, elem, const elem)",
+     only_for("__HIP__", OTHER_ORDER, "ENTRY_SPANS_2(softmax_columns, elem, const elem)"),
+     "hip", "*_softmax_f32.co", SOFTMAX, "parameter 1 of bp_softmax_columns_f32, 8 bytes at 16 of its image, has another kind"),
+    ("a kernel of cuda has a count of 32 bits", SOFTMAX_H,
+     "ENTRY_SPANS_2(softmax_columns, elem, const elem)",
+     only_for("__CUDACC__", OTHER_COUNT, "ENTRY_SPANS_2(softmax_columns, elem, const elem)"),
+     "cuda", "softmax_f32.fatbin", SOFTMAX, "parameter 1 of bp_softmax_columns_f32, 4 bytes at 16 of its image, has another size"),
 ]

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Conformance on the stand-ins for drivers notices what is wrong in the real plugins: each of tests/mutants/gpu.py, an
-embedded image that is damaged, a device of another architecture. MUTANTS=GLOB: those whose name fits.
+"""Conformance on the stand-ins for drivers notices what is wrong in the real plugins: each of tests/mutants/gpu.py, which is
+a broken file of the plugin or of the dialect of one image, an embedded image that is damaged, a device of another
+architecture. MUTANTS=GLOB: those whose name fits.
 
     broken.py ROOT BUILD BP
 
 TAP.
 """
 import fnmatch
+import glob
 import json
 import os
 import shlex
@@ -18,7 +20,7 @@ import sys
 ROOT, BUILD, BP = (os.path.abspath(a) for a in sys.argv[1:4])
 sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "gpu", "standin")]
 from every import text_with  # noqa: E402
-from gpu import GPUS, SOFTMAX  # noqa: E402
+from gpu import GPUS, IMAGES, SOFTMAX  # noqa: E402
 from mutate import compilation, run_all  # noqa: E402
 import standin  # noqa: E402
 
@@ -37,13 +39,19 @@ PLUGINS = [name for name in standin.DRIVERS if not standin.missing(BUILD, name)]
 COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].startswith(("plugins/cuda/", "plugins/hip/"))}
 
 
-def made(folder, path, old, new, plugin, part):
-    """The object of the plugin, compiled from a copy of the file's folder in which it is broken; its name in the build."""
+def broken_copy(folder, path, old, new):
+    """The folder of a file, and a copy of it in which the file is broken."""
     text, here = text_with(ROOT, path, old), os.path.dirname(os.path.join(ROOT, path))
     copy = os.path.join(folder, os.path.basename(here))
     shutil.copytree(here, copy)
     with open(os.path.join(copy, os.path.basename(path)), "w", encoding="utf-8") as f:
         f.write(text.replace(old, new))
+    return here, copy
+
+
+def made(folder, path, old, new, plugin, part):
+    """The object of the plugin, compiled from a copy of the file's folder in which it is broken; its name in the build."""
+    here, copy = broken_copy(folder, path, old, new)
     output, = [o for o in COMPILE if o.startswith(f"plugins/{plugin}/bp_{plugin}.so.p/") and o.endswith(part)]
     command = compilation(COMPILE[output]["command"])
     source = os.path.normpath(os.path.join(BUILD, command[-1]))
@@ -57,6 +65,20 @@ def made(folder, path, old, new, plugin, part):
     command = [a if not a.startswith("-O") else "-O1" for a in command]
     subprocess.run([command[0], "-w", f"-I{folder}", f"-I{os.path.join(ROOT, 'plugins')}", *command[1:]], cwd=BUILD, check=True)
     return output, result
+
+
+def made_image(folder, path, old, new, plugin, image):
+    """The object with the images of the plugin, of which one is compiled from the broken dialect."""
+    broken_copy(folder, path, old, new)
+    image = os.path.basename(sorted(glob.glob(os.path.join(BUILD, "plugins", plugin, image)))[0])  # for one of the devices
+    for target, result in ((image, image), (f"{plugin}_images.o", "changed.o")):
+        command = shlex.split(ninja("commands", f"plugins/{plugin}/{target}").splitlines()[-1])
+        command[command.index("-o") + 1] = os.path.join(folder, result)
+        if "-MF" in command:
+            command[command.index("-MF") + 1] = os.path.join(folder, "changed.d")
+        at = next(i for i, a in enumerate(command) if a.startswith("-I"))
+        subprocess.run([*command[:at], f"-I{folder}", *command[at:]], cwd=BUILD, check=True, capture_output=True)
+    return f"plugins/{plugin}/{plugin}_images.o", os.path.join(folder, "changed.o")
 
 
 def linked(folder, plugin, output, result):
@@ -74,7 +96,7 @@ def conform(path, plugin, cases, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     log = os.path.join(FOLDER, f"{os.path.basename(os.path.dirname(path))}.log")
     env.update(standin.environment(BUILD, plugin, log), BP_PLUGIN_PATH=FOLDER, **more)
-    done = subprocess.run([BP, "conform", path, "--quick", "--suite", "kernel", "--filter", cases, "--json", report, "-j", "1"],
+    done = subprocess.run([BP, "conform", path, "--quick", "--filter", cases, "--json", report, "-j", "1"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT, env=env,
                           stdin=subprocess.DEVNULL)
     text = [*standin.refused(log), done.stdout]
@@ -88,11 +110,12 @@ def conform(path, plugin, cases, **more):
 
 
 def noticed(path, plugin, cases, said, **more):
-    """Whether a case failed, or the device was not there at all, and this was said; and what was said."""
+    """Whether a case failed, or the device was not there at all, or the stand-in refused something, each of which fails
+    the job, and this was said; and what was said."""
     bad, n, text = conform(path, plugin, cases, **more)
     line = next((line.strip() for line in text.splitlines() if said in line), None)
     where = bad[0]["id"] if bad else f"{n} cases, none of which failed"
-    return bool((bad or not n) and line), f"{where}: {(line or text[-300:])[:200]}"
+    return bool(line and (bad or not n or line.startswith("stand-in:"))), f"{where}: {(line or text[-300:])[:200]}"
 
 
 def folder_of(number):
@@ -102,10 +125,10 @@ def folder_of(number):
     return folder
 
 
-def mutant(number, path, old, new, plugin, part, cases, said):
+def mutant(number, make, path, old, new, plugin, part, cases, said):
     folder = folder_of(number)
     try:
-        return noticed(linked(folder, plugin, *made(folder, path, old, new, plugin, part)), plugin, cases, said)
+        return noticed(linked(folder, plugin, *make(folder, path, old, new, plugin, part)), plugin, cases, said)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -162,7 +185,8 @@ def main():
         ("no driver takes the images on a device of another architecture", (elsewhere, plugin)),
         ("one image is gone", (damaged, plugin, wiped, "ModuleLoadData answers 200: invalid kernel image")),
         ("a kernel has another name in its image", (damaged, plugin, renamed, "no kernel bp_softmax_f32 in an image that has")))]
-    todo += [(f"{m[4]}: {m[0]}", mutant, *m[1:]) for m in GPUS if m[4] in PLUGINS]
+    todo += [(f"{m[4]}: {m[0]}", mutant, make, *m[1:]) for mutants, make in ((GPUS, made), (IMAGES, made_image))
+             for m in mutants if m[4] in PLUGINS]
     chosen = os.environ.get("MUTANTS")
     return run_all([t for t in todo if not chosen or fnmatch.fnmatch(t[0], chosen)], attempt)
 
