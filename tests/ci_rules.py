@@ -49,7 +49,7 @@ BUDGETS = {
     "normal: conform cuda --quick in part": (15, WALL),  # twice: kernels, and the rest
     "normal: conform hip --quick in part": (15, WALL),  # twice
     "asan: build": (40, WALL),
-    "tsan: build": (50, WALL),
+    "tsan: build": (70, WALL),
     "asan: programs": (255, WALL),
     "asan: unit": (320, SUM),
     "asan: template": (20, SUM),
