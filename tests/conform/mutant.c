@@ -314,6 +314,14 @@ static enum bp_status device_properties(void *self, uint32_t device,
     return BP_OK;
 }
 
+/* Never at a multiple of the 4096 that the properties promise. */
+static void *misaligned(uint64_t size)
+{
+    char *page = aligned_alloc(4096, (size + 64 + 4095) / 4096 * 4096);
+
+    return page ? page + 64 : NULL;
+}
+
 static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                       struct bp_memory *out)
 {
@@ -336,7 +344,7 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
         used += rounded - (512 << 10); /* the end is the next one's beginning */
         return BP_OK;
     }
-    out->data = aligned_alloc(64, rounded);
+    out->data = is("alignment") ? misaligned(rounded) : aligned_alloc(64, rounded);
     out->handle = NULL;
     if (!out->data)
         return bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, %llu bytes",
@@ -346,7 +354,8 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
 
 static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
-    if (!is("overlaps")) free(memory->data);
+    if (is("alignment")) free((char *)memory->data - 64);
+    else if (!is("overlaps")) free(memory->data);
 }
 
 static enum bp_status copy(void *self, uint32_t device, void *stream, const struct bp_copy *c)
