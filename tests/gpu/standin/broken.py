@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT, BUILD, BP = (os.path.abspath(a) for a in sys.argv[1:4])
 sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "gpu", "standin")]
@@ -91,10 +92,10 @@ def linked(folder, plugin, output, result):
 
 
 def conform(path, plugin, cases, **more):
-    """(bad cases, how many cases ran, all that was said)."""
-    report = os.path.join(os.path.dirname(path), "report.json")
+    """(bad cases, how many cases ran, all that was said). Several runs of one library go on at once."""
+    work = tempfile.mkdtemp(dir=FOLDER)
+    report, log = os.path.join(work, "report.json"), os.path.join(work, "log")
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-    log = os.path.join(FOLDER, f"{os.path.basename(os.path.dirname(path))}.log")
     env.update(standin.environment(BUILD, plugin, log), BP_PLUGIN_PATH=FOLDER, **more)
     done = subprocess.run([BP, "conform", path, "--quick", "--filter", cases, "--json", report, "-j", "1"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT, env=env,
@@ -104,7 +105,6 @@ def conform(path, plugin, cases, **more):
         return [], 0, "\n".join(text)
     with open(report, encoding="utf-8") as f:
         ran = json.load(f)["cases"]
-    os.unlink(report)
     bad = [c for c in ran if c["outcome"] in BAD]
     return bad, len(ran), "\n".join([*text, *(c.get("message") or "" for c in bad)])
 
