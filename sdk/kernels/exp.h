@@ -92,9 +92,10 @@ KFN f32 expm1_f32(f32 x)
     x = x > 89.0f ? 89.0f : x;
     f32 t = x * 0x1.715476p0f + shift, k = t - shift;
     f32 r = x - k * 0x1.62e4p-1f - k * 0x1.7f7d1cp-20f;
-    f32 half_scale = exp2_f32(f32_bits(t) - f32_bits(shift) - 1);
+    f32 half_scale = exp2_f32(f32_bits(t) - f32_bits(shift) - 1), near = expm1_near_f32(r);
 
-    return 2.0f * (half_scale * expm1_near_f32(r) + (half_scale - 0.5f));
+    /* Half of a subnormal number would lose a bit. */
+    return k == 0 ? near : 2.0f * (half_scale * near + (half_scale - 0.5f));
 }
 
 /* tanh(x) - x for |x| < 0.625: x^3 q(x x), q minimax as above, of degree 4 and for the relative

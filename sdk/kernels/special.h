@@ -83,13 +83,10 @@ KFN acc acc_digamma(acc x)
  * 1 / x + 1 / (2 x^2) + the sum of B_2k / x^(2k + 1). */
 KFN acc acc_trigamma_positive(acc x)
 {
-    acc up = 0, s, series;
+    acc far = x, s, series;
 
-    for (int i = 0; i < GAMMA_FAR; i++) {
-        up += x < GAMMA_FAR ? (1 / x) * (1 / x) : 0; /* x x may underflow */
-        x += x < GAMMA_FAR ? 1 : 0;
-    }
-    s = 1 / (x * x);
+    for (int i = 0; i < GAMMA_FAR; i++) far += far < GAMMA_FAR ? 1 : 0;
+    s = 1 / (far * far);
 #ifdef ELEM_f64
     series = -3617.0 / 510;
     series = series * s + 7.0 / 6;
@@ -102,7 +99,12 @@ KFN acc acc_trigamma_positive(acc x)
     series = series * s + (acc)1 / 42;
     series = series * s - (acc)1 / 30;
     series = series * s + (acc)1 / 6;
-    return up + (1 / x + s * (acc)0.5 + series * s / x);
+    series = 1 / far + s * (acc)0.5 + series * s / far;
+    for (int i = GAMMA_FAR - 1; i >= 0; i--) { /* the largest last: sums before it are small */
+        acc near = x + i;
+        series += near < GAMMA_FAR ? (1 / near) * (1 / near) : 0; /* near near may underflow */
+    }
+    return series;
 }
 
 /* psi1(x) = (pi / sin(pi x))^2 - psi1(1 - x). */

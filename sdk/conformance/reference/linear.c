@@ -43,7 +43,9 @@ static void add_product(const struct ref_array *in, const struct labels *l, cons
     }
     if (out->u) out->u[to] += product;
     for (int p = 0; out->v && p < parts; p++) {
-        out->v[to * parts + p] += p ? im : re;
+        /* The first term as it is: a sum of one keeps the sign of a zero. */
+        long double *sum = &out->v[to * parts + p], term = p ? im : re;
+        *sum = *sum == 0 ? term : *sum + term;
         out->bound[to * parts + p] += size;
     }
 }
