@@ -179,7 +179,11 @@ static enum bp_status read_properties(struct bp_device *device)
     TRY(bp_error_leave(status, entry->plugin.name,
                        "device_properties")); /* not open yet: not lost */
     p->size = sizeof *p;
-    p->name[sizeof p->name - 1] = p->driver[sizeof p->driver - 1] = 0;
+    if (!memchr(p->name, 0, sizeof p->name) || !memchr(p->driver, 0, sizeof p->driver))
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: name or driver in its properties has no end within %zu bytes; the "
+                        "plugin's device_properties is at fault",
+                        device->name, sizeof p->name);
     if (!p->alignment) p->alignment = 256;
     if (p->alignment & (p->alignment - 1) || p->alignment > 1 << 20)
         return bp_error(BP_ERR_PLUGIN,
