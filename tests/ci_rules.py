@@ -18,7 +18,7 @@ OTHER = "other"  # of the clock, in other runs than ./dev test without options
 # Seconds that each step may take on two quiet processors: title -> (seconds, what they are).
 BUDGETS = {
     "normal: build": (270, WALL),
-    "normal: programs": (380, WALL),
+    "normal: programs": (340, WALL),
     "normal: plugins": (20, SUM),
     "normal: unit": (100, SUM),
     "normal: ops": (10, SUM),
@@ -40,10 +40,10 @@ BUDGETS = {
     "normal: onnx": (120, SUM),
     "normal: xpu": (60, SUM),
     "normal: ccl": (280, SUM),
-    "normal: conform cpu": (80, WALL),
+    "normal: conform cpu": (100, WALL),
     "normal: conform template": (20, WALL),
-    "normal: conform sim --quick in part": (30, WALL),
-    "normal: conform xpu": (130, WALL),
+    "normal: conform sim --quick in part": (45, WALL),
+    "normal: conform xpu": (155, WALL),
     "normal: conform xpu beside cpu": (5, WALL),
     "normal: conform cpu --quick in part async": (20, WALL),
     "normal: conform cuda --quick in part": (15, WALL),  # twice: kernels, and the rest

@@ -4,6 +4,7 @@
  * which is never unmapped: its threads or its vendor's may still run in it. */
 #include "../activity.h"
 #include "loader.h"
+#include "row_types.h"
 #include <backplane/call.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -216,8 +217,8 @@ static bool count_devices(struct bp_load *load)
 static char *row_reason(const struct bp_kernel *row, bool *out_memory)
 {
     const struct bp_opinfo *op = bp_opinfo_find(row->op);
+    char *reason = NULL, text[500];
     struct bp_quote quote;
-    char *reason = NULL;
     int made = 0;
 
     if (!op)
@@ -230,6 +231,8 @@ static char *row_reason(const struct bp_kernel *row, bool *out_memory)
              row->out_known > op->n_out)
         made = asprintf(&reason, "made for a newer form of %s than this version (%s) has", op->name,
                         bp_version());
+    else if (bp_row_types_misfit(op, row->types, text, sizeof text))
+        made = asprintf(&reason, "%s", text);
     *out_memory = made < 0;
     return made < 0 ? NULL : reason;
 }

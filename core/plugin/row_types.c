@@ -4,7 +4,8 @@
 #include <backplane/error.h>
 #include <stdio.h>
 
-uint64_t row_types_of(const struct bp_opinfo *op, int var)
+/* The dtypes of a type variable; 0: no tensor of the operator has it. */
+static uint64_t types_of(const struct bp_opinfo *op, int var)
 {
     bool seen = false;
 
@@ -27,30 +28,29 @@ static const char *names(uint64_t mask, char *text, size_t size)
     return text;
 }
 
-bool row_types_misfit(const struct bp_opinfo *op, const char *row, const uint64_t *types,
-                      char *text, size_t size)
+bool bp_row_types_misfit(const struct bp_opinfo *op, const uint64_t *types, char *text,
+                         size_t size)
 {
     char stray[160], all[160];
 
     for (int v = 0; v < BP_VAR_COUNT; v++) {
-        uint64_t defined = row_types_of(op, v), other = types[v] & ~defined;
+        uint64_t defined = types_of(op, v), other = types[v] & ~defined;
         names(other, stray, sizeof stray);
         names(defined, all, sizeof all);
         if (other && defined)
             snprintf(text, size,
-                     "row %s: %s is none of %s's dtypes (%s) for type variable %c: take it out of "
-                     "types[%d]",
-                     row, stray, op->name, all, "TUIR"[v], v);
+                     "types[%d] has %s, which %s does not have for type variable %c (%s): take it "
+                     "out",
+                     v, stray, op->name, "TUIR"[v], all);
         else if (other)
             snprintf(text, size,
-                     "row %s: types[%d] has %s, but no tensor of %s has type variable %c: make it "
-                     "0",
-                     row, v, stray, op->name, "TUIR"[v]);
+                     "types[%d] has %s, but no tensor of %s has type variable %c: make it 0", v,
+                     stray, op->name, "TUIR"[v]);
         else if (defined && !types[v])
             snprintf(text, size,
-                     "row %s: types[%d] is 0, but %s has type variable %c too (%s): no call would "
-                     "ever fit the row",
-                     row, v, op->name, "TUIR"[v], all);
+                     "types[%d] is 0, but %s has type variable %c too (%s): no call would ever fit "
+                     "the row",
+                     v, op->name, "TUIR"[v], all);
         else continue;
         return true;
     }

@@ -82,7 +82,18 @@ static void report_step(const char *word)
     report(line);
 }
 
-static void report_list(const struct place *place, const struct selection *wanted)
+/* Without events nobody knows when work has ended: each case would wait as long as it may. */
+static void report_silence(struct place *place, double timeout_s)
+{
+    cJSON *line;
+
+    if (place_hears(place, timeout_s)) return;
+    line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "silent", timeout_s);
+    report(line);
+}
+
+static void report_list(struct place *place, const struct selection *wanted, double timeout_s)
 {
     struct list list;
     cJSON *head = cJSON_CreateObject();
@@ -96,7 +107,8 @@ static void report_list(const struct place *place, const struct selection *wante
     cJSON_AddStringToObject(head, "library", place->library);
     cJSON_AddStringToObject(head, "manifest", place->manifest);
     report(head);
-    list_init(&list, place->device, LIST_ALL, wanted);
+    report_silence(place, timeout_s);
+    list_init(&list, place->device, LIST_ALL, place->seed, wanted);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
@@ -227,7 +239,7 @@ static void run_cases(struct place *place, const char *cases, double timeout_s)
         struct span s = take_span(&cases);
         if (s.unit != unit) {
             list_finish(&list);
-            list_init(&list, place->device, (int)s.unit, &all);
+            list_init(&list, place->device, (int)s.unit, place->seed, &all);
             unit = s.unit;
         }
         for (long i = 0; i < s.count && s.at + i < (long)list.n; i++)
@@ -268,7 +280,7 @@ int conform_child(int argc, char **argv)
                                    .quick = argc > 8 && *argv[8]};
         wanted.n_filters = argc > 9 ? (size_t)argc - 9 : 0;
         wanted.filters = (const char *const *)argv + 9;
-        report_list(&place, &wanted);
+        report_list(&place, &wanted, strtod(argv[5], NULL) / 1000);
     } else {
         run_cases(&place, argv[7], strtod(argv[5], NULL) / 1000);
     }

@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Operators that choose one of two equal values; and one whose numbers are integers meanwhile. */
+#define OPEN_ZEROS \
+    "max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "cummax", "cummin", \
+        "fake_quantize_abs_max"
+
 /* The element's numbers are of the format part. */
 static const struct num_type *part_type(const struct num_type *type)
 {
@@ -41,6 +46,19 @@ static bool overflows(const struct num_type *type, long double value)
     return value > max && value >= max + num_ulp(type, max) / 2;
 }
 
+/* Whether the sign of a zero is part of the result: where an operator is rounded correctly, or
+ * copies. Not that of a sum of several terms, nor of parts of complex numbers; nor of those that
+ * choose one of two equal values, for +0 and -0 are equal. */
+static bool has_signed_zeros(const struct conform_op *op, const struct num_type *type)
+{
+    static const char *const open[] = {OPEN_ZEROS};
+
+    if (op->terms || op->ulp > 0.5 || type->parts > 1) return false;
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        if (!strcmp(op->name, open[i])) return false;
+    return true;
+}
+
 /* The error of got as a part of what is allowed. */
 static long double error_part(const struct conform_op *op, const struct ref_array *expected,
                               int64_t i, long double got, long double *out_allowed)
@@ -51,6 +69,9 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
     *out_allowed = 0;
     if (isnan(value)) return isnan(got) ? 0 : INFINITY;
     if (isnan(got)) return INFINITY;
+    if (got == value && value == 0 && !signbit(got) != !signbit(value) &&
+        has_signed_zeros(op, expected->type))
+        return INFINITY;
     if (got == value) return 0;
     if (isinf(value)) return INFINITY;
     *out_allowed = allowed = allowance(op, expected, i);

@@ -150,7 +150,17 @@ enum {
     N_INTS = sizeof special_ints / sizeof *special_ints
 };
 
-static long double plain_float(enum data data, struct random *r)
+/* A number of any magnitude that the type has, subnormal ones too: the exponent is drawn. */
+static long double any_float(const struct num_type *type, struct random *r)
+{
+    int least = type->emin - type->digits + 1;
+    int exponent = least + (int)random_below(r, (uint64_t)(type->emax - least + 1));
+    long double number = ldexpl(1 + (long double)random_unit(r), exponent);
+
+    return random_below(r, 2) ? -number : number;
+}
+
+static long double plain_float(const struct num_type *type, enum data data, struct random *r)
 {
     switch (data) {
     case DATA_EXACT: return (long double)random_below(r, 7) - 3;
@@ -158,6 +168,7 @@ static long double plain_float(enum data data, struct random *r)
     case DATA_WIDE: return 80 * random_unit(r) - 40;
     case DATA_UNIT: return 2 * random_unit(r) - 1;
     case DATA_LARGE: return 20000 * random_unit(r) - 10000;
+    case DATA_RANGE: return any_float(type, r);
     case DATA_UNREAD: return NAN;
     case DATA_ZERO: return random_below(r, 2) ? -0.0L : 0.0L;
     case DATA_SPARSE:
@@ -273,13 +284,14 @@ static void fill_drawn(struct ref_array *values, enum data data, int index, stru
     int64_t n = values->count * values->type->parts;
 
     for (int64_t i = 0; i < n; i++) {
+        const struct num_type *type = values->type;
         bool in_turn = index == 0 && i < (values->u ? N_INTS : N_FLOATS);
         bool special = data == DATA_SPECIAL && (in_turn || random_below(random, 2));
         uint64_t which = in_turn ? (uint64_t)i
                                  : random_below(random, values->u ? N_INTS : N_FLOATS);
         if (values->u)
-            values->u[i] = special ? special_ints[which] : plain_int(values->type, data, random);
-        else values->v[i] = special ? special_floats[which] : plain_float(data, random);
+            values->u[i] = special ? special_ints[which] : plain_int(type, data, random);
+        else values->v[i] = special ? special_floats[which] : plain_float(type, data, random);
     }
     if (data == DATA_NONFINITE && values->v) add_nonfinite(values, index);
 }

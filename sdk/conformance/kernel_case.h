@@ -37,6 +37,7 @@ enum layout {
     LAYOUT_GAPS,     /* every other element, and rows further apart */
     LAYOUT_REPEAT,   /* stride 0 along the first axis */
     LAYOUT_LAST,     /* channels-last: axis 1 is the innermost; of rank 3 and more */
+    LAYOUT_ORDER,    /* of rank 4: the axes in order number `order` of the 24 */
 };
 
 enum data {
@@ -46,6 +47,7 @@ enum data {
     DATA_WIDE,      /* floats in [-40, 40) */
     DATA_UNIT,      /* floats in [-1, 1) */
     DATA_LARGE,     /* floats in [-10000, 10000) */
+    DATA_RANGE,     /* floats of any exponent that the type has, any integers */
     DATA_LOGIT,     /* probabilities that add up to about 1 */
     DATA_NONFINITE, /* plain, with some NaN and infinities */
     DATA_SPECIAL,   /* the ends of the type, zeros of both signs, subnormals, ties, then plain */
@@ -65,6 +67,7 @@ struct kernel_input {
     int rank;
     int64_t shape[REF_RANK];
     enum layout layout;
+    int order; /* of LAYOUT_ORDER: 0 is row-major, 23 the reverse */
     enum data data;
     bool frozen;       /* a constant: plans may keep it in a form of their own */
     int64_t low, high; /* of DATA_INDEX */
@@ -83,6 +86,9 @@ struct kernel_case {
                         case_parts makes a case for each */
     bool in_place; /* the output is the input that it may share */
     bool quick;    /* part of a quick run */
+    bool twice;    /* runs on two streams from two threads at once, each with its own numbers */
+    int64_t sweep; /* runs with each extent of the last axis of all inputs, from 1 to this; 0: no */
+    int64_t large; /* elements: its inputs, of one axis, are repeated to as many; 0: they are not */
     enum layout out; /* of the output that is given */
     bool given;    /* of a view: the output is given, so that elements are copied */
     uint32_t host; /* BP_I32 or BP_I64: attributes that may be inputs are such tensors; 0: no */
@@ -113,6 +119,7 @@ struct case_maker {
     uint32_t dtype[4];
     bool gradients;       /* for the suite `gradient`: all floats are f64, and what is not marked
                              is dropped */
+    uint64_t seed;        /* of extents that are drawn */
     const void *defaults; /* of the operator's attributes; NULL: it has none */
     size_t attrs_size;
     void (*made)(void *ctx, struct kernel_case *made); /* takes it */
@@ -156,6 +163,28 @@ struct kernel_case *case_copy(const struct kernel_case *made);
 void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* An extent from least to most that depends on the run's seed, the operator and which: one that the
+ * cases with fixed extents may not have. */
+int64_t case_drawn(const struct case_maker *maker, int which, int64_t least, int64_t most);
+
+/* Hands over a case whose inputs end with one axis of the same extent: it runs with each extent of
+ * that axis from 1 to CASE_EXTENTS. For one dtype, f32 where the operator has it. */
+void case_extents(const struct case_maker *maker, struct kernel_case *made, const char *variant);
+
+/* Hands over a case of inputs of one axis and of equal extents, an elementwise operator's: it runs
+ * with as many elements as lie past 2^24, which repeat those of the inputs. For one dtype. */
+void case_large(const struct case_maker *maker, struct kernel_case *made, const char *variant);
+enum {
+    CASE_EXTENTS = 384,
+    CASE_LARGE = 16777259 /* a prime */
+};
+
+/* For a case of the size that inputs of models have, at which rows go over to libraries: hands it
+ * over as it is, and once more as "<variant>.frozen" with inputs from `from` on frozen, as weights
+ * are. Of floats only. */
+void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
+               const char *variant);
+
 void case_data(struct kernel_case *made, enum data data); /* of all inputs */
 
 /* Input number in is of dtype, with integers from low to high - 1. */
@@ -196,7 +225,8 @@ struct case_line {
 void case_lines(const struct case_maker *maker, const struct case_line *lines, int n);
 
 /* For a case that a family has made up to its name: the same in other layouts of each input and of
- * the output, and in place if the row may. made is handed over too, under the name variant. */
+ * the output, and in place if the row may; if the first input has four axes, in all orders of
+ * them. made is handed over too, under the name variant. */
 void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
                   bool share);
 

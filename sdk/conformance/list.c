@@ -2,7 +2,6 @@
 /* list.c: makes the list of cases. */
 #include "list.h"
 #include "conform.h"
-#include "row_types.h"
 #include "cases/ccl.h"
 #include "cases/stress.h"
 #include "suites/suites.h"
@@ -220,8 +219,45 @@ static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, con
     }
 }
 
-/* What the row takes of what the operator is defined for: references know nothing else. A row
- * without a dtype for some variable takes nothing. */
+/* The work of a case, in elements of its inputs. */
+static int64_t elements_of(const struct kernel_case *made)
+{
+    int64_t all = 0;
+
+    for (int i = 0; i < made->n_in; i++) {
+        int64_t n = made->in[i].present;
+        for (int a = 0; a < made->in[i].rank; a++) n *= made->in[i].shape[a];
+        all += n;
+    }
+    return all;
+}
+
+/* The largest of a row's cases, those from first on, again: on two streams at once. */
+static void add_twice(struct list *list, size_t first)
+{
+    const struct kernel_case *most = NULL;
+    struct kernel_case *made;
+    struct listed *l;
+    size_t stem;
+
+    for (size_t i = first; i < list->n; i++) {
+        const struct kernel_case *k = list->at[i].kernel;
+        if (!k || k->sweep || k->large || k->in_place || k->host) continue;
+        if (!most || elements_of(k) > elements_of(most)) most = k;
+    }
+    if (!most) return;
+    made = case_copy(most);
+    made->twice = true;
+    stem = strcspn(most->id, "@");
+    snprintf(made->id, sizeof made->id, "%.*s.twice%s", (int)stem, most->id, most->id + stem);
+    l = add(list, SUITE_KERNEL);
+    snprintf(l->id, sizeof l->id, "%s", made->id);
+    l->hash = hash_of(l->id);
+    l->kernel = made;
+    l->row = list->at[first].row;
+    l->quick = true;
+}
+
 static void add_row(struct list *list, struct bp_device *device,
                     const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
 {
@@ -231,19 +267,27 @@ static void add_row(struct list *list, struct bp_device *device,
                                .row_flags = info->flags,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
+                               .seed = list->seed,
                                .made = add_kernel,
                                .ctx = &into};
-    uint64_t types[BP_VAR_COUNT];
-    bool takes = true;
-    char text[500];
+    size_t first = list->n;
 
-    if (row_types_misfit(op, info->name, info->types, text, sizeof text))
-        add_note(list, SUITE_KERNEL, OUTCOME_FAIL, text, "kernel/%s@%s", op->name, info->name);
-    for (int v = 0; v < BP_VAR_COUNT; v++) {
-        types[v] = info->types[v] & row_types_of(op, v);
-        takes &= types[v] || !row_types_of(op, v);
+    if (info->types[0]) add_dtypes(&maker, op, info->types, 0);
+    add_twice(list, first);
+}
+
+/* A row that this core does not use; one that no core can use is a mistake in the plugin. */
+static void add_unused(struct list *list, const struct bp_kernel_info *info)
+{
+    char text[600];
+
+    if (!kernel_is_misfit(info->reason)) {
+        add_note(list, SUITE_KERNEL, OUTCOME_SKIP, info->reason, "kernel/%s@%s", info->op,
+                 info->name);
+        return;
     }
-    if (takes && types[0]) add_dtypes(&maker, op, types, 0);
+    snprintf(text, sizeof text, "row %s: %s", info->name, info->reason);
+    add_note(list, SUITE_KERNEL, OUTCOME_FAIL, text, "kernel/%s@%s", info->op, info->name);
 }
 
 /* An operator that needs no row: what the device holds. */
@@ -255,6 +299,7 @@ static void add_rowless(struct list *list, struct bp_device *device, const struc
                                .row_flags = BP_KERNEL_STRIDED,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
+                               .seed = list->seed,
                                .made = add_kernel,
                                .ctx = &into};
     uint64_t types[4];
@@ -311,9 +356,7 @@ static void add_rows(struct list *list, struct bp_device *device)
         list->n_row++;
         /* An operator has an alias too; ids have its name. */
         if (!unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op)) continue;
-        if (*info.reason)
-            add_note(list, SUITE_KERNEL, OUTCOME_SKIP, info.reason, "kernel/%s@%s", info.op,
-                     info.name);
+        if (*info.reason) add_unused(list, &info);
         else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row - 1);
     }
     add_others(list, device);
@@ -373,6 +416,7 @@ static void add_gradients_of(struct list *list, struct bp_device *device,
                                .gradients = true,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
+                               .seed = list->seed,
                                .made = add_gradient,
                                .ctx = &into};
     size_t before = list->n;
@@ -441,13 +485,11 @@ static void add_stress_of(struct list *list, struct bp_device *device,
                                .row_flags = info->flags,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
+                               .seed = list->seed,
                                .made = add_stressed,
                                .ctx = &into};
 
-    char text[500];
-
     if (!maker.op || !(info->types[0] >> BP_F32 & 1)) return;
-    if (row_types_misfit(op, info->name, info->types, text, sizeof text)) return;
     for (int v = 0; v < BP_VAR_COUNT; v++) {
         uint64_t types = info->types[v];
         maker.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
@@ -489,6 +531,7 @@ static void add_rest(struct list *list, struct bp_device *device)
     add_checks(list, SUITE_MEMORY, suite_memory_use);
     add_checks(list, SUITE_MEMORY, suite_memory_stats);
     add_checks(list, SUITE_MEMORY, suite_memory_space);
+    add_checks(list, SUITE_MEMORY, suite_memory_returned);
     add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
     add_roundtrips(list);
 }
@@ -532,10 +575,10 @@ static void add_brought(struct list *list)
     }
 }
 
-void list_init(struct list *list, struct bp_device *device, int unit,
+void list_init(struct list *list, struct bp_device *device, int unit, uint64_t seed,
                const struct selection *wanted)
 {
-    *list = (struct list){.unit = 0, .only = unit, .wanted = wanted};
+    *list = (struct list){.unit = 0, .only = unit, .seed = seed, .wanted = wanted};
     if (unit == LIST_ALL || unit == 0) {
         if (brought) {
             add_brought(list);

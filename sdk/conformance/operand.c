@@ -2,6 +2,7 @@
 /* operand.c: tensors of kernel cases. */
 #include "operand.h"
 #include "compare.h"
+#include "guard_pages.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,35 +20,58 @@ static void *allocate(int64_t bytes)
     return memory;
 }
 
+/* Which end of a tensor lies beside pages that nobody may touch. */
+enum edge {
+    EDGE_NONE,
+    EDGE_FIRST,
+    EDGE_LAST
+};
+
 /* What lies around the elements of an input. */
 static int surroundings(const struct num_type *type)
 {
     return num_is_int(type) ? 0xa5 : 0xff;
 }
 
-/* Axis number i from the innermost. */
-static int axis_at(enum layout layout, int rank, int i)
+/* Axis number i from the outermost in order number `order` of four: each digit of the number, in
+ * the factorial system, says which of the axes that are left comes next. */
+static int axis_in_order(int order, int i)
 {
+    static const int weight[] = {6, 2, 1, 1};
+    int left[] = {0, 1, 2, 3};
+
+    for (int at = 0;; at++) {
+        int digit = order / weight[at] % (4 - at), axis = left[digit];
+        if (at == i) return axis;
+        memmove(left + digit, left + digit + 1, (size_t)(3 - digit) * sizeof *left);
+    }
+}
+
+/* Axis number i from the innermost. */
+static int axis_at(enum layout layout, int order, int rank, int i)
+{
+    if (layout == LAYOUT_ORDER) return axis_in_order(order, rank - 1 - i);
     if (layout == LAYOUT_PERMUTED) return i;
     if (layout != LAYOUT_LAST) return rank - 1 - i;
     return i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
 }
 
-/* Finds strides and offset, and how many elements the allocation needs. */
-static void lay_out(struct operand *o, enum layout layout)
+/* Finds strides and offset, and how many elements the allocation needs: with elements in front of
+ * the tensor and behind it that are not its own, but for the side where there are pages instead. */
+static void lay_out(struct operand *o, enum layout layout, int order, enum edge edge)
 {
     const struct ref_array *v = &o->values;
     int64_t step = 1, last = 0, guard = GUARD_BYTES / v->type->size;
 
     for (int i = 0; i < v->rank; i++) {
-        int axis = axis_at(layout, v->rank, i);
+        int axis = axis_at(layout, order, v->rank, i);
         if (layout == LAYOUT_GAPS) step = i == 0 ? 2 : i == 1 ? step + 3 : step;
         o->stride[axis] = layout == LAYOUT_REPEAT && axis == 0 ? 0 : step;
         if (v->count) last += (v->shape[axis] - 1) * o->stride[axis];
         if (o->stride[axis]) step *= v->shape[axis];
     }
-    o->offset = guard + (layout == LAYOUT_OFFSET);
-    o->elements = o->offset + (v->count ? last + 1 : 0) + guard;
+    o->offset = (edge == EDGE_FIRST ? 0 : guard) + (layout == LAYOUT_OFFSET);
+    o->elements = o->offset + (v->count ? last + 1 : 0) + (edge == EDGE_LAST ? 0 : guard);
 }
 
 /* Where element at coordinates lies in the image. */
@@ -72,14 +96,18 @@ static void spread(const struct operand *o, unsigned char *image, unsigned char 
 }
 
 /* Makes the allocation and the view, and writes the image. */
-static bool place(struct check *c, struct operand *o, const char *what)
+static bool place(struct check *c, struct operand *o, enum edge edge, const char *what)
 {
     const struct ref_array *v = &o->values;
     struct place *place = c->place;
     char call[64];
 
     snprintf(call, sizeof call, "bp_tensor_create of %s", what);
-    if (!check_ok(c, bp_tensor_create(place->device, v->type->dtype, 1, &o->elements, &o->base),
+    if (edge != EDGE_NONE)
+        o->base = guard_pages_tensor(place->device, v->type->dtype, o->elements,
+                                     edge == EDGE_LAST);
+    if (!o->base &&
+        !check_ok(c, bp_tensor_create(place->device, v->type->dtype, 1, &o->elements, &o->base),
                   call))
         return false;
     snprintf(call, sizeof call, "bp_tensor_write of %s", what);
@@ -94,9 +122,22 @@ static bool place(struct check *c, struct operand *o, const char *what)
         call);
 }
 
-bool operand_input(struct check *c, const struct kernel_input *in, int index, struct random *random,
-                   struct operand *o)
+/* Half of the cases end at forbidden pages, as does what begins behind a boundary anyway; in the
+ * others, whose first element is aligned, they lie in front. What is frozen may be kept by the
+ * plugin, in memory of the device. */
+static enum edge edge_of(const struct check *c, const struct kernel_input *in, int index)
 {
+    uint64_t salt = c->place->seed ^ (uint64_t)(index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    struct random random = random_of(c->id, salt);
+
+    if (in->frozen) return EDGE_NONE;
+    return in->layout == LAYOUT_OFFSET || random_below(&random, 2) ? EDGE_LAST : EDGE_FIRST;
+}
+
+bool operand_input(struct check *c, const struct kernel_input *in, int index, bool guarded,
+                   struct random *random, struct operand *o)
+{
+    enum edge edge = guarded ? edge_of(c, in, index) : EDGE_NONE;
     int64_t plane = 1;
     unsigned char *dense;
     char what[32];
@@ -111,7 +152,7 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
         if (o->values.u) o->values.u[i] = o->values.u[i % plane];
         else o->values.v[i] = o->values.v[i % plane];
 
-    lay_out(o, in->layout);
+    lay_out(o, in->layout, in->order, edge);
     o->image = allocate(o->elements * o->values.type->size);
     memset(o->image, surroundings(o->values.type), (size_t)o->elements * o->values.type->size);
     dense = allocate(o->values.count * o->values.type->size);
@@ -119,7 +160,7 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, st
     spread(o, o->image, dense, true);
     free(dense);
     snprintf(what, sizeof what, "input %d", index);
-    return place(c, o, what) &&
+    return place(c, o, edge, what) &&
            (!in->frozen || check_ok(c, bp_tensor_freeze(o->tensor), "bp_tensor_freeze"));
 }
 
@@ -160,14 +201,14 @@ bool operand_output(struct check *c, const struct ref_array *expected, const int
 
     *o = (struct operand){0};
     ref_array_init(&o->values, type->dtype, expected->rank, shape);
-    lay_out(o, layout);
+    lay_out(o, layout, 0, EDGE_NONE);
     o->image = allocate(o->elements * type->size);
     memset(o->image, GUARD, (size_t)o->elements * type->size);
     poison = allocate(o->values.count * type->size);
     fill_poison(expected, shape, o->values.count, poison);
     spread(o, o->image, poison, true);
     free(poison);
-    return place(c, o, "the output");
+    return place(c, o, EDGE_NONE, "the output");
 }
 
 /* The number of the first byte that differs, -1 if none does. */

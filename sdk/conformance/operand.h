@@ -20,10 +20,11 @@ struct operand {
 void data_fill(struct ref_array *values, const struct kernel_input *in, int index,
                struct random *random);
 
-/* An input, written to the device. On a failure that the case has recorded answers false; finish it
+/* An input, written to the device. guarded: the kernel only reads it, and it may lie beside pages
+ * that nobody may touch. On a failure that the case has recorded answers false; finish it
  * then too. */
-bool operand_input(struct check *c, const struct kernel_input *in, int index, struct random *random,
-                   struct operand *out);
+bool operand_input(struct check *c, const struct kernel_input *in, int index, bool guarded,
+                   struct random *random, struct operand *out);
 
 /* A place for a result of that shape, all of it poison (compare_poison): where the shape is larger
  * than that of expected, also what lies beyond. */

@@ -138,6 +138,28 @@ static void renew(struct place *place)
     if (status) place->gone = strdup(bp_error_message());
 }
 
+bool place_hears(struct place *place, double timeout_s)
+{
+    static const unsigned char bytes[64 * 16];
+    struct bp_event *event = NULL;
+    struct bp_tensor *t = NULL;
+    enum bp_status status;
+    uint32_t dtype = 0;
+    int64_t n = 64;
+
+    while (dtype < 63 && !(place->properties.dtypes >> dtype & 1)) dtype++;
+    status = bp_tensor_create(place->device, dtype, 1, &n, &t);
+    if (!status)
+        status = bp_tensor_write(place->stream, t, bytes,
+                                 (uint64_t)n * bp_dtype_bits(dtype) / 8);
+    if (!status) status = bp_event_create(place->device, &event);
+    if (!status) status = bp_event_record(event, place->stream);
+    if (!status) status = bp_event_wait(event, (uint64_t)(timeout_s * 1e9));
+    bp_event_destroy(event);
+    bp_tensor_destroy(t);
+    return status != BP_ERR_TIMEOUT; /* of other failures cases tell */
+}
+
 long plugin_cases(void)
 {
     long n = 0;

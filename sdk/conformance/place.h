@@ -18,4 +18,7 @@ long plugin_cases(void);
 /* Runs one case of the list. */
 void listed_run(struct place *place, const struct listed *listed, struct result *out_result);
 
+/* Whether an event behind a small copy comes within so many seconds. */
+bool place_hears(struct place *place, double timeout_s);
+
 #endif

@@ -9,7 +9,8 @@
 
 enum {
     LIST_LEAST_S = 3, /* a device may take that long to open, however short its cases are */
-    LIST_MOST_S = 60
+    LIST_MOST_S = 60,
+    EVENT_S = 5 /* for an event to come */
 };
 
 struct listing {
@@ -18,6 +19,7 @@ struct listing {
     char error[1000];
     bool complete; /* all cases are there */
     bool ended;    /* so is the end of the device, and of the plugin's instance */
+    double silent; /* seconds in which an event behind a small copy did not come; 0: it did */
 };
 
 static char *text_of(const cJSON *json, const char *key)
@@ -97,6 +99,7 @@ static void take_line(void *ctx, const char *line)
     else if (cJSON_HasObjectItem(json, "case")) take_case(l, json);
     else if (cJSON_HasObjectItem(json, "row")) take_row(l->report, json);
     else if (cJSON_HasObjectItem(json, "device")) take_device(l->report, json);
+    else if (cJSON_HasObjectItem(json, "silent")) l->silent = number_of(json, "silent");
     else if (cJSON_HasObjectItem(json, "left_out")) take_left_out(l->report, json);
     else if (cJSON_HasObjectItem(json, "step")) {
         const cJSON *step = cJSON_GetObjectItemCaseSensitive(json, "step");
@@ -117,29 +120,19 @@ static const char *lost_step(const struct listing *l)
                     : "destroy";
 }
 
-/* A plugin that takes its process along is a finding, not a missing device: one case that crashed
- * or timed out, instead of all that were listed. */
-static int broken_plugin(struct listing *l, const struct bp_child_result *result)
+/* One case stands for all that were listed. Its message is empty yet. */
+static struct report_case *only_case(struct report *r, const char *id, enum outcome outcome)
 {
-    struct report *r = l->report;
     struct report_case *c = calloc(1, sizeof *c);
-    bool hangs = result->end == BP_CHILD_TIMEOUT;
-    char how[200];
 
     if (!c) abort();
-    bp_child_describe(result, how, sizeof how);
-    *c = (struct report_case){.id = strdup("plugin/load"),
+    *c = (struct report_case){.id = strdup(id),
                               .row = -1,
                               .selected = true,
                               .fixed = true,
                               .worst = -1,
                               .message = strdup(""),
-                              .seconds = result->seconds,
-                              .outcome = hangs ? OUTCOME_TIMEOUT : OUTCOME_CRASH};
-    report_case_message(c, "%s%s%s %s: %s; `bp doctor` says more. Output: %.400s",
-                        l->complete ? r->library : "", l->complete ? ": " : "", lost_step(l),
-                        hangs ? "did not end" : "ended the process", how,
-                        result->output ? result->output : "");
+                              .outcome = outcome};
     for (size_t i = 0; i < r->n; i++) {
         free(r->at[i].id);
         free(r->at[i].message);
@@ -148,15 +141,47 @@ static int broken_plugin(struct listing *l, const struct bp_child_result *result
     r->at = c;
     r->n = 1;
     r->lost = true;
+    return c;
+}
+
+/* A plugin that takes its process along is a finding, not a missing device: a case that crashed or
+ * timed out. */
+static int broken_plugin(struct listing *l, const struct bp_child_result *result)
+{
+    bool hangs = result->end == BP_CHILD_TIMEOUT;
+    struct report *r = l->report;
+    struct report_case *c = only_case(r, "plugin/load", hangs ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
+    char how[200];
+
+    bp_child_describe(result, how, sizeof how);
+    c->seconds = result->seconds;
+    report_case_message(c, "%s%s%s %s: %s; `bp doctor` says more. Output: %.400s",
+                        l->complete ? r->library : "", l->complete ? ": " : "", lost_step(l),
+                        hangs ? "did not end" : "ended the process", how,
+                        result->output ? result->output : "");
+    return 0;
+}
+
+/* Cases that wait for work would all wait as long as they may: one verdict instead. */
+static int silent_device(struct listing *l)
+{
+    struct report_case *c = only_case(l->report, "runtime/event/comes", OUTCOME_TIMEOUT);
+
+    c->seconds = l->silent;
+    report_case_message(c,
+                        "an event behind a copy of 64 elements had not come after %.1f s "
+                        "(event_record, event_wait); no other case was run, for without events "
+                        "none knows when work has ended",
+                        l->silent);
     return 0;
 }
 
 /* The child's command. To be freed. Expectations are held against the names of all cases. */
-static const char **list_command(const struct report *r)
+static const char **list_command(const struct report *r, const char *seed, const char *event_ms)
 {
     const struct conform_options *o = r->options;
     const char *head[] = {o->self, o->command, CONFORM_CHILD, o->data ? o->data : "", "list",
-                          o->device, "", "", "0", "0", "", o->suites ? o->suites : "",
+                          o->device, "", "", seed, event_ms, "", o->suites ? o->suites : "",
                           o->quick && !o->expect ? "quick" : ""};
     size_t n = sizeof head / sizeof *head, n_filters = o->expect ? 0 : o->n_filters;
     const char **argv = calloc(n + n_filters + 1, sizeof *argv);
@@ -169,11 +194,17 @@ static const char **list_command(const struct report *r)
 
 int runner_list(struct report *r, char *text, size_t size)
 {
-    const char **argv = list_command(r);
     struct listing listing = {.report = r};
-    double most_s = r->options->timeout_s;
+    double most_s = r->options->timeout_s, event_s;
+    char seed[32], event_ms[32];
+    const char **argv;
+
     if (most_s > LIST_MOST_S) most_s = LIST_MOST_S;
     if (most_s < LIST_LEAST_S) most_s = LIST_LEAST_S;
+    event_s = most_s / 2 < EVENT_S ? most_s / 2 : EVENT_S;
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->options->seed);
+    snprintf(event_ms, sizeof event_ms, "%.0f", event_s * 1000);
+    argv = list_command(r, seed, event_ms);
     struct bp_child child = {
         .argv = argv, .timeout_ns = (uint64_t)(most_s * 1e9), .report = take_line, .ctx = &listing};
     struct bp_child_result result;
@@ -182,7 +213,8 @@ int runner_list(struct report *r, char *text, size_t size)
     bp_child_run(&child, &result);
     free(argv);
     bool in_peace = result.end == BP_CHILD_EXITED && result.code == 0;
-    if (in_peace && listing.complete && listing.ended) status = 0;
+    if (listing.silent > 0) status = silent_device(&listing);
+    else if (in_peace && listing.complete && listing.ended) status = 0;
     else if (*listing.error && result.end == BP_CHILD_EXITED)
         status = result.code == 1 || result.code == 3 ? result.code : 4;
     else if (result.end != BP_CHILD_NOT_RUN && (r->n == 0 || listing.complete))

@@ -10,7 +10,10 @@
  * not sound, which teeth.py must see:
  *   event-ok   event_query and event_wait say nothing of work that has failed
  *   sync-ok    synchronize and copy_out say nothing of it
- *   add-fails, add-loses   one launch of add fails, that of 33 elements, or the device is lost
+ *   add-fails, add-loses   one launch of add fails, that of 924 elements, or the device is lost
+ *   add-waits, copy-waits  a launch, or a copy on the device, returns when its work has been done;
+ *              an event behind it comes when it has been asked for, all the same
+ *   event-leak  events are not freed
  *   host-leak, plan-leak, wrong-size   the host's memory is not released, or as another size */
 #include "lazy.h"
 
@@ -116,6 +119,9 @@ static void forget(struct stream *s)
         if (s->job[i].launch) lazy_launch_destroy(s->job[i].launch);
     }
     s->done = s->n;
+    free(s->job);
+    s->job = NULL;
+    s->room = 0;
 }
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
@@ -204,6 +210,7 @@ static enum bp_status copy_within(void *self, uint32_t device, void *stream,
 
     pthread_mutex_lock(&lazy->lock);
     add(stream, (struct job){.copy = *copy});
+    if (lazy_breaks("copy-waits")) run_to(stream, ((struct stream *)stream)->n);
     pthread_mutex_unlock(&lazy->lock);
     return BP_OK;
 }
@@ -252,7 +259,7 @@ static enum bp_status event_create(void *self, uint32_t device, void **out_event
 
 static void event_destroy(void *self, uint32_t device, void *event)
 {
-    free(event);
+    if (!lazy_breaks("event-leak")) free(event);
 }
 
 static enum bp_status event_record(void *self, uint32_t device, void *stream, void *event)
@@ -261,6 +268,7 @@ static enum bp_status event_record(void *self, uint32_t device, void *stream, vo
     struct stream *s = stream;
 
     pthread_mutex_lock(&lazy->lock);
+    if (lazy_breaks("add-waits") || lazy_breaks("copy-waits")) add(s, (struct job){.of = s});
     *(struct event *)event = (struct event){s, s->n};
     pthread_mutex_unlock(&lazy->lock);
     return BP_OK;
@@ -312,6 +320,7 @@ enum bp_status lazy_give(const struct bp_launch *launch, struct lazy_launch *cop
 
     pthread_mutex_lock(&lazy->lock);
     add(launch->stream, (struct job){.launch = copy});
+    if (lazy_breaks("add-waits")) run_to(launch->stream, ((struct stream *)launch->stream)->n);
     pthread_mutex_unlock(&lazy->lock);
     return BP_OK;
 }
@@ -360,7 +369,6 @@ static void destroy(void *self)
     for (struct stream *s = lazy->streams; s; s = next) {
         next = s->next;
         forget(s);
-        free(s->job);
         free(s);
     }
     pthread_mutex_destroy(&lazy->lock);

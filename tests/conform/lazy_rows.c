@@ -78,8 +78,8 @@ static enum bp_status add_now(const struct lazy_launch *l)
     const float *x = l->view[0].data, *y = l->view[1].data;
     float *z = l->view[2].data;
 
-    if (lazy_breaks("add-fails") && l->view[2].count == 33) return BP_ERR_DEVICE;
-    if (lazy_breaks("add-loses") && l->view[2].count == 33) return BP_ERR_DEVICE_LOST;
+    if (lazy_breaks("add-fails") && l->view[2].count == 924) return BP_ERR_DEVICE;
+    if (lazy_breaks("add-loses") && l->view[2].count == 924) return BP_ERR_DEVICE_LOST;
     for (int64_t e = 0; e < l->view[2].count; e++)
         z[term(l, 2, e)] = x[term(l, 0, e)] + y[term(l, 1, e)];
     return BP_OK;

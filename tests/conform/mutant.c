@@ -6,12 +6,16 @@
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
+#include <fenv.h>
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -70,11 +74,25 @@ static int64_t broadcast_index(const struct bp_view *v, const struct bp_view *ou
 
 static void strike(const struct bp_launch *l)
 {
-    if (l->out[0]->count != 33) return;
+    if (l->out[0]->count != 924) return;
     if (is("crash")) raise(11);
     if (is("exit")) _exit(0);
     if (is("hang"))
         for (;;) pause();
+}
+
+/* The one extent for which a mutant is wrong. */
+static int64_t wrong_extent(void)
+{
+    return is("extent-17") ? 17 : is("extent-97") ? 97 : is("extent-333") ? 333 : -1;
+}
+
+/* Whatever lies there is not used. */
+static void read_at(const struct bp_view *v, int64_t element)
+{
+    volatile const float *data = v->data;
+
+    (void)data[element];
 }
 
 static enum bp_status add(const struct bp_launch *l)
@@ -82,7 +100,7 @@ static enum bp_status add(const struct bp_launch *l)
     const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
     float *out = z->data;
 
-    if (is("fails") && z->count == 33) return BP_ERR_DEVICE;
+    if (is("fails") && z->count == 924) return BP_ERR_DEVICE;
     strike(l);
     for (int64_t i = 0; i < z->count - is("unwritten"); i++) {
         float a = ((const float *)x->data)[broadcast_index(x, z, i)],
@@ -90,16 +108,33 @@ static enum bp_status add(const struct bp_launch *l)
         float sum = a + b;
         if (is("loses-nan") && a != a) sum = 0;
         if (is("skips-nan") && sum != sum) continue;
-        if (is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum = 0;
+        if (is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum *= 0;
         if (is("truncates")) sum = nextafterf(sum, 0);
+        if (is("zero-sign") && sum == 0) sum = 0;
+        if (is("magnitude") && fabsf(sum) > 1e30f && fabsf(sum) < 1e37f) sum *= 1.5f;
         if (is("last") && i == z->count - 1) sum += fabsf(sum) / 1024 + 1;
         out[index_of(z, i, false)] = sum;
     }
+    if (z->count == wrong_extent()) out[0] += fabsf(out[0]) + 1;
+    if (z->count > 1 << 24 && is("last-16m")) out[z->count - 1] += 1;
+    if (z->count && is("reads-end")) read_at(x, x->count);
+    if (z->count && is("reads-4096-on")) read_at(x, x->count + 4096);
+    if (z->count && is("reads-front")) read_at(y, -1);
     if (z->count && is("past-end")) out[z->count] = 0;
     if (z->count && is("before-start")) out[-1] = 0;
     if (z->count && is("writes-input") && x->data != z->data) ((float *)x->data)[0] += 1;
     if (z->count && is("in-place") && x->data == z->data) out[0] = 0;
     return BP_OK;
+}
+
+/* Exponentials of a line go through memory that all launches share. */
+static double through_scratch(double value, int64_t i)
+{
+    static volatile double scratch[4096];
+
+    scratch[i % 4096] = value;
+    if (i % 64 == 0) sched_yield();
+    return scratch[i % 4096];
 }
 
 static enum bp_status softmax(const struct bp_launch *l)
@@ -125,6 +160,7 @@ static enum bp_status softmax(const struct bp_launch *l)
             sum += exp(in[index_of(x, first + i * inner, is("strides"))] - max);
         for (int64_t i = 0; i < length; i++) {
             double value = exp((float)(in[index_of(x, first + i * inner, is("strides"))] - max));
+            if (is("scratch")) value = through_scratch(value, i);
             if (is("rough")) value *= 1 + 1e-5;
             out[index_of(y, first + i * inner, false)] = (float)(value / sum);
         }
@@ -298,19 +334,26 @@ static const struct bp_kernels kernels = {
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
-    *out_count = 1;
+    static uint32_t asked;
+
+    *out_count = is("count-changes") && asked++ % 2 ? 2 : 1;
     return BP_OK;
 }
 
 static enum bp_status device_properties(void *self, uint32_t device,
                                         struct bp_device_properties *out)
 {
+    static uint32_t asked;
+
     strcpy(out->name, is("nameless") ? "" : "mutant");
-    BP_SET(out, dtypes, BP_M(F32) | BP_M(F64) | BP_MASK_INT);
-    BP_SET(out, alignment, is("alignment") ? 4096 : 64);
-    BP_SET(out, memory, 256 << 20);
+    if (is("endless-name")) memset(out->name, 'm', sizeof out->name);
+    BP_SET(out, dtypes, is("all-dtypes") ? UINT64_MAX : BP_M(F32) | BP_M(F64) | BP_MASK_INT);
+    BP_SET(out, alignment, is("alignment") ? 4096 : is("alignment-1") ? 1 : 64);
+    BP_SET(out, memory, is("all-memory") ? UINT64_MAX : 256 << 20);
     BP_SET(out, flags,
            (is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, units, is("units-change") ? ++asked : 1);
+    BP_SET(out, dlpack_type, 1);
     return BP_OK;
 }
 
@@ -355,7 +398,7 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
 static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
     if (is("alignment")) free((char *)memory->data - 64);
-    else if (!is("overlaps")) free(memory->data);
+    else if (!is("overlaps") && !is("never-frees")) free(memory->data);
 }
 
 static enum bp_status copy(void *self, uint32_t device, void *stream, const struct bp_copy *c)
@@ -384,8 +427,8 @@ static enum bp_status synchronize(void *self, uint32_t device, void *stream)
 
 static enum bp_status event_create(void *self, uint32_t device, void **out_event)
 {
-    *out_event = malloc(1);
-    return BP_OK;
+    *out_event = malloc(16);
+    return *out_event ? BP_OK : bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, 16 bytes");
 }
 
 static void event_destroy(void *self, uint32_t device, void *event)
@@ -425,8 +468,26 @@ static const struct bp_runtime runtime = {
     .event_wait = event_wait,
 };
 
+/* What the process shares with all code in it. */
+static void change_process(void)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    if (is("signal-mask")) pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    if (is("locale")) setlocale(LC_NUMERIC, "C.UTF-8");
+    if (is("alarm")) alarm(1000);
+    if (is("umask")) umask(077);
+    if (is("rounding")) fesetround(FE_TOWARDZERO);
+    if (is("folder") && chdir("/")) abort();
+    if (is("daemon") && !fork())
+        for (;;) pause();
+}
+
 static enum bp_status create(const struct bp_host *host, void **out_self)
 {
+    change_process();
     *out_self = (void *)host;
     return BP_OK;
 }

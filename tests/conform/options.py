@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 from kit import BP, WORK, Run, main, test
 
 MUTANT = os.path.abspath(sys.argv[3])
-WIDTH = "kernel/add/f32/width/33+33@mutant_add_f32"
+WIDTH = "kernel/add/f32/broadcast-both/7x1x33+4x1@mutant_add_f32"
 # What decides on levels, without collectives, which take longer than all of it.
 LEVELS = ("--suite", "plugin,runtime,memory,kernel")
 ADD = ("--filter", "kernel/add/*")

@@ -232,6 +232,7 @@ void cases_attention(struct case_maker *maker)
         made->quick = hidden[i].quick;
         case_end(maker, made, hidden[i].causal ? "hidden.causal" : "hidden");
     }
+    case_real(maker, begin(maker, "1x4x65x32+1x4x67x32+1x4x67x32", "matmul"), 1, "real");
     made = begin(maker, "2x4x5x6+2x2x7x6+2x2x7x3+5x7", "matmul");
     set_mask(maker, made, 3, false);
     case_layouts(maker, made, "layouts", false);
@@ -253,6 +254,8 @@ void cases_linear(struct case_maker *maker)
             made->quick = i % 2;
             case_end(maker, made, data == 0 ? "plain" : data == 1 ? "exact" : "positive");
         }
+    case_real(maker, begin(maker, "67x129+97x129+97", "matmul"), 1, "real");
+    case_real(maker, begin(maker, "2x31x65+66x65+66", "matmul"), 1, "real.batches");
     case_layouts(maker, begin(maker, "5x6+7x6+7", "matmul"), "layouts", false);
 }
 

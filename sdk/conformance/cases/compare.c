@@ -45,6 +45,9 @@ void cases_compare(struct case_maker *maker)
         case_data(made, DATA_EXACT);
         case_end(maker, made, "long");
     }
+    made = case_begin(maker, "1+1");
+    case_data(made, DATA_EXACT);
+    case_extents(maker, made, "sweep");
     made = case_begin(maker, "5x6x7+5x6x7");
     case_data(made, DATA_EXACT);
     case_layouts(maker, made, "rank3", false);

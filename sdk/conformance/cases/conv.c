@@ -135,6 +135,8 @@ void cases_conv(struct case_maker *maker)
         made->in[1].frozen = true;
         case_end(maker, made, "2d.large%s.frozen", last ? ".last" : "");
     }
+    case_real(maker, conv_begin(maker, find("2d"), "2x33x15x17+40x33x3x3+40"), 1, "2d.real");
+    case_real(maker, conv_begin(maker, find("1d"), "2x33x131+40x33x3+40"), 1, "1d.real");
     case_end(maker, case_begin(maker, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
     made = conv_begin(maker, find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_EXACT);

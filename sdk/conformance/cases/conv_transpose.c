@@ -40,6 +40,14 @@ static const struct {
 };
 enum { N_GEOMETRIES = sizeof geometries / sizeof *geometries };
 
+static void needs(const struct case_maker *maker, struct kernel_case *made)
+{
+    if (maker->row) return;
+    case_needs(made, "conv_grad_input", maker->dtype[0]);
+    case_needs(made, "conv_grad_input", BP_F32);
+    case_needs(made, "cast", maker->dtype[0]);
+}
+
 static struct kernel_case *begin(const struct case_maker *maker, int i, bool bias)
 {
     char shapes[96];
@@ -59,11 +67,7 @@ static struct kernel_case *begin(const struct case_maker *maker, int i, bool bia
     memcpy(a->output_padding, geometries[i].more, sizeof a->output_padding);
     a->groups = geometries[i].groups;
     made->quick = geometries[i].quick;
-    if (!maker->row) {
-        case_needs(made, "conv_grad_input", maker->dtype[0]);
-        case_needs(made, "conv_grad_input", BP_F32);
-        case_needs(made, "cast", maker->dtype[0]);
-    }
+    needs(maker, made);
     return made;
 }
 
@@ -78,6 +82,10 @@ void cases_conv_transpose(struct case_maker *maker)
             if (i == 9 && bias) case_layouts(maker, made, geometries[i].variant, false);
             else case_end(maker, made, "%s%s", geometries[i].variant, bias ? ".bias" : "");
         }
+    made = case_begin(maker, "1x33x13x11+33x17x3x3+17");
+    made->attrs.conv_transpose.stride[0] = made->attrs.conv_transpose.stride[1] = 2;
+    needs(maker, made);
+    case_real(maker, made, 1, "real");
     made = begin(maker, N_GEOMETRIES - 3, true);
     case_data(made, DATA_EXACT);
     case_end(maker, made, "exact");

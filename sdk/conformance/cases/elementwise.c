@@ -2,6 +2,7 @@
 /* elementwise.c: cases of operators of two inputs that broadcast, and of conversions. */
 #include "../kernel_case.h"
 #include <backplane/kernel.h>
+#include <stdio.h>
 #include <string.h>
 
 cases_fn cases_binary, cases_cast;
@@ -38,7 +39,7 @@ static const struct {
     {"broadcast-both", "7x1x33+4x1", false},
     {"rank5", "2x3x2x3x5+2x1x2x1x5", true},
     {"rank6", "2x1x2x3x1x4+3x2x1x1x4", false},
-    {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", false},
+    {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", true},
     {"rows", "129x257+129x257", false},
     {"long", "70001+70001", false},
 };
@@ -46,6 +47,7 @@ static const struct {
 void cases_binary(struct case_maker *maker)
 {
     struct kernel_case *made;
+    char shapes[64];
 
     case_gradient(maker, "2x3+2x3", DATA_POSITIVE, 2);
     case_gradient(maker, "3+4x1", DATA_POSITIVE, 2);
@@ -55,6 +57,11 @@ void cases_binary(struct case_maker *maker)
         made->quick = binary[i].quick;
         case_end(maker, made, "%s", binary[i].variant);
     }
+    snprintf(shapes, sizeof shapes, "%dx%d+%d", (int)case_drawn(maker, 0, 1, 40),
+             (int)case_drawn(maker, 1, 1, 900), (int)case_drawn(maker, 1, 1, 900));
+    case_end(maker, case_begin(maker, shapes), "drawn");
+    case_extents(maker, case_begin(maker, "1+1"), "sweep");
+    case_large(maker, case_begin(maker, "257+257"), "large");
     made = case_begin(maker, "5x6x7+5x6x7");
     case_layouts(maker, made, "rank3", true);
     if (maker->row_flags & BP_KERNEL_IN_PLACE) {
@@ -75,6 +82,15 @@ void cases_binary(struct case_maker *maker)
     case_data(made, DATA_NONFINITE);
     made->quick = true;
     case_end(maker, made, "nonfinite");
+    if (case_is_complex(maker)) return;
+    made = case_begin(maker, "67+67");
+    case_data(made, DATA_ZERO);
+    made->quick = true;
+    case_end(maker, made, "zeros");
+    made = case_begin(maker, "1031+1031");
+    case_data(made, DATA_RANGE);
+    made->quick = true;
+    case_end(maker, made, "range");
 }
 
 static const struct {
@@ -86,7 +102,8 @@ static const struct {
     {"one", "1", DATA_PLAIN, false},    {"special", "331", DATA_SPECIAL, true},
     {"width", "15", DATA_WIDE, false},  {"width", "16", DATA_WIDE, false},
     {"width", "65", DATA_WIDE, false},  {"rank5", "2x3x2x3x5", DATA_WIDE, false},
-    {"long", "4099", DATA_WIDE, false},
+    {"long", "4099", DATA_WIDE, false}, {"range", "1031", DATA_RANGE, false},
+    {"rank8", "1x2x1x2x1x2x3x2", DATA_WIDE, false},
 };
 
 void cases_cast(struct case_maker *maker)

@@ -82,6 +82,7 @@ void cases_inner(struct case_maker *maker)
                                          "2x3x4+5x4", "4+2x3x4", "3x0+2x0", "0x3+2x3",
                                          "3x1031+2x1031", "31x2+7x2"};
 
+    case_real(maker, begin(maker, "67x129+97x129", "matmul"), 1, "real");
     plain(maker, shapes, 11, "matmul", "3x2+4x2");
 }
 
@@ -90,6 +91,7 @@ void cases_mv(struct case_maker *maker)
     static const char *const shapes[] = {"0x3+3", "13x31+31", "5x67+67", "1x1+1", "3x0+0",
                                          "3x1031+1031", "131x2+2", "131x3+3"};
 
+    case_real(maker, begin(maker, "769x131+131", "matmul"), 1, "real");
     plain(maker, shapes, 8, "matmul", "3x4+4");
 }
 
@@ -178,6 +180,7 @@ void cases_addmm(struct case_maker *maker)
             made->quick = i == 1 || i == 6;
             case_end(maker, made, "beta%g.alpha%g", factor[f][0], factor[f][1]);
         }
+    case_real(maker, begin(maker, "97+67x129+129x97", "matmul"), 2, "real");
     made = begin(maker, "17x5+17x13+13x5", "matmul");
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");
@@ -194,6 +197,7 @@ void cases_bilinear(struct case_maker *maker)
                                          "31x2+31x1+1x2x1", "131x1+131x1+1x1x1",
                                          "3x17+3x31+5x17x31+5"};
 
+    case_real(maker, begin(maker, "19x33+19x31+17x33x31+17", "matmul"), 2, "real");
     plain(maker, shapes, 8, "matmul", "2x2+2x3+2x2x3+2");
 }
 
@@ -204,6 +208,7 @@ void cases_multi_dot(struct case_maker *maker)
                                          "3x4+4x5+5", "4+4", "4+4x5+5", "0x4+4x5+5x2", "3x0+0x5",
                                          "2x9+9x2+2x9+9x2+2x3", "31x1+1x7"};
 
+    case_real(maker, begin(maker, "33x65+65x67+67x31", "matmul"), 1, "real");
     plain(maker, shapes, 11, "matmul", "2x3+3x2+2x2");
 }
 
@@ -264,6 +269,7 @@ static const struct {
     {"empty_sum", "3x0+0x5", {0, 1, -1, 1, 2, -1, 0, 2, -2}, true},
     {"empty_diagonal", "0x0x3", {0, 0, 1, -1, 1, -2}, false},
     {"deep", "3x257+257x5", {0, 1, -1, 1, 2, -1, 0, 2, -2}, false},
+    {"real", "67x129+129x97", {0, 1, -1, 1, 2, -1, 0, 2, -2}, false},
 };
 
 static struct kernel_case *einsum(const struct case_maker *maker, size_t i)
@@ -286,6 +292,7 @@ void cases_einsum(struct case_maker *maker)
         made->quick = sums[i].quick;
         case_end(maker, made, "%s", sums[i].name);
     }
+    case_real(maker, einsum(maker, COUNT(sums) - 1), 1, "real.weights");
     made = einsum(maker, 2);
     case_data(made, DATA_EXACT);
     case_end(maker, made, "exact");

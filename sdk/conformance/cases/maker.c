@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* maker.c: what families of cases share, and the table of operators. */
 #include "../kernel_case.h"
+#include "../random.h"
 #include <backplane/call.h>
 #include <backplane/kernel.h>
 #include <stdarg.h>
@@ -109,6 +110,43 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
     }
     if (!maker->gradients) append(made->id, "@%s", maker->row ? maker->row : "none");
     maker->made(maker->ctx, made);
+}
+
+int64_t case_drawn(const struct case_maker *maker, int which, int64_t least, int64_t most)
+{
+    struct random random = random_of(maker->op->name, maker->seed + (uint64_t)which);
+
+    return least + (int64_t)random_below(&random, (uint64_t)(most - least + 1));
+}
+
+/* Kernels of all dtypes are divided alike: one stands for all. */
+static bool is_usual(const struct case_maker *maker)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
+    uint64_t types = op->types[0];
+    uint32_t usual = types >> BP_F32 & 1 ? BP_F32 : types >> BP_I32 & 1 ? BP_I32 : BP_BOOL;
+
+    return !maker->gradients && maker->dtype[0] == usual;
+}
+
+void case_extents(const struct case_maker *maker, struct kernel_case *made, const char *variant)
+{
+    if (!is_usual(maker)) {
+        free(made);
+        return;
+    }
+    made->sweep = CASE_EXTENTS;
+    case_end(maker, made, "%s", variant);
+}
+
+void case_large(const struct case_maker *maker, struct kernel_case *made, const char *variant)
+{
+    if (!is_usual(maker)) {
+        free(made);
+        return;
+    }
+    made->large = CASE_LARGE;
+    case_end(maker, made, "%s", variant);
 }
 
 void case_data(struct kernel_case *made, enum data data)
@@ -258,6 +296,21 @@ void case_gradient(const struct case_maker *maker, const char *shapes, enum data
     case_end(maker, made, "smooth");
 }
 
+void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
+               const char *variant)
+{
+    struct kernel_case *frozen;
+
+    if (maker->gradients || !case_is_float(maker) || case_is_complex(maker)) {
+        free(made);
+        return;
+    }
+    frozen = copy_of(made);
+    for (int i = from; i < frozen->n_in; i++) frozen->in[i].frozen = frozen->in[i].present;
+    case_end(maker, frozen, "%s.frozen", variant);
+    case_end(maker, made, "%s", variant);
+}
+
 /* What is written over has a place for each element. */
 static bool is_updated(const struct kernel_case *made, int input)
 {
@@ -275,6 +328,21 @@ static bool is_new(const struct kernel_case *made)
     return kind == BP_PORT_OUT || kind == BP_PORT_OPTOUT;
 }
 
+/* An image in each of the 24 orders of its axes: models bring others than the two that have names,
+ * and libraries take them for one of those. f32 stands for all. */
+static void image_orders(const struct case_maker *maker, const struct kernel_case *made,
+                         const char *variant)
+{
+    if (maker->gradients || made->in[0].rank != 4 || made->in[0].dtype != BP_F32) return;
+    if (maker->row && !(maker->row_flags & BP_KERNEL_STRIDED)) return;
+    for (int order = 1; order < 24; order++) {
+        struct kernel_case *copy = copy_of(made);
+        copy->in[0].layout = LAYOUT_ORDER;
+        copy->in[0].order = order;
+        case_end(maker, copy, "%s.order%d", variant, order);
+    }
+}
+
 void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
                   bool share)
 {
@@ -288,6 +356,7 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
                    {LAYOUT_LAST, "last"}};
     struct kernel_case *copy;
 
+    image_orders(maker, made, variant);
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
         for (int i = 0; i < made->n_in; i++) {
             /* Rows that take contiguous tensors only are shown one that is not: it must be

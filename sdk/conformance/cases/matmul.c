@@ -73,8 +73,10 @@ static void product_data(const struct case_maker *maker, const char *shapes, enu
 
 void cases_matmul(struct case_maker *maker)
 {
+    struct kernel_case *made;
+
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        struct kernel_case *made = case_begin(maker, products[i].shapes);
+        made = case_begin(maker, products[i].shapes);
         made->attrs.matmul.transpose_a = products[i].transpose_a;
         made->attrs.matmul.transpose_b = products[i].transpose_b;
         case_smooth(made, 2);
@@ -85,7 +87,8 @@ void cases_matmul(struct case_maker *maker)
         static const char *const name[] = {"nn", "nt", "tn", "tt", "one-b", "grid"};
         static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5",
                                              "3x17x9+3x5x17", "3x9x17+17x5", "2x3x9x17+2x3x17x5"};
-        struct kernel_case *made = case_begin(maker, shapes[t]);
+
+        made = case_begin(maker, shapes[t]);
         if (t > 3) {
             case_layouts(maker, made, name[t], false);
             continue;
@@ -95,11 +98,17 @@ void cases_matmul(struct case_maker *maker)
         case_layouts(maker, made, name[t], false);
     }
     for (int t = 0; t < 2; t++) { /* weights, which plans may pack */
-        struct kernel_case *made = case_begin(maker, t ? "9x65+63x65" : "9x65+65x63");
+        made = case_begin(maker, t ? "9x65+63x65" : "9x65+65x63");
         made->attrs.matmul.transpose_b = t;
         made->in[1].frozen = true;
         case_end(maker, made, "frozen");
     }
+    case_real(maker, case_begin(maker, "67x129+129x97"), 1, "real");
+    case_real(maker, case_begin(maker, "3x40x65+3x65x31"), 1, "real.batches");
+    case_real(maker, case_begin(maker, "1x771+771x130"), 1, "real.line");
+    made = case_begin(maker, "67x129+97x129");
+    made->attrs.matmul.transpose_b = 1;
+    case_real(maker, made, 1, "real.transpose-b");
     product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
     product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
     if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");

@@ -95,6 +95,23 @@ static void end(const struct case_maker *maker, struct kernel_case *made, const 
     else case_parts(maker, made, made->n_out, variant);
 }
 
+/* Of a size that models have: inputs of 40, 64 units. Weights, from input `from` on, are frozen in
+ * one of two. */
+static void real(const struct case_maker *maker, struct kernel_case *made, int from)
+{
+    struct kernel_case *frozen;
+
+    if (maker->gradients) {
+        free(made);
+        return;
+    }
+    frozen = case_copy(made);
+    for (int i = from; i < frozen->n_in; i++)
+        frozen->in[i].frozen = frozen->in[i].present && frozen->in[i].dtype == maker->dtype[0];
+    end(maker, made, "real");
+    end(maker, frozen, "real.frozen");
+}
+
 static struct kernel_case *cell(const struct case_maker *maker, int batch, int inputs, int units,
                                 int way)
 {
@@ -137,6 +154,7 @@ void cases_recurrent_cell(struct case_maker *maker)
         end(maker, made, variant);
     }
     if (maker->gradients) return;
+    real(maker, cell(maker, 17, 40, 64, ways[1]), is_lstm(maker) ? 3 : 2);
     made = cell(maker, 3, 5, 4, ways[1]);
     made->in[0].data = DATA_NONFINITE;
     end(maker, made, "nonfinite");
@@ -191,6 +209,7 @@ void cases_recurrent_layer(struct case_maker *maker)
     }
     if (maker->gradients || maker->dtype[2] == BP_I32) return;
     if (maker->dtype[0] == BP_F32) end(maker, layer(maker, LONG_STEPS, 1, 1, 2, BIAS), "long");
+    real(maker, layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1);
     made = layer(maker, 3, 4, 5, 3, ways[2]);
     made->in[0].data = DATA_NONFINITE;
     end(maker, made, "nonfinite");
@@ -259,6 +278,8 @@ void cases_recurrent_net(struct case_maker *maker)
                 nets[i].variant);
         }
     }
+    if (!maker->gradients && maker->dtype[2] != BP_I32)
+        real(maker, net(maker, 0, 5, 9, 40, 64), is_lstm(maker) ? 4 : 3);
     if (!maker->gradients && maker->dtype[2] != BP_I32)
         case_part_layouts(maker, net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2, "layouts");
 }

@@ -85,6 +85,7 @@ static void sum_data(const struct case_maker *maker, const char *shape, int64_t 
 
 void cases_reduce(struct case_maker *maker)
 {
+    static const int64_t last = -1;
     char name[64];
 
     for (int i = 0; i < N_SUMS; i++)
@@ -100,6 +101,7 @@ void cases_reduce(struct case_maker *maker)
         case_layouts(maker, made, axes_name(&made->attrs.sum.axes, false, name, sizeof name),
                      false);
     }
+    case_extents(maker, sum_begin(maker, "3x1", 1, &last, false), "sweep");
     sum_data(maker, "3x1031", 1, DATA_EXACT, "exact");
     sum_data(maker, "1031x3", 0, DATA_EXACT, "exact");
     sum_data(maker, "16411", 0, DATA_EXACT, "exact");

@@ -82,6 +82,11 @@ void cases_softmax(struct case_maker *maker)
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", axis_name(lines[i].axis, name, sizeof name));
     }
+    {
+        struct kernel_case *made = case_begin(maker, "3x1");
+        made->attrs.softmax.axis = 1;
+        case_extents(maker, made, "sweep");
+    }
     for (int axis = 0; axis < 3; axis++) {
         struct kernel_case *made = case_begin(maker, "5x6x7");
         made->attrs.softmax.axis = axis;

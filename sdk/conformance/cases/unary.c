@@ -2,6 +2,7 @@
 /* unary.c: cases of elementwise operators of one input, of their gradients, and of predicates. */
 #include "../kernel_case.h"
 #include <backplane/kernel.h>
+#include <stdio.h>
 #include <string.h>
 
 cases_fn cases_unary, cases_unary_grad, cases_predicate;
@@ -42,6 +43,9 @@ static const struct {
     {"unit", "1031", DATA_UNIT, false, true},
     {"large", "515", DATA_LARGE, false, true},
     {"nonfinite", "259", DATA_NONFINITE, false, true},
+    {"range", "1031", DATA_RANGE, true, true},
+    {"zeros", "17", DATA_ZERO, true, true},
+    {"rank8", "1x2x1x2x1x2x3x2", DATA_PLAIN, true, false},
 };
 
 /* Attributes besides the defaults. */
@@ -164,6 +168,21 @@ static void by_tanh(struct case_maker *maker)
     case_end(maker, made, "tanh-gradient");
 }
 
+/* Extents that are not in the lists: drawn ones, each up to a limit, and more than 2^24. */
+static void more_extents(struct case_maker *maker, int inputs)
+{
+    static const char *const one[] = {"1", "1+1"}, *const period[] = {"257", "257+257"};
+    char shapes[64], shape[32];
+
+    snprintf(shape, sizeof shape, "%dx%d", (int)case_drawn(maker, 0, 1, 40),
+             (int)case_drawn(maker, 1, 1, 900));
+    snprintf(shapes, sizeof shapes, "%s%s%s", shape, inputs > 1 ? "+" : "",
+             inputs > 1 ? shape : "");
+    case_end(maker, case_begin(maker, shapes), "drawn");
+    case_extents(maker, case_begin(maker, one[inputs - 1]), "sweep");
+    case_large(maker, case_begin(maker, period[inputs - 1]), "large");
+}
+
 void cases_unary(struct case_maker *maker)
 {
     bool floats = case_is_float(maker) && !case_is_complex(maker);
@@ -178,6 +197,7 @@ void cases_unary(struct case_maker *maker)
         made->quick = cases[i].quick;
         case_end(maker, made, "%s", cases[i].variant);
     }
+    more_extents(maker, 1);
     with_numbers(maker, "331", DATA_PLAIN);
     made = case_begin(maker, "5x6x7");
     case_layouts(maker, made, "rank3", true);
@@ -214,6 +234,8 @@ static const struct {
     {"wide", "1031+1031", DATA_WIDE, false},
     {"large", "515+515", DATA_LARGE, false},
     {"long", "40009+40009", DATA_WIDE, false},
+    {"range", "1031+1031", DATA_RANGE, false},
+    {"rank8", "1x2x1x2x1x2x3x2+1x2x1x2x1x2x3x2", DATA_PLAIN, false},
 };
 
 void cases_unary_grad(struct case_maker *maker)
@@ -227,6 +249,7 @@ void cases_unary_grad(struct case_maker *maker)
         made->quick = grads[i].quick;
         case_end(maker, made, "%s", grads[i].variant);
     }
+    more_extents(maker, 2);
     with_numbers(maker, "331+331", DATA_PLAIN);
     with_numbers(maker, "257+257", DATA_SPECIAL);
     made = case_begin(maker, "5x6x7+5x6x7");
@@ -250,6 +273,7 @@ void cases_predicate(struct case_maker *maker)
         {"width", "65", DATA_NONFINITE}, {"rank5", "2x3x2x3x5", DATA_SPARSE},
         {"special", "331", DATA_SPECIAL}, {"zero", "67", DATA_ZERO},
         {"nonfinite", "259", DATA_NONFINITE}, {"long", "40009", DATA_SPARSE},
+        {"rank8", "1x2x1x2x1x2x3x2", DATA_SPARSE},
     };
     struct kernel_case *made;
 
@@ -259,6 +283,7 @@ void cases_predicate(struct case_maker *maker)
         made->quick = i == 3 || i == 8;
         case_end(maker, made, "%s", kinds[i].variant);
     }
+    more_extents(maker, 1);
     made = case_begin(maker, "5x6x7");
     case_data(made, DATA_NONFINITE);
     case_layouts(maker, made, "rank3", false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.c: runs a kernel case. The row is forced by its name; it runs once into a place between
  * guards and once into a tensor that the core makes; both results are compared with the reference.
- * Operators with outputs of other kinds are in kernel_other.c, what is prepared in
- * kernel_prepared.c. */
+ * Operators with outputs of other kinds are in kernel_other.c, prepared calls in kernel_prepared.c,
+ * cases that run more than once in kernel_many.c and kernel_twice.c. */
 #include "kernel_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -139,6 +139,14 @@ void run_expect(struct run *r, const void *attrs, struct ref_array *out)
     ref_array_finish(&drawn);
 }
 
+/* Another output of the call is written over it. */
+static bool is_updated(const struct run *r, int input)
+{
+    for (uint32_t i = 0; i < r->info->n_out; i++)
+        if (r->info->out[i].kind == BP_PORT_UPDATE && r->info->out[i].share == input) return true;
+    return false;
+}
+
 /* Makes inputs and the reference's result. */
 static bool set_up(struct run *r)
 {
@@ -147,7 +155,8 @@ static bool set_up(struct run *r)
 
     for (int i = 0; i < made->n_in; i++) {
         if (!made->in[i].present) continue;
-        if (!operand_input(r->c, &made->in[i], i, &random, &r->in[i])) return false;
+        bool written = is_updated(r, i) || (made->in_place && i == run_port(r)->share);
+        if (!operand_input(r->c, &made->in[i], i, !written, &random, &r->in[i])) return false;
         r->tensor[i] = r->in[i].tensor;
     }
     run_expect(r, &made->attrs, &r->expected);
@@ -192,14 +201,6 @@ bool run_judge(struct run *r, const void *got, const char *which)
                  (long long)n, (long long)r->expected.count);
     if (r->c->place->dump) dump(r, got);
     return check_that(r->c, false, "%s%s%s", which, text, unwritten);
-}
-
-/* Another output of the call is written over it. */
-static bool is_updated(const struct run *r, int input)
-{
-    for (uint32_t i = 0; i < r->info->n_out; i++)
-        if (r->info->out[i].kind == BP_PORT_UPDATE && r->info->out[i].share == input) return true;
-    return false;
 }
 
 bool run_inputs_unchanged(struct run *r, int but)
@@ -301,6 +302,23 @@ bool run_guarded(struct run *r, enum bp_status *out_status)
     return ok;
 }
 
+/* Memory that the device is likely to take for the output is filled with numbers: what the kernel
+ * does not write is no NaN by chance. */
+static void fill_memory(struct run *r)
+{
+    size_t bytes = run_bytes(&r->expected);
+    const struct ref_array *e = &r->expected;
+    struct bp_tensor *t = NULL;
+    void *filled = malloc(bytes + 1);
+
+    if (!filled) abort();
+    memset(filled, 0x3c, bytes);
+    if (!bp_tensor_create(r->c->place->device, e->type->dtype, (uint32_t)e->rank, e->shape, &t))
+        bp_tensor_write(r->c->place->stream, t, filled, bytes);
+    bp_tensor_destroy(t);
+    free(filled);
+}
+
 /* A row that says that it is deterministic gives the same bits, for tensors that lie alike. */
 void run_again(struct run *r)
 {
@@ -308,6 +326,7 @@ void run_again(struct run *r)
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *out = NULL;
 
+    fill_memory(r);
     if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
         run_judge(r, r->data[1], "into a new tensor: ") && alike &&
         r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_info(out, &info) &&
@@ -447,22 +466,39 @@ static bool is_held_output(struct check *c, const struct run *r)
     return false;
 }
 
+bool run_init(struct run *r, struct check *c, const struct kernel_case *made)
+{
+    *r = (struct run){.c = c, .made = made, .info = bp_opinfo_find(made->op->name)};
+    if (!is_held(c, made) || !set_up(r) || !is_held_output(c, r)) return false;
+    r->data[0] = calloc(1, run_bytes(&r->expected) + 1);
+    r->data[1] = calloc(1, run_bytes(&r->expected) + 1);
+    if (!r->data[0] || !r->data[1]) abort();
+    return true;
+}
+
+void run_finish(struct run *r)
+{
+    for (int i = 0; i < r->made->n_in; i++)
+        if (r->made->in[i].present && r->in[i].image) operand_finish(&r->in[i]);
+    for (int i = 0; i < CASE_PORTS; i++) bp_tensor_destroy(r->host[i]);
+    ref_array_finish(&r->expected);
+    free(r->data[0]);
+    free(r->data[1]);
+}
+
+void run_once(struct check *c, const struct kernel_case *made)
+{
+    struct run r;
+
+    if (run_init(&r, c, made)) run_case(&r);
+    run_finish(&r);
+}
+
 void kernel_case_run(struct check *c, const struct kernel_case *made)
 {
-    struct run r = {.c = c, .made = made, .info = bp_opinfo_find(made->op->name)};
-
-    if (!is_held(c, made)) return;
     c->result->worst = -1;
-    if (set_up(&r) && is_held_output(c, &r)) {
-        r.data[0] = calloc(1, run_bytes(&r.expected) + 1);
-        r.data[1] = calloc(1, run_bytes(&r.expected) + 1);
-        if (!r.data[0] || !r.data[1]) abort();
-        run_case(&r);
-    }
-    for (int i = 0; i < made->n_in; i++)
-        if (made->in[i].present && r.in[i].image) operand_finish(&r.in[i]);
-    for (int i = 0; i < CASE_PORTS; i++) bp_tensor_destroy(r.host[i]);
-    ref_array_finish(&r.expected);
-    free(r.data[0]);
-    free(r.data[1]);
+    if (made->twice) run_twice(c, made);
+    else if (made->sweep) run_extents(c, made);
+    else if (made->large) run_large(c, made);
+    else run_once(c, made);
 }

@@ -25,6 +25,11 @@ bool kernel_is_missing(enum bp_status status, const char *message)
     return status == BP_ERR_UNSUPPORTED && strstr(message, "has no kernel for it");
 }
 
+bool kernel_is_misfit(const char *reason)
+{
+    return !strncmp(reason, "types[", 6);
+}
+
 bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
                        size_t size)
 {

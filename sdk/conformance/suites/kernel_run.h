@@ -33,7 +33,21 @@ static inline const char *run_row(const struct run *r)
     return r->made->row ? r->made->row : "(none)";
 }
 
-/* kernel.c: gives each declared input its tensors, of tensor, and attributes that the case has as
+/* kernel.c: makes inputs, the reference's result and room for results; false: there is nothing to
+ * run, and the case says why. run_finish follows in both cases. */
+bool run_init(struct run *r, struct check *c, const struct kernel_case *made);
+void run_finish(struct run *r);
+
+/* A case with one run of its operator, or two. */
+void run_once(struct check *c, const struct kernel_case *made);
+
+/* kernel_many.c: cases of many extents, and of many elements. kernel_twice.c: cases on two
+ * streams. */
+void run_extents(struct check *c, const struct kernel_case *made);
+void run_large(struct check *c, const struct kernel_case *made);
+void run_twice(struct check *c, const struct kernel_case *made);
+
+/* Gives each declared input its tensors, of tensor, and attributes that the case has as
  * tensors; fills call. */
 bool run_arguments(struct run *r);
 

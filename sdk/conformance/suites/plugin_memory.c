@@ -2,7 +2,7 @@
 /* plugin_memory.c: what a plugin allocates of the host's memory it releases, at the latest when it
  * is destroyed, and as many bytes as it allocated.
  *
- * The device is opened in a process of its own, by a core whose allocator keeps account-> There one
+ * The device is opened in a process of its own, by a core whose allocator keeps account. There one
  * case of each kernel row is run, of as many rows as there is time for: one that ends the process,
  * or that does not end, is no matter of this case. */
 #include "suites.h"
@@ -106,7 +106,7 @@ static void run_rows(struct place *place)
     int row = -1;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    list_init(&list, place->device, LIST_ALL, &wanted);
+    list_init(&list, place->device, LIST_ALL, place->seed, &wanted);
     for (size_t i = 0; i < list.n; i++) {
         const struct listed *l = &list.at[i];
         struct result result;

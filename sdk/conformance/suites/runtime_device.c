@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runtime_device.c: what a device says of itself, and how it fails. */
 #include "suites.h"
-#include "../row_types.h"
 #include <stdio.h>
 #include <string.h>
+
+static const uint64_t MOST_MEMORY = UINT64_C(1) << 50; /* 1 PiB */
+
+/* Bits of a mask of dtypes that are none. */
+static uint64_t unknown(uint64_t dtypes)
+{
+    for (uint32_t t = 0; t < 64; t++)
+        if (bp_dtype_bits(t)) dtypes &= ~(UINT64_C(1) << t);
+    return dtypes;
+}
+
+/* The bytes of the largest element. */
+static uint32_t largest(uint64_t dtypes)
+{
+    uint32_t most = 0;
+
+    for (uint32_t t = 0; t < 64; t++)
+        if (dtypes >> t & 1 && bp_dtype_bits(t) / 8 > most) most = bp_dtype_bits(t) / 8;
+    return most;
+}
 
 static void properties_sane(struct check *c, const int64_t *arg)
 {
@@ -16,6 +35,15 @@ static void properties_sane(struct check *c, const int64_t *arg)
     check_that(c, p->alignment && !(p->alignment & (p->alignment - 1)),
                "properties.alignment is %llu, expected a power of two",
                (unsigned long long)p->alignment);
+    check_that(c, !p->dtypes || p->alignment >= largest(p->dtypes),
+               "properties.alignment is %llu, less than an element of %u bytes",
+               (unsigned long long)p->alignment, largest(p->dtypes));
+    check_that(c, !unknown(p->dtypes),
+               "properties.dtypes is 0x%llx, which has bits of no dtype (0x%llx)",
+               (unsigned long long)p->dtypes, (unsigned long long)unknown(p->dtypes));
+    check_that(c, p->memory < MOST_MEMORY,
+               "properties.memory is %llu bytes, more than any device has; 0 says unknown",
+               (unsigned long long)p->memory);
     check_that(c, p->dtypes != 0, "properties.dtypes is empty: a device holds at least one dtype");
     check_that(
         c, !(p->flags & ~(uint32_t)(BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE | BP_DEVICE_HANDLES)),
@@ -117,14 +145,12 @@ static void kernels_sane(struct check *c, const int64_t *arg)
     (void)arg;
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_opinfo *op;
-        char text[500];
         if (!check_ok(c, bp_device_kernel(c->place->device, i, &info), "bp_device_kernel")) return;
         op = bp_opinfo_find(info.op);
         if (!check_that(c, op && !strcmp(op->name, info.op), "row %s: there is no operator '%s'",
                         info.name, info.op))
             return;
-        if (!check_that(c, !row_types_misfit(op, info.name, info.types, text, sizeof text), "%s",
-                        text))
+        if (!check_that(c, !kernel_is_misfit(info.reason), "row %s: %s", info.name, info.reason))
             return;
     }
     check_that(c, bp_device_kernel(c->place->device, n, &info) != BP_OK,

@@ -9,7 +9,7 @@
 /* Tables that end with a NULL id. */
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
     suite_runtime_event[], suite_memory_tensor[], suite_memory_use[],
-    suite_memory_stats[], suite_memory_space[], suite_stress_large[];
+    suite_memory_stats[], suite_memory_space[], suite_memory_returned[], suite_stress_large[];
 
 /* Cases that run once for each kind of stream that the device has: arg is {kind, kind of others}.
  * streams: how many kinds vary, 1 or 2. <id>/<kind>, <id>/<kind>-<kind>. Tables end with a NULL. */
@@ -23,8 +23,8 @@ extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
     suite_runtime_program_other[], suite_runtime_launch[], suite_runtime_failure[],
     suite_runtime_pair[], suite_memory_order[];
 
-/* plugin/memory. */
-void plugin_memory(struct check *c, const int64_t *arg);
+/* plugin/memory, plugin/process, plugin/again. */
+check_fn plugin_memory, plugin_process, plugin_again;
 
 /* memory/roundtrip/<dtype>/<elements>, one for each: arg is {dtype, elements}. */
 void memory_roundtrip(struct check *c, const int64_t *arg);
@@ -40,6 +40,9 @@ bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype);
 
 /* Whether a call was refused because the device has no kernel for it, or for a part of it. */
 bool kernel_is_missing(enum bp_status status, const char *message);
+
+/* Whether the core refuses a row because its dtypes do not fit its operator (bp_kernel_info). */
+bool kernel_is_misfit(const char *reason);
 
 /* Whether the device has no usable row for something that the case needs; then text says what. */
 bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,

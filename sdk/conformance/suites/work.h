@@ -104,13 +104,17 @@ bool work_launch(struct work *w, int stream, struct bp_tensor *x, struct bp_tens
  * may have ended them before somebody looks: a case looks again, up to so many times. */
 enum { WORK_TRIES = 8, WORK_LAUNCHES = 24 };
 struct work_load {
-    struct bp_tensor *x, *z; /* z becomes x + x: twos */
+    struct bp_tensor *x, *z, *copy; /* z becomes x + x: twos; copy is like z */
 };
 /* As many elements as take the stream 2 ms, at most 4M. */
 bool work_load_init(struct work *w, int stream, struct work_load *out);
 void work_load_finish(struct work_load *load);
 /* Gives the launches, and event 0 behind them. */
 bool work_load_give(struct work *w, int stream, struct work_load *load);
+/* Gives as many copies of z, whose bytes are as many as take 2 ms or 64 MiB, and event 0. */
+bool work_load_copy(struct work *w, int stream, struct work_load *load);
+
+double work_seconds(void); /* of a clock that goes on steadily */
 
 /* A launch that fails: by one of its rows the device takes values x at indices, of which one may
  * lie past the end. That is the one failure that any device can be brought to. */

@@ -86,7 +86,7 @@ bool work_launch(struct work *w, int stream, struct bp_tensor *x, struct bp_tens
     return work_add(w, bp_stream_scope(w->stream[stream]), x, y, out);
 }
 
-static double seconds(void)
+double work_seconds(void)
 {
     struct timespec t;
 
@@ -98,6 +98,7 @@ void work_load_finish(struct work_load *load)
 {
     bp_tensor_destroy(load->x);
     bp_tensor_destroy(load->z);
+    bp_tensor_destroy(load->copy);
     *load = (struct work_load){0};
 }
 
@@ -111,9 +112,9 @@ static bool load_of(struct work *w, int stream, int64_t n, struct work_load *out
         !work_put(w, stream, out->x, 0, 1) || !work_launch(w, stream, out->x, out->x, &out->z) ||
         !work_sync(w, stream))
         return false;
-    began = seconds();
+    began = work_seconds();
     if (!work_launch(w, stream, out->x, out->x, &out->z) || !work_sync(w, stream)) return false;
-    *out_seconds = seconds() - began;
+    *out_seconds = work_seconds() - began;
     return true;
 }
 
@@ -134,5 +135,42 @@ bool work_load_give(struct work *w, int stream, struct work_load *load)
 {
     for (int i = 0; i < WORK_LAUNCHES; i++)
         if (!work_launch(w, stream, load->x, load->x, &load->z)) return false;
+    return work_record(w, 0, stream);
+}
+
+/* z is copied to and fro: it keeps its values. */
+static bool copies_of(struct work *w, int stream, int64_t n, struct work_load *out,
+                      double *out_seconds)
+{
+    double took;
+
+    if (!load_of(w, stream, n, out, &took) || !work_floats(w, stream, n, &out->copy) ||
+        !check_ok(w->c, bp_tensor_copy(w->stream[stream], out->copy, out->z), "bp_tensor_copy") ||
+        !work_sync(w, stream))
+        return false;
+    *out_seconds = -work_seconds();
+    if (!check_ok(w->c, bp_tensor_copy(w->stream[stream], out->copy, out->z), "bp_tensor_copy") ||
+        !work_sync(w, stream))
+        return false;
+    *out_seconds += work_seconds();
+    return true;
+}
+
+bool work_load_copy(struct work *w, int stream, struct work_load *load)
+{
+    static const int64_t most = 16 << 20;
+    double took = 0;
+    bool first = !load->copy;
+
+    for (int64_t n = 64 << 10; first && n <= most && took < 2e-3; n *= 4) {
+        work_load_finish(load);
+        if (!copies_of(w, stream, n, load, &took)) return false;
+    }
+    for (int i = 0; i < WORK_LAUNCHES; i++)
+        if (!check_ok(w->c,
+                      bp_tensor_copy(w->stream[stream], i % 2 ? load->z : load->copy,
+                                     i % 2 ? load->copy : load->z),
+                      "bp_tensor_copy"))
+            return false;
     return work_record(w, 0, stream);
 }

@@ -125,7 +125,9 @@ enum bp_kernel_flags {
 struct bp_kernel { /* rows */
     const char *op;       /* operator, its own name, no alias */
     const char *name;     /* unique in the plugin: "cpu_softmax_f32_avx512" */
-    uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0 where there is none */
+    uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0 where there is none. A
+                             row with a dtype that the operator does not have, or without any for a
+                             variable that it has, is not used: bp_kernel_info.reason says which */
     uint32_t flags;       /* enum bp_kernel_flags */
     int32_t priority;     /* 0: portable; 100: hand-tuned or a library */
     uint32_t attrs_size;  /* of the attribute struct known to the row; 0 if the operator has none */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_many.c: kernel cases with one extent after another, and with more than 2^24 elements. */
+#include "kernel_run.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The result of a run is that of its extent. */
+static void name_extent(struct check *c, int64_t extent)
+{
+    char message[CONFORM_MESSAGE];
+
+    snprintf(message, sizeof message, "%s", c->result->message);
+    snprintf(c->result->message, sizeof c->result->message, "extent %lld: %.*s",
+             (long long)extent, CONFORM_MESSAGE - 40, message);
+}
+
+void run_extents(struct check *c, const struct kernel_case *made)
+{
+    struct kernel_case *one = case_copy(made);
+
+    one->sweep = 0;
+    for (int64_t n = 1; n <= made->sweep && c->result->outcome == OUTCOME_PASS; n++) {
+        for (int i = 0; i < one->n_in; i++)
+            if (one->in[i].present) one->in[i].shape[one->in[i].rank - 1] = n;
+        run_once(c, one);
+        if (c->result->outcome != OUTCOME_PASS) name_extent(c, n);
+    }
+    free(one);
+}
+
+/* n elements that repeat those of an array. */
+static void *repeat(const struct ref_array *values, int64_t n)
+{
+    size_t size = values->type->size, done = (size_t)values->count * size, all = (size_t)n * size;
+    char *bytes = malloc(all);
+
+    if (!bytes) abort();
+    ref_array_encode(values, bytes);
+    while (done < all) {
+        size_t more = done < all - done ? done : all - done;
+        memcpy(bytes + done, bytes, more);
+        done += more;
+    }
+    return bytes;
+}
+
+/* An input of n elements in place of that of the case. */
+static bool enlarge(struct run *r, int i, int64_t n)
+{
+    const struct ref_array *values = &r->in[i].values;
+    struct bp_tensor *large = NULL;
+    enum bp_status status;
+    void *bytes;
+
+    status = bp_tensor_create(r->c->place->device, values->type->dtype, 1, &n, &large);
+    if (status == BP_ERR_MEMORY) check_skip(r->c, "%s", bp_error_message());
+    else check_ok(r->c, status, "bp_tensor_create of a large input");
+    if (status) return false;
+    bytes = repeat(values, n);
+    status = bp_tensor_write(r->c->place->stream, large, bytes,
+                             (uint64_t)n * values->type->size);
+    free(bytes);
+    bp_tensor_destroy(r->in[i].tensor);
+    r->in[i].tensor = r->tensor[i] = large;
+    return check_ok(r->c, status, "bp_tensor_write of a large input");
+}
+
+/* Each period holds the bytes of the first, or what is allowed as well. */
+static bool judge_all(struct run *r, const char *got, int64_t n)
+{
+    int64_t period = r->expected.count, size = r->expected.type->size;
+    bool ok = run_judge(r, got, "elements from 0: ");
+
+    for (int64_t from = period; ok && from < n; from += period) {
+        int64_t count = n - from < period ? n - from : period;
+        char which[64];
+        if (!memcmp(got + from * size, got, (size_t)(count * size))) continue;
+        snprintf(which, sizeof which, "elements from %lld: ", (long long)from);
+        r->expected.count = count;
+        ok = run_judge(r, got + from * size, which);
+        r->expected.count = period;
+    }
+    return ok;
+}
+
+/* Whether the result has so many elements; then reads and judges them. */
+static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+    uint64_t bytes = (uint64_t)n * r->expected.type->size;
+    char *got = malloc(bytes);
+
+    if (!got) abort();
+    if (check_ok(r->c, bp_tensor_info(out, &info), "bp_tensor_info of the result") &&
+        check_that(r->c, info.count == n, "the result has %lld elements, expected %lld",
+                   (long long)info.count, (long long)n) &&
+        check_ok(r->c, bp_tensor_read(r->c->place->stream, out, got, bytes), "bp_tensor_read"))
+        judge_all(r, got, n);
+    free(got);
+}
+
+void run_large(struct check *c, const struct kernel_case *made)
+{
+    struct bp_tensor *out = NULL;
+    enum bp_status status;
+    struct run r;
+    bool ok = run_init(&r, c, made);
+
+    for (int i = 0; ok && i < made->n_in; i++)
+        if (made->in[i].present) ok = enlarge(&r, i, made->large);
+    if (ok) {
+        status = run_call(&r, &out);
+        c->result->executed = status == BP_OK;
+        if (status == BP_ERR_UNSUPPORTED) {
+            r.call.kernel = NULL;
+            status = run_call(&r, &out);
+            c->result->refused = status == BP_ERR_UNSUPPORTED;
+        }
+        if (status == BP_ERR_MEMORY) check_skip(c, "%s", bp_error_message());
+        else if (check_ok(c, status, "the call with many elements"))
+            judge_large(&r, out, made->large);
+    }
+    bp_tensor_destroy(out);
+    run_finish(&r);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_twice.c: a kernel row on two streams, from two threads, at once: memory that a plugin has
+ * once, such as a workspace of a library's handle, is written by both. */
+#include "kernel_run.h"
+#include <pthread.h>
+#include <stdio.h>
+
+enum { CALLS = 6 }; /* of each thread */
+
+struct side {
+    struct place place; /* the case's, with a stream and numbers of its own */
+    struct result result;
+    struct check check;
+    struct run run;
+    bool ready;
+    int calls;
+    pthread_barrier_t *start;
+    enum bp_status status;
+    char message[CONFORM_MESSAGE]; /* of the first call that failed */
+    struct bp_tensor *out[CALLS];
+};
+
+static bool side_init(struct side *s, struct check *c, const struct kernel_case *made, int number)
+{
+    s->place = *c->place;
+    s->place.seed += (uint64_t)number;
+    s->place.stream = NULL;
+    s->result = (struct result){.outcome = OUTCOME_PASS, .worst = -1};
+    s->check = (struct check){&s->place, &s->result, c->id};
+    s->ready = check_ok(&s->check, bp_stream_create(c->place->device, &s->place.stream),
+                        "bp_stream_create") &&
+               run_init(&s->run, &s->check, made);
+    /* An input that is written over holds other numbers after the first call. */
+    s->calls = s->ready && run_port(&s->run)->kind == BP_PORT_UPDATE ? 1 : CALLS;
+    return s->ready;
+}
+
+static void side_finish(struct side *s)
+{
+    for (int i = 0; i < CALLS; i++) bp_tensor_destroy(s->out[i]);
+    if (s->run.made) run_finish(&s->run);
+    bp_stream_destroy(s->place.stream);
+}
+
+static void *work(void *arg)
+{
+    struct side *s = arg;
+
+    pthread_barrier_wait(s->start);
+    for (int i = 0; i < s->calls && !s->status; i++) s->status = run_call(&s->run, &s->out[i]);
+    if (s->status) snprintf(s->message, sizeof s->message, "%s", bp_error_message());
+    return NULL;
+}
+
+/* Both at once, to their ends. */
+static bool run_both(struct check *c, struct side *side)
+{
+    pthread_barrier_t start;
+    pthread_t thread;
+    bool ok;
+
+    pthread_barrier_init(&start, NULL, 2);
+    side[0].start = side[1].start = &start;
+    ok = check_that(c, !pthread_create(&thread, NULL, work, &side[1]), "no second thread");
+    if (ok) {
+        work(&side[0]);
+        pthread_join(thread, NULL);
+    }
+    pthread_barrier_destroy(&start);
+    return ok;
+}
+
+static void judge(struct side *s)
+{
+    char text[CONFORM_MESSAGE];
+
+    if (s->status == BP_ERR_UNSUPPORTED) {
+        check_skip(&s->check, "the row declines this configuration: %.*s", 1000, s->message);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*s", 1000, s->message);
+    check_that(&s->check, !s->status,
+               "a call beside one on another stream: expected BP_OK, got %s: %s",
+               bp_status_name(s->status), text);
+    for (int i = 0; i < s->calls && s->result.outcome == OUTCOME_PASS; i++)
+        if (run_take(&s->run, s->out[i], s->run.data[0]))
+            run_judge(&s->run, s->run.data[0], "beside a call on another stream: ");
+}
+
+void run_twice(struct check *c, const struct kernel_case *made)
+{
+    struct side side[2] = {0};
+    bool ok = side_init(&side[0], c, made, 0) && side_init(&side[1], c, made, 1);
+
+    ok = ok && run_both(c, side);
+    for (int i = 0; i < 2; i++) {
+        if (ok) judge(&side[i]);
+        if (c->result->outcome == OUTCOME_PASS && side[i].result.outcome != OUTCOME_PASS)
+            *c->result = side[i].result;
+    }
+    c->result->executed = ok && !side[0].status && !side[1].status;
+    for (int i = 0; i < 2; i++) side_finish(&side[i]);
+}

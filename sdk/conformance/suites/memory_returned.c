@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory_returned.c: memory that goes back to the system and to the device, measured from outside:
+ * as much is in use after each round of making and destroying as before. */
+#include "suites.h"
+#include "work.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+enum {
+    ROUNDS = 3, /* that are measured; another one comes before */
+    TENSORS = 8,
+    BYTES = 1 << 20,
+    EVENTS = 4000,
+    STREAMS = 64,
+    OF_EVENT = 8,   /* bytes: with an event at least as much is lost */
+    OF_STREAM = 128 /* less may be what a plugin knows of streams until it is destroyed */
+};
+
+/* Bytes that the process has allocated; 0: its allocator does not tell. */
+static uint64_t heap_in_use(void)
+{
+#if defined __GLIBC__ && __GLIBC_PREREQ(2, 33)
+    struct mallinfo2 info = mallinfo2();
+
+    return (uint64_t)info.uordblks + (uint64_t)info.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* Bytes that are free on the device; 0: the driver does not tell. */
+static uint64_t device_free(struct bp_device *device)
+{
+    struct bp_memory_stats s = {.size = sizeof s};
+
+    return bp_device_emulated(device) & BP_EMULATED_MEMORY_INFO || bp_device_memory(device, &s)
+               ? 0
+               : s.device_free;
+}
+
+/* Makes and destroys on a device. */
+typedef bool round_fn(struct work *w);
+
+static bool tensors(struct work *w)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < TENSORS; i++) ok = work_tensor(w, i, WORK_HOST, BYTES);
+    for (int i = 0; i < WORK_TENSORS; i++) work_drop(w, i);
+    return ok && check_ok(w->c, bp_device_trim(w->device), "bp_device_trim");
+}
+
+static bool events(struct work *w)
+{
+    struct bp_event **event = calloc(EVENTS, sizeof *event);
+    bool ok = event && work_stream(w, 0, 0) && work_tensor(w, 0, 0, 64) && work_tensor(w, 1, 0, 64);
+
+    /* Behind work of its own: else two may be one event of the driver. */
+    for (int i = 0; ok && i < EVENTS; i++)
+        ok = work_copy(w, 0, i % 2, (i + 1) % 2) &&
+             check_ok(w->c, bp_event_create(w->device, &event[i]), "bp_event_create") &&
+             check_ok(w->c, bp_event_record(event[i], w->stream[0]), "bp_event_record");
+    if (ok) ok = work_sync(w, 0);
+    for (int i = 0; event && i < EVENTS; i++) bp_event_destroy(event[i]);
+    free(event);
+    work_drop(w, 0);
+    work_drop(w, 1);
+    work_leave(w, 0);
+    return ok;
+}
+
+static bool streams(struct work *w)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < STREAMS; i++) {
+        ok = work_stream(w, i % WORK_STREAMS, 0) && work_sync(w, i % WORK_STREAMS);
+        work_leave(w, i % WORK_STREAMS);
+    }
+    return ok;
+}
+
+/* What grew in each round, at least. */
+struct growth {
+    uint64_t heap, device;
+};
+
+static uint64_t rise(uint64_t from, uint64_t to)
+{
+    return to > from ? to - from : 0;
+}
+
+static bool measure(struct work *w, round_fn *run, struct growth *least)
+{
+    *least = (struct growth){UINT64_MAX, UINT64_MAX};
+    for (int i = 0; i <= ROUNDS; i++) {
+        uint64_t heap = heap_in_use(), free = device_free(w->device);
+        struct growth now;
+        if (!run(w)) return false;
+        now = (struct growth){rise(heap, heap_in_use()), rise(device_free(w->device), free)};
+        if (i && now.heap < least->heap) least->heap = now.heap;
+        if (i && now.device < least->device) least->device = now.device;
+    }
+    return true;
+}
+
+static void judge(struct check *c, const struct growth *g, uint64_t allowed, const char *what)
+{
+    check_that(c, g->heap <= allowed,
+               "after each of %d rounds in which %s were made and destroyed the process had "
+               "allocated %" PRIu64 " bytes more: the plugin does not free them",
+               ROUNDS, what, g->heap);
+    check_that(c, g->device <= allowed,
+               "after each of %d rounds in which %s were made and destroyed the device had %" PRIu64
+               " free bytes less: the plugin does not free them",
+               ROUNDS, what, g->device);
+}
+
+static void returned(struct check *c, round_fn *run, uint64_t allowed, const char *what)
+{
+    struct growth least;
+    struct work w;
+
+    work_init(&w, c);
+    if (!heap_in_use() && !device_free(w.device))
+        check_skip(c, "neither the process's allocator nor the driver says how much is in use");
+    else if (measure(&w, run, &least)) judge(c, &least, allowed, what);
+    work_finish(&w);
+}
+
+static void returned_tensors(struct check *c, const int64_t *arg)
+{
+    (void)arg;
+    returned(c, tensors, TENSORS * (uint64_t)BYTES / 2, "8 tensors of 1 MiB");
+}
+
+static void returned_events(struct check *c, const int64_t *arg)
+{
+    (void)arg;
+    returned(c, events, EVENTS * (uint64_t)OF_EVENT, "4000 events");
+}
+
+static void returned_streams(struct check *c, const int64_t *arg)
+{
+    (void)arg;
+    returned(c, streams, STREAMS * (uint64_t)OF_STREAM, "64 streams");
+}
+
+/* The device in a core of its own, opened, used and closed. */
+static bool device(struct work *w)
+{
+    struct work own;
+    bool ok = work_init_own(&own, w->c, NULL) && events(&own) && tensors(&own);
+
+    work_finish(&own);
+    return ok;
+}
+
+static void returned_device(struct check *c, const int64_t *arg)
+{
+    (void)arg;
+    returned(c, device, EVENTS * (uint64_t)OF_EVENT, "a device with 4000 events and 8 tensors");
+}
+
+const struct check_case suite_memory_returned[] = {
+    {"returned/tensors", returned_tensors},
+    {"returned/events", returned_events},
+    {"returned/streams", returned_streams},
+    {"returned/device", returned_device},
+    {NULL, NULL},
+};
