@@ -95,6 +95,17 @@ static void read_at(const struct bp_view *v, int64_t element)
     (void)data[element];
 }
 
+/* As many elements as take too long by index_of: they lie side by side. */
+static void add_many(const struct bp_launch *l)
+{
+    const float *x = l->in[0]->data, *y = l->in[1]->data;
+    float *z = l->out[0]->data;
+    int64_t n = l->out[0]->count - is("unwritten");
+
+    for (int64_t i = 0; i < n; i++) z[i] = x[i] + y[i];
+    if (is("last-16m")) z[n - 1] += 1;
+}
+
 static enum bp_status add(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
@@ -102,6 +113,10 @@ static enum bp_status add(const struct bp_launch *l)
 
     if (is("fails") && z->count == 924) return BP_ERR_DEVICE;
     strike(l);
+    if (z->count > 1 << 24 && x->count == z->count && y->count == z->count) {
+        add_many(l);
+        return BP_OK;
+    }
     for (int64_t i = 0; i < z->count - is("unwritten"); i++) {
         float a = ((const float *)x->data)[broadcast_index(x, z, i)],
               b = ((const float *)y->data)[broadcast_index(y, z, i)];
@@ -116,7 +131,6 @@ static enum bp_status add(const struct bp_launch *l)
         out[index_of(z, i, false)] = sum;
     }
     if (z->count == wrong_extent()) out[0] += fabsf(out[0]) + 1;
-    if (z->count > 1 << 24 && is("last-16m")) out[z->count - 1] += 1;
     if (z->count && is("reads-end")) read_at(x, x->count);
     if (z->count && is("reads-4096-on")) read_at(x, x->count + 4096);
     if (z->count && is("reads-front")) read_at(y, -1);
