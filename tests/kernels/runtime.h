@@ -14,6 +14,10 @@ struct bp_test_dim {
 };
 extern __device__ const struct bp_test_dim threadIdx, blockIdx, blockDim, gridDim;
 extern "C" __device__ void __syncthreads(void);
+#ifdef __CUDACC__
+extern "C" __device__ unsigned __shfl_xor_sync(unsigned lanes, unsigned word, int mask);
+extern "C" __device__ unsigned __shfl_sync(unsigned lanes, unsigned word, int lane);
+#endif
 
 /* The device's functions of math.h. */
 #define ONE(name) \
