@@ -9,8 +9,9 @@
 #define GPU_CCL_NAME "NCCL"
 #endif
 
-static const char *const symbols[] = {
-#define CALL(result, name, parameters) #name,
+static const struct gpu_vendor_symbol symbols[] = {
+#define CALL(result, name, parameters) {#name, true},
+#define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "nccl.def"
 };
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };

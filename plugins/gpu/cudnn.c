@@ -9,8 +9,9 @@
 #include <kernels/conv_shape.h>
 #include <string.h>
 
-static const char *const symbols[] = {
-#define CALL(result, name, parameters) #name,
+static const struct gpu_vendor_symbol symbols[] = {
+#define CALL(result, name, parameters) {#name, true},
+#define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "cudnn.def"
 };
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };

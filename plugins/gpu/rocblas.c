@@ -5,8 +5,9 @@
 #include "gemm.h"
 #include "vendor.h"
 
-static const char *const symbols[] = {
-#define CALL(result, name, parameters) #name,
+static const struct gpu_vendor_symbol symbols[] = {
+#define CALL(result, name, parameters) {#name, true},
+#define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "rocblas.def"
 };
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };

@@ -98,10 +98,10 @@ static bool open_once(struct gpu_vendor *vendor)
         return false;
     }
     for (int i = 0; i < vendor->n; i++) {
-        vendor->function[i] = dlsym(library, vendor->symbol[i]);
-        if (vendor->function[i]) continue;
+        vendor->function[i] = dlsym(library, vendor->symbol[i].name);
+        if (vendor->function[i] || !vendor->symbol[i].needed) continue;
         snprintf(vendor->why, sizeof vendor->why, "%s, %.150s, has no function %s", vendor->name,
-                 path, vendor->symbol[i]);
+                 path, vendor->symbol[i].name);
         return false;
     }
     return true;
@@ -133,7 +133,7 @@ static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
     void **handle = &device->vendor[vendor->id];
 
     if (!*handle && !device->vendor_failed[vendor->id])
-        device->vendor_failed[vendor->id] = !gpu_vendor_good(device, vendor, vendor->symbol[0],
+        device->vendor_failed[vendor->id] = !gpu_vendor_good(device, vendor, vendor->symbol[0].name,
                                                              vendor->calls->create(handle));
     return *handle;
 }
@@ -163,7 +163,7 @@ enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *v
     void **handle = &stream->vendor[vendor->id];
 
     if (!*handle)
-        TRY(gpu_vendor_check(stream->device, vendor, vendor->symbol[0],
+        TRY(gpu_vendor_check(stream->device, vendor, vendor->symbol[0].name,
                              vendor->calls->create(handle)));
     *out_handle = *handle;
     return BP_OK;
@@ -193,7 +193,7 @@ void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS
 {
     for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
         if (handle[vendors[i]->id])
-            gpu_vendor_good(device, vendors[i], vendors[i]->symbol[1],
+            gpu_vendor_good(device, vendors[i], vendors[i]->symbol[1].name,
                             vendors[i]->calls->destroy(handle[vendors[i]->id]));
 }
 

@@ -18,11 +18,17 @@ struct gpu_vendor_calls {
     const char *(*text)(int code);
 };
 
+/* A function; whether a library that lacks it is passed over. */
+struct gpu_vendor_symbol {
+    const char *name;
+    bool needed;
+};
+
 /* A library, and what the process knows of it. */
 struct gpu_vendor {
     const char *name;          /* "cuBLASLt" */
     enum gpu_vendor_id id;
-    const char *const *symbol; /* of its functions, n of them */
+    const struct gpu_vendor_symbol *symbol; /* of its functions, n of them */
     int n;
     void **function;           /* where they go, */
     const struct gpu_vendor_calls *calls; /* which is where these are */

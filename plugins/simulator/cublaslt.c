@@ -9,7 +9,7 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/cublaslt.def"
 
-enum { INVALID_VALUE = 7, NOT_SUPPORTED = 15, WORKSPACE = 4096, ALIGNED = 16 };
+enum { VERSION = 130000, INVALID_VALUE = 7, NOT_SUPPORTED = 15, WORKSPACE = 4096, ALIGNED = 16 };
 
 enum kind { HANDLE = 0x17, OPERATION, LAYOUT, PREFERENCE };
 
@@ -55,6 +55,11 @@ static int destroy(enum sim_call call, void *p, enum kind kind)
 const char *cublasLtGetStatusString(int code)
 {
     return code == NOT_SUPPORTED ? "not supported" : "a failure";
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return VERSION;
 }
 
 int cublasLtCreate(void **out)

@@ -10,7 +10,7 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/cudnn.def"
 
-enum { BAD_PARAM = 2000, NOT_SUPPORTED = 3000, WORKSPACE = 1024, AXES = 5 };
+enum { VERSION = 91900, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, WORKSPACE = 1024, AXES = 5 };
 enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV };
 
 /* All that the library makes. Axes of tensors: batch, channels, three of space; filters are tensors
@@ -73,6 +73,11 @@ static int enter(enum sim_call call, const struct thing *thing, enum kind kind)
 const char *cudnnGetErrorString(int code)
 {
     return code == NOT_SUPPORTED ? "not supported" : "a failure";
+}
+
+size_t cudnnGetVersion(void)
+{
+    return VERSION;
 }
 
 int cudnnCreate(void **out)
