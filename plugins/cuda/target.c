@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target.c: CUDA's driver as plugins/gpu calls it, and the images of kernels for it. */
+#include "folders.h"
 #include "gpu/gpu.h"
 
 static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
@@ -38,8 +39,8 @@ const struct gpu_target gpu_target = {
     .units = 16,      /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     .dlpack_type = 2, /* kDLCUDA */
     .end = (void *)0, /* CU_LAUNCH_PARAM_END */
-    .folders = "/usr/local/cuda/lib64:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:"
-               "/usr/lib64:/usr/local/lib",
+    .driver_folders = CUDA_DRIVER_FOLDERS,
+    .folders = CUDA_FOLDERS,
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_CUDNN] = cudnn,
                [GPU_VENDOR_CCL] = nccl},
     .image = image,

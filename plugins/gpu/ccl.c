@@ -52,6 +52,7 @@ enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
     if (!gpu_vendor_open(&gpu_nccl))
         return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, GPU_NAME ": %s", gpu_nccl.why);
     TRY(CALL_NCCL(gpu, ncclGetVersion, &version));
+    gpu_vendor_tell(gpu, &gpu_nccl, (uint64_t)version);
     *out_version = (uint32_t)version;
     return BP_OK;
 }

@@ -20,9 +20,15 @@ static union {
 } lt;
 _Static_assert(sizeof lt.call == sizeof lt.function, "functions alone");
 
+static size_t version(void)
+{
+    return lt.call.cublasLtGetVersion ? lt.call.cublasLtGetVersion() : 0;
+}
+
 struct gpu_vendor gpu_cublaslt = {
     .name = "cuBLASLt", .id = GPU_VENDOR_CUBLASLT, .symbol = symbols, .n = SYMBOLS,
     .function = lt.function, .calls = &lt.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .version = version,
 };
 
 enum { ALIGNED = 16, ALIGNMENT = 256 };

@@ -23,9 +23,15 @@ static union {
 } dnn;
 _Static_assert(sizeof dnn.call == sizeof dnn.function, "functions alone");
 
+static size_t version(void)
+{
+    return dnn.call.cudnnGetVersion ? dnn.call.cudnnGetVersion() : 0;
+}
+
 struct gpu_vendor gpu_cudnn = {
     .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .symbol = symbols, .n = SYMBOLS,
     .function = dnn.function, .calls = &dnn.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .version = version,
 };
 
 enum { AXES = 5, ALIGNMENT = 256 };

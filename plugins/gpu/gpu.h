@@ -70,7 +70,10 @@ struct gpu_target {
     int units;                       /* the attribute that says how many units a device has */
     uint32_t dlpack_type;            /* of its memory */
     void *end;                       /* ends a launch's list of what its parameters are */
-    const char *folders;             /* where vendors put libraries: as LD_LIBRARY_PATH is */
+    const char *driver_folders;      /* where its libraries are besides: as LD_LIBRARY_PATH is; a
+                                        folder may be a pattern, and begin with a variable of the
+                                        environment: "$CONDA_PREFIX/lib" */
+    const char *folders;             /* where vendors put other libraries: the same */
     const char *const *vendor[GPU_VENDORS]; /* names of their files, as `libraries` */
 
     /* The image number `which` of a family's kernels for a type: the device takes one of them.
@@ -109,6 +112,7 @@ struct gpu {
     struct gpu_calls call;
     const char *lacks; /* a function of captures that the driver does not have, or NULL */
     int version;
+    uint32_t sought, there; /* masks of libraries: looked for, and found then; while it is loaded */
     uint32_t n_device;
     struct gpu_device *device;
 };

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c: the driver's library, its functions, and what their answers mean. */
-#include "gpu.h"
+#include "locate.h"
 #include <dlfcn.h>
 #include <string.h>
 
 /* The number of a call is its place in struct gpu_calls. */
 _Static_assert(sizeof(struct gpu_calls) == GPU_CALLS * sizeof(void *), "functions alone");
 
-/* Opens the first of the target's libraries that is there. One that is there and cannot be opened,
- * because it lacks another, is no absent driver: dlerror begins with the file that is not found. */
-static enum bp_status open_library(const struct gpu *gpu, const char **out_name, void **out)
+/* The one that the system knows, else one in the folders of a vendor, which ROCm's often does not
+ * know. */
+static enum bp_status open_library(const struct gpu *gpu, struct gpu_found *out)
 {
-    const char *const *name = gpu_target.libraries, *why;
+    static const enum gpu_place place[] = {GPU_LOADER, GPU_FOLDERS, GPU_PLACES};
+    const struct gpu_wanted wanted = {"DRIVER", gpu_target.libraries, gpu_target.driver_folders,
+                                      place};
+    char why[GPU_WHY_SIZE];
+    enum bp_status status = gpu_locate_open(&wanted, out, why);
 
-    for (; *name; name++) {
-        size_t length = strlen(*name);
-        *out = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-        *out_name = *name;
-        if (*out) return BP_OK;
-        why = dlerror();
-        if (!strncmp(why, *name, length) && strstr(why, "No such file")) continue;
-        return bp_fail(gpu->host, BP_ERR_DEVICE, GPU_NAME ": the driver's %s cannot be opened: %s",
-                       *name, why);
-    }
-    return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s (no %s, nor one of its other names)",
-                   gpu_target.no_driver, gpu_target.libraries[0]);
+    if (status == BP_ERR_ABSENT)
+        bp_fail(gpu->host, status, GPU_NAME ": %s (%s)", gpu_target.no_driver, why);
+    else if (status != BP_OK)
+        bp_fail(gpu->host, status, GPU_NAME ": the driver's %.200s cannot be opened: %s", out->path,
+                why);
+    return status;
 }
 
 static const bool needed[GPU_CALLS] = {
@@ -35,18 +33,18 @@ static const bool needed[GPU_CALLS] = {
 
 enum bp_status gpu_library_open(struct gpu *gpu)
 {
-    void *library = NULL, *function[GPU_CALLS];
-    const char *name = NULL;
+    void *function[GPU_CALLS];
+    struct gpu_found found;
 
-    TRY(open_library(gpu, &name, &library));
+    TRY(open_library(gpu, &found));
     for (int i = 0; i < GPU_CALLS; i++) {
-        function[i] = dlsym(library, gpu_target.symbol[i]);
+        function[i] = dlsym(found.library, gpu_target.symbol[i]);
         if (!function[i] && !needed[i]) gpu->lacks = gpu_target.symbol[i];
         else if (!function[i])
             return bp_fail(gpu->host, BP_ERR_DEVICE,
                            GPU_NAME
                            ": the driver's %s has no function %s: a newer driver is needed",
-                           name, gpu_target.symbol[i]);
+                           found.path, gpu_target.symbol[i]);
     }
     memcpy(&gpu->call, function, sizeof gpu->call);
     return BP_OK;

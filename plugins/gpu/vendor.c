@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vendor.c: finds and opens libraries, and keeps their handles; see vendor.h. */
 #include "vendor.h"
-#include <ctype.h>
 #include <dlfcn.h>
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { PATH_SIZE = 1024, NAME_SIZE = 48 };
 
 static struct gpu_vendor *const vendors[] = {
 #ifdef GPU_CUBLASLT
@@ -21,59 +17,42 @@ static struct gpu_vendor *const vendors[] = {
 #endif
 };
 
-/* "BP_CUDA_CUBLASLT" */
-static void variable(char out[NAME_SIZE], const char *name)
+/* What the process has already comes first: of two copies of cuDNN in one process, as that of
+ * PyTorch and another, each may meet parts of the other. */
+static struct gpu_wanted wanted_of(const struct gpu_vendor *vendor)
 {
-    snprintf(out, NAME_SIZE, "BP_%s_%s", GPU_NAME, name);
-    for (char *c = out; *c; c++) *c = (char)toupper(*c);
+    static const enum gpu_place place[] = {GPU_LOADED, GPU_PATH, GPU_FOLDERS, GPU_LOADER,
+                                           GPU_PLACES};
+
+    return (struct gpu_wanted){vendor->name, gpu_target.vendor[vendor->id],
+                               gpu_target.folders, place};
 }
 
-static bool is_there(char *out, size_t length, const char *folder, const char *file)
+/* Each row of it asks: it is looked for once, but for where its setting says. */
+static bool is_there(struct gpu *gpu, const struct gpu_vendor *vendor)
 {
-    snprintf(out, PATH_SIZE, "%.*s/%s", (int)length, folder, file);
-    return folder[0] == '/' && !access(out, R_OK);
+    const struct gpu_wanted wanted = wanted_of(vendor);
+    bool set = gpu_setting(vendor->name) != NULL, there;
+    uint32_t bit = UINT32_C(1) << vendor->id;
+    char why[GPU_WHY_SIZE];
+    struct gpu_found found;
+
+    if (!set && gpu->sought & bit) return gpu->there & bit;
+    there = gpu_locate(&wanted, &found, why) == BP_OK;
+    if (!set) gpu->sought |= bit;
+    if (!set && there) gpu->there |= bit;
+    return there;
 }
 
-/* In one of the folders of a list as LD_LIBRARY_PATH is. */
-static bool is_in_list(char *out, const char *list, const char *file)
+static enum bp_status usable(struct gpu *gpu, const struct gpu_vendor *vendor, const char *row)
 {
-    while (list && *list) {
-        size_t length = strcspn(list, ":");
-        if (is_there(out, length, list, file)) return true;
-        list += length + (list[length] == ':');
-    }
-    return false;
-}
+    char name[GPU_SETTING_SIZE];
 
-/* The path of the library's file; false: there is none. */
-static bool find_file(const struct gpu_vendor *vendor, char out[PATH_SIZE])
-{
-    const char *const *file = gpu_target.vendor[vendor->id], *given;
-    char name[NAME_SIZE];
-
-    variable(name, vendor->name);
-    given = secure_getenv(name);
-    if (given && *given) {
-        snprintf(out, PATH_SIZE, "%s", given);
-        return given[0] == '/' && !access(given, R_OK);
-    }
-    for (; *file; file++)
-        if (is_in_list(out, secure_getenv("LD_LIBRARY_PATH"), *file) ||
-            is_in_list(out, gpu_target.folders, *file))
-            return true;
-    return false;
-}
-
-static enum bp_status usable(const struct gpu *gpu, const struct gpu_vendor *vendor,
-                             const char *row)
-{
-    char path[PATH_SIZE], name[NAME_SIZE];
-
-    if (find_file(vendor, path)) return BP_OK;
-    variable(name, vendor->name);
+    if (is_there(gpu, vendor)) return BP_OK;
+    gpu_setting_name(name, vendor->name);
     return bp_fail(gpu->host, BP_ERR_UNSUPPORTED,
-                   "%s: there is no library %s (%s, in LD_LIBRARY_PATH or where it is put "
-                   "usually); install it, or set %s to its absolute path",
+                   "%s: there is no library %s (%s, in LD_LIBRARY_PATH, where it is put usually, "
+                   "or where the loader looks); install it, or set %s to its absolute path",
                    row, vendor->name, gpu_target.vendor[vendor->id][0], name);
 }
 
@@ -88,31 +67,30 @@ enum bp_status portable_usable(void *self, const struct bp_kernel *row)
 
 static bool open_once(struct gpu_vendor *vendor)
 {
-    char path[PATH_SIZE];
-    bool there = find_file(vendor, path);
-    void *library = there ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const struct gpu_wanted wanted = wanted_of(vendor);
+    struct gpu_found found;
+    char why[GPU_WHY_SIZE];
 
-    if (!library) {
-        snprintf(vendor->why, sizeof vendor->why, "%s cannot be opened: %s", vendor->name,
-                 there ? dlerror() : "there is no file of it");
+    if (gpu_locate_open(&wanted, &found, why) != BP_OK) {
+        snprintf(vendor->why, sizeof vendor->why, "%s cannot be opened: %s", vendor->name, why);
         return false;
     }
+    snprintf(vendor->path, sizeof vendor->path, "%s", found.path);
     for (int i = 0; i < vendor->n; i++) {
-        vendor->function[i] = dlsym(library, vendor->symbol[i].name);
+        vendor->function[i] = dlsym(found.library, vendor->symbol[i].name);
         if (vendor->function[i] || !vendor->symbol[i].needed) continue;
-        snprintf(vendor->why, sizeof vendor->why, "%s, %.150s, has no function %s", vendor->name,
-                 path, vendor->symbol[i].name);
+        snprintf(vendor->why, sizeof vendor->why, "%s, %.500s, has no function %s", vendor->name,
+                 found.path, vendor->symbol[i].name);
         return false;
     }
     return true;
 }
 
-static bool is_open(struct gpu_vendor *vendor, bool *out_first)
+bool gpu_vendor_open(struct gpu_vendor *vendor)
 {
     bool opened;
 
     pthread_mutex_lock(&vendor->lock);
-    *out_first = !vendor->tried;
     if (!vendor->tried) vendor->opened = open_once(vendor);
     vendor->tried = true;
     opened = vendor->opened;
@@ -120,11 +98,18 @@ static bool is_open(struct gpu_vendor *vendor, bool *out_first)
     return opened;
 }
 
-bool gpu_vendor_open(struct gpu_vendor *vendor)
+void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version)
 {
-    bool first;
+    char number[40] = "";
 
-    return is_open(vendor, &first);
+    if (atomic_exchange(&vendor->told, true)) return;
+    if (!vendor->opened) {
+        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: its rows are passed over", vendor->why);
+        return;
+    }
+    if (vendor->version) version = vendor->version();
+    if (version) snprintf(number, sizeof number, "version %" PRIu64 ", ", version);
+    bp_log(gpu->host, BP_LOG_INFO, GPU_NAME ": %s: %s%s", vendor->name, number, vendor->path);
 }
 
 /* Under the device's lock. A failure is not asked for again. */
@@ -142,13 +127,10 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
                                 struct gpu_device **out, void **out_handle)
 {
     struct gpu_device *device;
-    bool first;
+    bool opened = gpu_vendor_open(vendor);
 
-    if (!is_open(vendor, &first)) {
-        if (first)
-            bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: its rows are passed over", vendor->why);
-        return BP_ERR_UNSUPPORTED;
-    }
+    gpu_vendor_tell(gpu, vendor, 0);
+    if (!opened) return BP_ERR_UNSUPPORTED;
     TRY(gpu_device_use(gpu, index, &device));
     pthread_mutex_lock(&device->lock);
     *out_handle = device_handle(device, vendor);
@@ -211,10 +193,7 @@ void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *
 
 bool gpu_vendor_tf32(void)
 {
-    char name[NAME_SIZE];
-    const char *given;
+    const char *given = gpu_setting("TF32");
 
-    variable(name, "TF32");
-    given = secure_getenv(name);
     return given && !strcmp(given, "1");
 }

@@ -4,12 +4,13 @@
  * Nothing of them is needed to build: their functions are lists (cublaslt.def, ...), which are
  * looked up when the first plan asks for the library. A process opens each once and never closes
  * it: threads of its own may be in it. Where its file is, BP_<PLUGIN>_<LIBRARY> says (an absolute
- * path; "off": nowhere), else it is looked for in LD_LIBRARY_PATH and where vendors put it. A
- * library that is not there, or cannot be used, is passed over: the portable rows stay. */
+ * path; "off": nowhere); else the one that the process has already is taken, or it is looked for in
+ * LD_LIBRARY_PATH, where vendors put it, and where the loader looks. A library that is not there,
+ * or cannot be used, is passed over: the portable rows stay. */
 #ifndef GPU_VENDOR_H
 #define GPU_VENDOR_H
 
-#include "gpu.h"
+#include "locate.h"
 
 /* What each list of functions begins with: handles are made for the current context. */
 struct gpu_vendor_calls {
@@ -32,9 +33,12 @@ struct gpu_vendor {
     int n;
     void **function;           /* where they go, */
     const struct gpu_vendor_calls *calls; /* which is where these are */
+    size_t (*version)(void);   /* once it is open: 0, unknown; NULL: it is not asked */
     pthread_mutex_t lock;      /* of opening */
     bool tried, opened;
-    char why[256];             /* not opened */
+    char path[GPU_PATH_SIZE];  /* of the file that was opened */
+    char why[768];             /* not opened */
+    atomic_bool told;
 };
 
 #ifdef GPU_CUBLASLT
@@ -51,6 +55,9 @@ extern struct gpu_vendor gpu_nccl;
 
 /* Opens it, once; false: vendor->why says why not. */
 bool gpu_vendor_open(struct gpu_vendor *vendor);
+/* Logs, once, which file was opened, with its version, or why none was. version: where
+ * vendor->version is NULL; 0: unknown. */
+void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version);
 
 /* The device with its context that of the thread, the library open, and a handle of the device's
  * for work that is not in a stream. BP_ERR_UNSUPPORTED, without a message: pass over the library;

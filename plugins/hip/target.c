@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target.c: HIP's runtime as plugins/gpu calls it, AMD's or that of DCUs, which has another name;
  * and the images of kernels for both. No structure of HIP's is used: their layouts differ. */
+#include "folders.h"
 #include "gpu/gpu.h"
 
 static const char *const libraries[] = {
@@ -47,7 +48,8 @@ const struct gpu_target gpu_target = {
     .units = 63,       /* hipDeviceAttributeMultiprocessorCount */
     .dlpack_type = 10, /* kDLROCM */
     .end = (void *)3,  /* HIP_LAUNCH_PARAM_END */
-    .folders = "/opt/rocm/lib:/opt/dtk/lib:/usr/lib/x86_64-linux-gnu:/usr/lib64",
+    .driver_folders = HIP_FOLDERS,
+    .folders = HIP_FOLDERS,
     .vendor = {[GPU_VENDOR_ROCBLAS] = rocblas, [GPU_VENDOR_CCL] = rccl},
     .image = image,
 };

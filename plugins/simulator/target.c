@@ -12,6 +12,13 @@ static const char *const cudnn[] = {"libbp_sim_cudnn.so", NULL};
 static const char *const rocblas[] = {"libbp_sim_rocblas.so", NULL};
 static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
 
+#ifndef SIM_FOLDERS
+#define SIM_FOLDERS SIM_FOLDER
+#endif
+#ifndef SIM_DRIVER_FOLDERS
+#define SIM_DRIVER_FOLDERS SIM_FOLDER
+#endif
+
 #define ENTRIES(family, type, prefix) \
     extern sim_entry *const prefix##family##_entries_##type[]; \
     extern const struct sim_kernel sim_##family##_kernels[];
@@ -45,7 +52,8 @@ const struct gpu_target gpu_target = {
     },
     .units = 1,
     .end = (void *)3,
-    .folders = SIM_FOLDER,
+    .driver_folders = SIM_DRIVER_FOLDERS,
+    .folders = SIM_FOLDERS,
     .vendor = {cublaslt, cudnn, rocblas, nccl},
     .image = image,
 };

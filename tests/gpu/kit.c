@@ -9,33 +9,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-char heard[65536];
+char heard[65536], told[65536];
 int host_live, host_doomed, unmet;
 static int cases, failed;
 
 void heard_nothing(void)
 {
-    *heard = 0;
+    *heard = *told = 0;
 }
 
-static void hear(const char *text)
+static void hear(char into[sizeof heard], const char *text)
 {
-    size_t used = strlen(heard);
+    size_t used = strlen(into);
 
-    snprintf(heard + used, sizeof heard - used, "%s\n", text);
+    snprintf(into + used, sizeof heard - used, "%s\n", text);
 }
 
 static void host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
-    (void)level;
-    hear(text);
+    hear(level <= BP_LOG_WARN ? heard : told, text);
 }
 
 static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
 {
     (void)ctx;
-    hear(text);
+    hear(heard, text);
     return (enum bp_status)status;
 }
 

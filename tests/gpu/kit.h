@@ -26,8 +26,8 @@ struct world {
     int64_t result;
 };
 
-/* What the plugin has said since heard_nothing. */
-extern char heard[65536];
+/* What the plugin has said since heard_nothing: failures and warnings; and what is neither. */
+extern char heard[65536], told[65536];
 void heard_nothing(void);
 
 /* Of the host's memory: how many allocations are live, and the one that fails (counted from now

@@ -457,7 +457,7 @@ static void absent(const void *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc != 7) return 2;
+    if (argc != 8) return 2;
     plugin_path = argv[1];
     driver_path = argv[2];
     broken = argv[3];

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* locate.c: finds and opens libraries; see locate.h. */
+#include "locate.h"
+#include <ctype.h>
+#include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void gpu_setting_name(char out[GPU_SETTING_SIZE], const char *setting)
+{
+    snprintf(out, GPU_SETTING_SIZE, "BP_%s_%s", GPU_NAME, setting);
+    for (char *c = out; *c; c++) *c = (char)toupper(*c);
+}
+
+const char *gpu_setting(const char *setting)
+{
+    char name[GPU_SETTING_SIZE];
+    const char *value;
+
+    gpu_setting_name(name, setting);
+    value = secure_getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* Text as a pattern that fits it alone: what means something in patterns means itself. Its length;
+ * GPU_PATH_SIZE: it is too long. */
+static size_t put_plain(char out[GPU_PATH_SIZE], const char *text, size_t length)
+{
+    size_t used = 0;
+
+    *out = 0;
+    for (; length; length--) {
+        if (used + 2 >= GPU_PATH_SIZE) return GPU_PATH_SIZE;
+        if (strchr("*?[\\", *text)) out[used++] = '\\';
+        out[used++] = *text++;
+        out[used] = 0;
+    }
+    return used;
+}
+
+/* The value of a variable of the environment, as put_plain. */
+static size_t put_variable(char out[GPU_PATH_SIZE], const char *name, size_t length)
+{
+    char text[GPU_SETTING_SIZE];
+    const char *value;
+
+    snprintf(text, sizeof text, "%.*s", (int)length, name);
+    value = secure_getenv(text);
+    return value ? put_plain(out, value, strlen(value)) : put_plain(out, "", 0);
+}
+
+/* A folder of a list as a pattern; false: it is not absolute, or too long. In a target's list it is
+ * one already, and may begin with a variable of the environment. */
+static bool put_folder(char out[GPU_PATH_SIZE], const char *folder, size_t length, bool is_pattern)
+{
+    size_t used = 0, from = 0;
+
+    if (!is_pattern) {
+        used = put_plain(out, folder, from = length);
+    } else if (*folder == '$') {
+        from = strcspn(folder, "/:");
+        used = put_variable(out, folder + 1, from - 1);
+        if (!used) return false;
+    }
+    used += (size_t)snprintf(out + used, GPU_PATH_SIZE - used, "%.*s", (int)(length - from),
+                             folder + from);
+    return used < GPU_PATH_SIZE && *out == '/';
+}
+
+/* Of several folders that a pattern fits, that of the newest version is the last. */
+static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char *name)
+{
+    char pattern[GPU_PATH_SIZE + 64];
+    bool found = false;
+    glob_t all;
+
+    snprintf(pattern, sizeof pattern, "%s/%s", folder, name);
+    if (glob(pattern, 0, NULL, &all)) return false;
+    for (size_t i = all.gl_pathc; i-- > 0 && !found;) {
+        found = strlen(all.gl_pathv[i]) < GPU_PATH_SIZE && !access(all.gl_pathv[i], R_OK);
+        if (found) strcpy(out, all.gl_pathv[i]);
+    }
+    globfree(&all);
+    return found;
+}
+
+/* In one of the folders of a list as LD_LIBRARY_PATH is. */
+static bool is_in_list(char out[GPU_PATH_SIZE], const char *list, const char *name, bool is_pattern)
+{
+    char folder[GPU_PATH_SIZE];
+
+    while (list && *list) {
+        size_t length = strcspn(list, ":");
+        if (put_folder(folder, list, length, is_pattern) && is_in_folder(out, folder, name))
+            return true;
+        list += length + (list[length] == ':');
+    }
+    return false;
+}
+
+/* By the loader. That a library lacks another is no reason to say that it is nowhere: dlerror
+ * begins with the file that is not found. */
+static enum bp_status ask_loader(const char *name, int flags, struct gpu_found *out,
+                                 char why[GPU_WHY_SIZE])
+{
+    const char *error;
+
+    out->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | flags);
+    snprintf(out->path, sizeof out->path, "%s", name);
+    if (out->library) return BP_OK;
+    error = dlerror();
+    if (flags & RTLD_NOLOAD || !error) return BP_ERR_ABSENT;
+    if (!strncmp(error, name, strlen(name)) && strstr(error, "No such file")) return BP_ERR_ABSENT;
+    snprintf(why, GPU_WHY_SIZE, "%s", error);
+    return BP_ERR_DEVICE;
+}
+
+static enum bp_status ask(const struct gpu_wanted *wanted, enum gpu_place place, const char *name,
+                          struct gpu_found *out, char why[GPU_WHY_SIZE])
+{
+    bool found = false;
+
+    switch (place) {
+    case GPU_LOADED: return ask_loader(name, RTLD_NOLOAD, out, why);
+    case GPU_LOADER: return ask_loader(name, 0, out, why);
+    case GPU_PATH:
+        found = is_in_list(out->path, secure_getenv("LD_LIBRARY_PATH"), name, false);
+        break;
+    case GPU_FOLDERS: found = is_in_list(out->path, wanted->folders, name, true); break;
+    case GPU_PLACES: break;
+    }
+    return found ? BP_OK : BP_ERR_ABSENT;
+}
+
+/* Where its setting says, and nowhere else. */
+static enum bp_status is_given(const struct gpu_wanted *wanted, const char *given,
+                               struct gpu_found *out, char why[GPU_WHY_SIZE])
+{
+    char name[GPU_SETTING_SIZE];
+
+    snprintf(out->path, sizeof out->path, "%s", given);
+    if (given[0] == '/' && !access(given, R_OK)) return BP_OK;
+    gpu_setting_name(name, wanted->setting);
+    if (!strcmp(given, "off")) {
+        snprintf(why, GPU_WHY_SIZE, "%s is off", name);
+        return BP_ERR_ABSENT;
+    }
+    snprintf(why, GPU_WHY_SIZE, "there is no file that can be read where %s says: %.200s", name,
+             given);
+    return BP_ERR_DEVICE;
+}
+
+enum bp_status gpu_locate(const struct gpu_wanted *wanted, struct gpu_found *out,
+                          char why[GPU_WHY_SIZE])
+{
+    const char *given = gpu_setting(wanted->setting);
+    char name[GPU_SETTING_SIZE];
+
+    *out = (struct gpu_found){.library = NULL};
+    if (given) return is_given(wanted, given, out, why);
+    for (const enum gpu_place *place = wanted->place; *place != GPU_PLACES; place++)
+        for (const char *const *n = wanted->names; *n; n++) {
+            enum bp_status status = ask(wanted, *place, *n, out, why);
+            if (status != BP_ERR_ABSENT) return status;
+        }
+    gpu_setting_name(name, wanted->setting);
+    snprintf(why, GPU_WHY_SIZE,
+             "no %s, nor one of its other names, where the loader looks or in %.500s; %s can name "
+             "its file",
+             wanted->names[0], wanted->folders, name);
+    return BP_ERR_ABSENT;
+}
+
+enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found *out,
+                               char why[GPU_WHY_SIZE])
+{
+    enum bp_status status = gpu_locate(wanted, out, why);
+    struct link_map *map = NULL;
+
+    if (status != BP_OK) return status;
+    if (!out->library) out->library = dlopen(out->path, RTLD_NOW | RTLD_LOCAL);
+    if (!out->library) {
+        snprintf(why, GPU_WHY_SIZE, "%s", dlerror());
+        return BP_ERR_DEVICE;
+    }
+    if (!dlinfo(out->library, RTLD_DI_LINKMAP, &map) && map && *map->l_name)
+        snprintf(out->path, sizeof out->path, "%s", map->l_name);
+    return BP_OK;
+}

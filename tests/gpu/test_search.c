@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_search.c: where plugins/gpu looks for the driver and for libraries of vendors, on the
+ * simulator and its stand-in for cuDNN, of which there are copies in a temporary folder.
+ *
+ *   test_search PLUGIN DRIVER PLUGIN_THAT_LOOKS_THERE CUDNN A_DRIVER_THAT_CANNOT_BE_OPENED [CASE]
+ *
+ * PLUGIN_THAT_LOOKS_THERE has the name of a driver that is nowhere, folders of drivers that begin
+ * with $BP_TEST_FOLDER (meson.build), and cuda's folders of libraries. CASE: a case that has to run
+ * in a process which was begun with LD_LIBRARY_PATH. */
+#include "kit.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DRIVER_NAME "libbp_simulator_elsewhere.so"
+#define CUDNN_NAME "libbp_sim_cudnn.so"
+
+enum { PATH = 512 };
+static char **argument;
+static const char *plugin_path, *driver_path, *elsewhere, *cudnn_path, *broken_path;
+static char folder[PATH / 2]; /* that all is in */
+
+/* ---- files ---- */
+
+/* The path of a file in the folder, whose folders are made. */
+static const char *in_folder(char out[PATH], const char *part, const char *name)
+{
+    snprintf(out, PATH, "%s/%s/%s", folder, part, name);
+    for (char *c = out + strlen(folder) + 1; (c = strchr(c, '/')) != NULL; *c++ = '/') {
+        *c = 0;
+        expect(!mkdir(out, 0755) || errno == EEXIST, "%s: %s", out, strerror(errno));
+    }
+    return out;
+}
+
+/* Puts a copy of a file there; its path. */
+static const char *copy(char out[PATH], const char *from, const char *part, const char *name)
+{
+    FILE *in = fopen(from, "rb"), *to = fopen(in_folder(out, part, name), "wb");
+    char buffer[65536];
+    size_t n;
+
+    if (expect(in && to, "%s to %s: %s", from, out, strerror(errno)))
+        while ((n = fread(buffer, 1, sizeof buffer, in)) > 0)
+            expect(fwrite(buffer, 1, n, to) == n, "%s: %s", out, strerror(errno));
+    if (in) fclose(in);
+    if (to) fclose(to);
+    return out;
+}
+
+static int remove_one(const char *path, const struct stat *what, int kind, struct FTW *at)
+{
+    (void)what;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+static bool is_loaded(const char *path)
+{
+    return dlopen(path, RTLD_NOW | RTLD_NOLOAD) != NULL;
+}
+
+/* ---- drivers ---- */
+
+static void begin(struct world *w, const char *path)
+{
+    enum bp_status status = world_make(w, load(path));
+
+    expect(status == BP_OK, "world_make answers %d: %s", status, heard);
+}
+
+/* In the folders of a target, where the loader has none. arg: the part of its path before lib. */
+static void driver_in_a_folder(const void *arg)
+{
+    char path[PATH];
+    struct world w;
+
+    copy(path, driver_path, arg, DRIVER_NAME);
+    begin(&w, elsewhere);
+    expect(is_loaded(path), "%s is not used", path);
+    world_end(&w);
+}
+
+static void drivers_of_two_versions(const void *arg)
+{
+    char old[PATH], new[PATH];
+    struct world w;
+
+    (void)arg;
+    copy(new, driver_path, "rocm-6.2/lib", DRIVER_NAME);
+    copy(old, driver_path, "rocm-5.7/lib", DRIVER_NAME);
+    begin(&w, elsewhere);
+    expect(is_loaded(new) && !is_loaded(old), "the older one is used");
+    world_end(&w);
+}
+
+static void driver_by_its_setting(const void *arg)
+{
+    char path[PATH], other[PATH];
+    struct world w;
+
+    (void)arg;
+    copy(other, driver_path, "rocm/lib", DRIVER_NAME);
+    setenv("BP_SIM_DRIVER", copy(path, driver_path, "chosen", "driver.so"), 1);
+    begin(&w, elsewhere);
+    expect(is_loaded(path) && !is_loaded(other), "%s is not used", path);
+    world_end(&w);
+}
+
+/* No driver, or one that cannot be used: what is said. */
+struct refusal {
+    const char *setting; /* of BP_SIM_DRIVER; NULL: none */
+    enum bp_status status;
+    const char *text[4];
+};
+
+static void refused(const struct refusal *r)
+{
+    void *self = NULL;
+    enum bp_status status;
+
+    if (r->setting) setenv("BP_SIM_DRIVER", r->setting, 1);
+    status = load(elsewhere)->create(host(), &self);
+    expect(status == r->status && !self, "create answers %d: %s", status, heard);
+    for (int i = 0; i < 4 && r->text[i]; i++)
+        expect(strstr(heard, r->text[i]) != NULL, "'%s' is not in: %s", r->text[i], heard);
+    expect(!host_live, "something is left");
+}
+
+static void no_driver(const void *arg)
+{
+    (void)arg;
+    refused(&(struct refusal){NULL, BP_ERR_ABSENT, {"sim: no simulator (", "rocm*/lib",
+                              "where the loader looks", "BP_SIM_DRIVER"}});
+}
+
+static void driver_is_off(const void *arg)
+{
+    char path[PATH];
+
+    (void)arg;
+    copy(path, driver_path, "rocm/lib", DRIVER_NAME);
+    refused(&(struct refusal){"off", BP_ERR_ABSENT, {"no simulator (BP_SIM_DRIVER is off)"}});
+}
+
+/* arg: what the setting says. */
+static void setting_of_no_file(const void *arg)
+{
+    char path[PATH];
+
+    copy(path, driver_path, "rocm/lib", DRIVER_NAME);
+    expect(!chdir(folder), "chdir");
+    refused(&(struct refusal){arg, BP_ERR_DEVICE, {"cannot be opened: there is no file that can "
+                              "be read where BP_SIM_DRIVER says", arg}});
+}
+
+static void broken_driver(const void *arg)
+{
+    char path[PATH];
+
+    (void)arg;
+    copy(path, broken_path, "rocm/lib", DRIVER_NAME);
+    refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: libbp_gone"}});
+}
+
+/* ---- libraries ---- */
+
+static struct bp_view view_of(const int64_t shape[4], int64_t stride[4], uint8_t rank)
+{
+    struct bp_view view = {.shape = shape, .stride = stride, .count = 1, .dtype = BP_F32,
+                           .rank = rank};
+
+    for (int i = rank; i-- > 0; view.count *= shape[i]) stride[i] = view.count;
+    return view;
+}
+
+/* Makes a plan of a row of cuDNN's, which opens it. */
+static void plan_conv(struct world *w)
+{
+    static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
+                                              .dilation = {1, 1, 1}, .groups = 1};
+    static const int64_t shape[4][4] = {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}};
+    static const uint16_t port[4] = {0, 1, 2, 3};
+    const struct bp_kernel *row = find_named(w, "sim_conv_f32_cudnn");
+    int64_t stride[4][4];
+    struct bp_view view[4];
+    const struct bp_view *at[4];
+    struct bp_plan plan = {.size = sizeof plan};
+    enum bp_status status;
+
+    for (int i = 0; i < 4; i++) view[i] = view_of(shape[i], stride[i], i == 2 ? 1 : 4);
+    for (int i = 0; i < 4; i++) at[i] = &view[i];
+    struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = at, .out = at + 3,
+                           .in_at = port, .out_at = port, .n_in = 3, .n_out = 1, .attrs = &conv,
+                           .width = 1};
+    expect(w->plugin->kernels->usable(w->self, row) == BP_OK, "usable: %s", heard);
+    status = row->prepare(w->self, &prep, &plan);
+    if (expect(status == BP_OK, "prepare answers %d: %s", status, heard))
+        row->plan_destroy(w->self, row, plan.plan);
+}
+
+/* The library of this path is opened, and that is told once, with its version. */
+static void expect_cudnn(const char *plugin, const char *path)
+{
+    char text[PATH + 64];
+    struct world w;
+
+    snprintf(text, sizeof text, "sim: cuDNN: version 91900, %s\n", path);
+    begin(&w, plugin);
+    plan_conv(&w);
+    expect(!strcmp(told, text), "expected '%s', it told: %s", text, told);
+    plan_conv(&w);
+    expect(!strcmp(told, text), "it told once more: %s", told);
+    world_end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* What the process has is used, though there is one in a folder and one in LD_LIBRARY_PATH. */
+static void library_of_the_process(const void *arg)
+{
+    char path[PATH], other[PATH];
+
+    (void)arg;
+    copy(other, cudnn_path, "path", CUDNN_NAME);
+    *strrchr(other, '/') = 0;
+    setenv("LD_LIBRARY_PATH", other, 1);
+    dlopen(driver_path, RTLD_NOW);
+    copy(path, cudnn_path, "of the process", CUDNN_NAME);
+    expect(dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL, "%s", dlerror());
+    expect_cudnn(plugin_path, path);
+    expect(!is_loaded(cudnn_path), "there are two");
+}
+
+/* Its setting is stronger than what the process has. */
+static void library_by_its_setting(const void *arg)
+{
+    char path[PATH], chosen[PATH];
+
+    (void)arg;
+    dlopen(driver_path, RTLD_NOW);
+    expect(dlopen(copy(path, cudnn_path, "of the process", CUDNN_NAME), RTLD_NOW) != NULL, "%s",
+           dlerror());
+    setenv("BP_SIM_CUDNN", copy(chosen, cudnn_path, "chosen", "cudnn.so"), 1);
+    expect_cudnn(plugin_path, chosen);
+}
+
+/* Folders of cuda's: a variable of the environment, and where the library is from there. */
+struct place {
+    const char *variable, *root, *part;
+};
+
+static void library_in_a_folder(const void *arg)
+{
+    const struct place *p = arg;
+    char path[PATH], part[PATH];
+
+    setenv("BP_SIM_DRIVER", driver_path, 1);
+    snprintf(part, sizeof part, "%s/%s", p->root, p->part);
+    copy(path, cudnn_path, part, CUDNN_NAME);
+    snprintf(part, sizeof part, "%s/%s", folder, p->root);
+    setenv(p->variable, part, 1);
+    expect_cudnn(elsewhere, path);
+}
+
+/* A folder that is not absolute is none. */
+static void library_in_no_folder(const void *arg)
+{
+    char path[PATH];
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_DRIVER", driver_path, 1);
+    copy(path, cudnn_path, "conda/lib", CUDNN_NAME);
+    expect(!chdir(folder), "chdir");
+    setenv("CONDA_PREFIX", "conda", 1);
+    begin(&w, elsewhere);
+    expect(w.plugin->kernels->usable(w.self, find_named(&w, "sim_conv_f32_cudnn")) ==
+               BP_ERR_UNSUPPORTED, "it is found");
+    world_end(&w);
+}
+
+/* ---- the loader, which knows LD_LIBRARY_PATH as it was when the process began ---- */
+
+static void driver_by_the_loader(const char *there)
+{
+    char path[PATH], other[PATH];
+    struct world w;
+
+    snprintf(path, sizeof path, "%s/" DRIVER_NAME, there);
+    copy(other, driver_path, "rocm/lib", DRIVER_NAME);
+    begin(&w, elsewhere);
+    expect(is_loaded(path) && !is_loaded(other), "%s is not used", path);
+    world_end(&w);
+}
+
+static void library_by_the_loader(const char *there)
+{
+    char path[PATH];
+
+    setenv("BP_SIM_DRIVER", driver_path, 1);
+    snprintf(path, sizeof path, "%s/" CUDNN_NAME, there);
+    expect_cudnn(elsewhere, path);
+}
+
+static const struct of_loader {
+    const char *name;
+    void (*body)(const char *there);
+} of_loader[] = {{"driver", driver_by_the_loader}, {"library", library_by_the_loader}};
+
+/* arg: one of these. Begins a process of its own, with a folder that the plugin is not told of. */
+static void by_loader(const void *arg)
+{
+    const struct of_loader *c = arg;
+    char path[PATH];
+
+    copy(path, driver_path, "loader", DRIVER_NAME);
+    copy(path, cudnn_path, "loader", CUDNN_NAME);
+    *strrchr(path, '/') = 0;
+    setenv("LD_LIBRARY_PATH", path, 1);
+    fflush(stdout);
+    execl("/proc/self/exe", argument[0], argument[1], argument[2], argument[3], argument[4],
+          argument[5], c->name, (char *)NULL);
+    expect(false, "execl: %s", strerror(errno));
+}
+
+static int run_of_loader(const char *name)
+{
+    char there[PATH];
+
+    snprintf(there, sizeof there, "%s", getenv("LD_LIBRARY_PATH"));
+    snprintf(folder, sizeof folder, "%s", getenv("BP_TEST_FOLDER"));
+    unsetenv("LD_LIBRARY_PATH");
+    for (size_t i = 0; i < sizeof of_loader / sizeof *of_loader; i++)
+        if (!strcmp(name, of_loader[i].name)) of_loader[i].body(there);
+    return unmet != 0;
+}
+
+/* Each case begins with an empty folder. */
+static void run(const char *name, void (*body)(const void *arg), const void *arg)
+{
+    snprintf(folder, sizeof folder, "%s/bp_search_XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR")
+                                                                            : "/tmp");
+    if (!mkdtemp(folder)) exit(2);
+    setenv("BP_TEST_FOLDER", folder, 1);
+    run_case(name, body, arg);
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 6) return 2;
+    argument = argv;
+    plugin_path = argv[1];
+    driver_path = argv[2];
+    elsewhere = argv[3];
+    cudnn_path = argv[4];
+    broken_path = argv[5];
+    if (argc > 6) return run_of_loader(argv[6]);
+    if (getenv("LD_LIBRARY_PATH")) { /* the loader knows it, as long as this process lives */
+        unsetenv("LD_LIBRARY_PATH");
+        execv("/proc/self/exe", argv);
+        return 2;
+    }
+    run("a driver in a folder", driver_in_a_folder, "rocm/lib");
+    run("a driver in a folder that a pattern fits", driver_in_a_folder, "dtk-24/hip/lib");
+    run("drivers of two versions", drivers_of_two_versions, NULL);
+    run("a driver by its setting", driver_by_its_setting, NULL);
+    run("no driver", no_driver, NULL);
+    run("a driver that is off", driver_is_off, NULL);
+    run("a driver's setting that names no file", setting_of_no_file, "/nowhere/driver.so");
+    run("a driver's setting that is not absolute", setting_of_no_file, "rocm/lib/" DRIVER_NAME);
+    run("a driver in a folder that cannot be opened", broken_driver, NULL);
+    run("a driver that the loader finds", by_loader, &of_loader[0]);
+    run("a library that the process has", library_of_the_process, NULL);
+    run("a library by its setting", library_by_its_setting, NULL);
+    run("a library of a virtual environment", library_in_a_folder,
+        &(struct place){"VIRTUAL_ENV", "venv", "lib/python3.12/site-packages/nvidia/cudnn/lib"});
+    run("a library of an environment whose name has signs of patterns", library_in_a_folder,
+        &(struct place){"VIRTUAL_ENV", "a [b]*?\\c",
+                        "lib/python3.9/site-packages/nvidia/cu13/lib"});
+    run("a library of conda", library_in_a_folder, &(struct place){"CONDA_PREFIX", "conda", "lib"});
+    run("a library of Python in conda", library_in_a_folder,
+        &(struct place){"CONDA_PREFIX", "conda", "lib/python3.11/site-packages/nvidia/cudnn/lib"});
+    run("a folder that is not absolute", library_in_no_folder, NULL);
+    run("a library that the loader finds", by_loader, &of_loader[1]);
+    return cases_end();
+}
