@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { DEPTH = 4, LACKED = 16 }; /* of libraries that others lack: one after another, beside */
+
 void gpu_setting_name(char out[GPU_SETTING_SIZE], const char *setting)
 {
     snprintf(out, GPU_SETTING_SIZE, "BP_%s_%s", GPU_NAME, setting);
@@ -101,21 +103,50 @@ static bool is_in_list(char out[GPU_PATH_SIZE], const char *list, const char *na
     return false;
 }
 
-/* By the loader. That a library lacks another is no reason to say that it is nowhere: dlerror
- * begins with the file that is not found. */
-static enum bp_status ask_loader(const char *name, int flags, struct gpu_found *out,
-                                 char why[GPU_WHY_SIZE])
+/* The library that one lacks, as dlerror says: its message begins with the file that is not found;
+ * false: something else is wrong, or it is `name` that is not found. */
+static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char *error)
 {
-    const char *error;
+    size_t length = strcspn(error, ":");
 
-    out->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | flags);
+    snprintf(out, GPU_PATH_SIZE, "%.*s", (int)length, error);
+    return strstr(error, "No such file") && !strchr(out, '/') && strcmp(out, name) != 0;
+}
+
+/* Opens a library by its path, or by its name: then the loader looks for it. Those that it lacks
+ * are taken from the folders, of which the loader may not know: so it is with drivers of DCUs. */
+static void *open_library(const char *name, const char *folders, int depth, char why[GPU_WHY_SIZE])
+{
+    char lacked[GPU_PATH_SIZE], path[GPU_PATH_SIZE];
+
+    for (int i = 0; i < LACKED; i++) {
+        void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (library) return library;
+        snprintf(why, GPU_WHY_SIZE, "%s", dlerror());
+        if (!depth || !lacks_another(lacked, name, why) ||
+            !is_in_list(path, folders, lacked, true) ||
+            !open_library(path, folders, depth - 1, why))
+            return NULL;
+    }
+    return NULL;
+}
+
+/* That a library lacks another is no reason to say that it is nowhere. */
+static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *name,
+                                 struct gpu_found *out, char why[GPU_WHY_SIZE])
+{
     snprintf(out->path, sizeof out->path, "%s", name);
+    out->library = open_library(name, wanted->folders, DEPTH, why);
     if (out->library) return BP_OK;
-    error = dlerror();
-    if (flags & RTLD_NOLOAD || !error) return BP_ERR_ABSENT;
-    if (!strncmp(error, name, strlen(name)) && strstr(error, "No such file")) return BP_ERR_ABSENT;
-    snprintf(why, GPU_WHY_SIZE, "%s", error);
-    return BP_ERR_DEVICE;
+    return !strncmp(why, name, strlen(name)) && strstr(why, "No such file") ? BP_ERR_ABSENT
+                                                                           : BP_ERR_DEVICE;
+}
+
+static enum bp_status ask_process(const char *name, struct gpu_found *out)
+{
+    snprintf(out->path, sizeof out->path, "%s", name);
+    out->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    return out->library ? BP_OK : BP_ERR_ABSENT;
 }
 
 static enum bp_status ask(const struct gpu_wanted *wanted, enum gpu_place place, const char *name,
@@ -124,8 +155,8 @@ static enum bp_status ask(const struct gpu_wanted *wanted, enum gpu_place place,
     bool found = false;
 
     switch (place) {
-    case GPU_LOADED: return ask_loader(name, RTLD_NOLOAD, out, why);
-    case GPU_LOADER: return ask_loader(name, 0, out, why);
+    case GPU_LOADED: return ask_process(name, out);
+    case GPU_LOADER: return ask_loader(wanted, name, out, why);
     case GPU_PATH:
         found = is_in_list(out->path, secure_getenv("LD_LIBRARY_PATH"), name, false);
         break;
@@ -181,11 +212,8 @@ enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found
     struct link_map *map = NULL;
 
     if (status != BP_OK) return status;
-    if (!out->library) out->library = dlopen(out->path, RTLD_NOW | RTLD_LOCAL);
-    if (!out->library) {
-        snprintf(why, GPU_WHY_SIZE, "%s", dlerror());
-        return BP_ERR_DEVICE;
-    }
+    if (!out->library) out->library = open_library(out->path, wanted->folders, DEPTH, why);
+    if (!out->library) return BP_ERR_DEVICE;
     if (!dlinfo(out->library, RTLD_DI_LINKMAP, &map) && map && *map->l_name)
         snprintf(out->path, sizeof out->path, "%s", map->l_name);
     return BP_OK;

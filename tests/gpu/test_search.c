@@ -2,7 +2,8 @@
 /* test_search.c: where plugins/gpu looks for the driver and for libraries of vendors, on the
  * simulator and its stand-in for cuDNN, of which there are copies in a temporary folder.
  *
- *   test_search PLUGIN DRIVER PLUGIN_THAT_LOOKS_THERE CUDNN A_DRIVER_THAT_CANNOT_BE_OPENED [CASE]
+ *   test_search PLUGIN DRIVER PLUGIN_THAT_LOOKS_THERE CUDNN A_DRIVER_THAT_CANNOT_BE_OPENED
+ *               THE_LIBRARY_THAT_IT_LACKS [CASE]
  *
  * PLUGIN_THAT_LOOKS_THERE has the name of a driver that is nowhere, folders of drivers that begin
  * with $BP_TEST_FOLDER (meson.build), and cuda's folders of libraries. CASE: a case that has to run
@@ -18,11 +19,12 @@
 #include <unistd.h>
 
 #define DRIVER_NAME "libbp_simulator_elsewhere.so"
+#define GONE_NAME "libbp_gone_since_the_build.so.1"
 #define CUDNN_NAME "libbp_sim_cudnn.so"
 
 enum { PATH = 512 };
 static char **argument;
-static const char *plugin_path, *driver_path, *elsewhere, *cudnn_path, *broken_path;
+static const char *plugin_path, *driver_path, *elsewhere, *cudnn_path, *broken_path, *gone_path;
 static char folder[PATH / 2]; /* that all is in */
 
 /* ---- files ---- */
@@ -167,6 +169,31 @@ static void broken_driver(const void *arg)
     (void)arg;
     copy(path, broken_path, "rocm/lib", DRIVER_NAME);
     refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: libbp_gone"}});
+}
+
+/* A driver needs a library that the loader does not find, but which is in a folder of drivers, as
+ * that of DCUs does: it is opened, and has too few functions. */
+static void driver_lacks_a_library(const void *arg)
+{
+    char path[PATH], needed[PATH];
+
+    (void)arg;
+    copy(path, broken_path, "rocm/lib", DRIVER_NAME);
+    copy(needed, gone_path, "dtk-24/hip/lib", GONE_NAME);
+    refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "has no function sim_driver_version"}});
+    expect(is_loaded(needed), "%s is not used", needed);
+}
+
+/* The one that it lacks cannot be opened either. */
+static void broken_library_of_a_driver(const void *arg)
+{
+    char path[PATH], needed[PATH];
+
+    (void)arg;
+    copy(path, broken_path, "rocm/lib", DRIVER_NAME);
+    copy(needed, "/dev/null", "dtk-24/hip/lib", GONE_NAME);
+    refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: ", needed,
+                              "file too short"}});
 }
 
 /* ---- libraries ---- */
@@ -325,7 +352,7 @@ static void by_loader(const void *arg)
     setenv("LD_LIBRARY_PATH", path, 1);
     fflush(stdout);
     execl("/proc/self/exe", argument[0], argument[1], argument[2], argument[3], argument[4],
-          argument[5], c->name, (char *)NULL);
+          argument[5], argument[6], c->name, (char *)NULL);
     expect(false, "execl: %s", strerror(errno));
 }
 
@@ -354,14 +381,15 @@ static void run(const char *name, void (*body)(const void *arg), const void *arg
 
 int main(int argc, char **argv)
 {
-    if (argc < 6) return 2;
+    if (argc < 7) return 2;
     argument = argv;
     plugin_path = argv[1];
     driver_path = argv[2];
     elsewhere = argv[3];
     cudnn_path = argv[4];
     broken_path = argv[5];
-    if (argc > 6) return run_of_loader(argv[6]);
+    gone_path = argv[6];
+    if (argc > 7) return run_of_loader(argv[7]);
     if (getenv("LD_LIBRARY_PATH")) { /* the loader knows it, as long as this process lives */
         unsetenv("LD_LIBRARY_PATH");
         execv("/proc/self/exe", argv);
@@ -376,6 +404,8 @@ int main(int argc, char **argv)
     run("a driver's setting that names no file", setting_of_no_file, "/nowhere/driver.so");
     run("a driver's setting that is not absolute", setting_of_no_file, "rocm/lib/" DRIVER_NAME);
     run("a driver in a folder that cannot be opened", broken_driver, NULL);
+    run("a driver that lacks a library of its folders", driver_lacks_a_library, NULL);
+    run("a driver whose library is broken", broken_library_of_a_driver, NULL);
     run("a driver that the loader finds", by_loader, &of_loader[0]);
     run("a library that the process has", library_of_the_process, NULL);
     run("a library by its setting", library_by_its_setting, NULL);
