@@ -31,7 +31,8 @@ enum bp_status bp_device_check_lost(struct bp_device *device)
 
     if (!bp_failed(lost)) return BP_OK;
     return bp_error(BP_ERR_DEVICE_LOST,
-                    "%s: the device is lost: %s; destroy all that is of it, and open it again",
+                    "%s: the device is lost: %s; destroy all that is of it; it can be opened again "
+                    "where its driver allows that",
                     device->name, lost->why ? lost->why : "");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target.c: CUDA's driver as plugins/gpu calls it, and the images of kernels for it. */
-#include "folders.h"
+#include "target.h"
 #include "gpu/gpu.h"
 
 static const char *const libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
@@ -29,6 +29,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no NVIDIA driver",
     .no_device = "no NVIDIA device",
+    .lost = CUDA_LOST,
     .driver = "CUDA",
     .major = 1000,
     .minor = 10,

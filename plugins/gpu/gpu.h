@@ -64,6 +64,8 @@ enum gpu_vendor_id {
 struct gpu_target {
     const char *const *libraries;    /* names of the driver's, tried in order; NULL at the end */
     const char *no_driver, *no_device; /* why the plugin is absent */
+    const char *lost;                /* what helps when the device is lost, as the end of a
+                                        message; NULL: to open it again */
     const char *driver;              /* "CUDA", for a report */
     int major, minor;                /* what a version number is divided by for each */
     const char *symbol[GPU_CALLS];

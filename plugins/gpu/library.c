@@ -76,6 +76,7 @@ static bool is_wait(enum gpu_call call)
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code)
 {
+    const char *lost;
     struct known error;
     char number[16] = "";
 
@@ -83,11 +84,12 @@ enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device,
     error = find(code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
+    lost = error.status == BP_ERR_DEVICE_LOST ? gpu_target.lost : NULL;
     if (device) snprintf(number, sizeof number, ":%u", device->index);
-    return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s", number,
+    return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s%s%s", number,
                    error.status == BP_ERR_ABSENT ? gpu_target.no_device : "",
                    error.status == BP_ERR_ABSENT ? ": " : "", gpu_target.symbol[call], code,
-                   error.text);
+                   error.text, lost ? "; " : "", lost ? lost : "");
 }
 
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* target.c: HIP's runtime as plugins/gpu calls it, AMD's or that of DCUs, which has another name;
  * and the images of kernels for both. No structure of HIP's is used: their layouts differ. */
-#include "folders.h"
+#include "target.h"
 #include "gpu/gpu.h"
 
 static const char *const libraries[] = {
@@ -38,6 +38,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no AMD driver",
     .no_device = "no AMD device",
+    .lost = HIP_LOST,
     .driver = "HIP",
     .major = 10000000,
     .minor = 100000,

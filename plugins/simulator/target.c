@@ -12,6 +12,10 @@ static const char *const cudnn[] = {"libbp_sim_cudnn.so", NULL};
 static const char *const rocblas[] = {"libbp_sim_rocblas.so", NULL};
 static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
 
+/* Tests make plugins that say what another target does. */
+#ifndef SIM_LOST
+#define SIM_LOST NULL
+#endif
 #ifndef SIM_FOLDERS
 #define SIM_FOLDERS SIM_FOLDER
 #endif
@@ -43,6 +47,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no simulator",
     .no_device = "no simulated device",
+    .lost = SIM_LOST,
     .driver = "simulator",
     .major = 1000,
     .minor = 10,

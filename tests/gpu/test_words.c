@@ -3,7 +3,7 @@
  * without a driver or with an old one, in plugins/gpu on the simulator.
  *
  *   test_words PLUGIN DRIVER PLUGIN_OF_A_BROKEN_DRIVER PLUGIN_OF_AN_OLD_DRIVER
- *              PLUGIN_WITHOUT_DRIVER */
+ *              PLUGIN_WITHOUT_DRIVER PLUGIN_WITH_FEW_FUNCTIONS PLUGIN_THAT_SAYS_WHAT_CUDA_DOES */
 #include "kit.h"
 #include <inttypes.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <stdio.h>
 
-static const char *plugin_path, *driver_path, *without, *old, *broken;
+static const char *plugin_path, *driver_path, *without, *old, *broken, *as_cuda;
 
 static void ok(enum bp_status status, const char *what)
 {
@@ -405,6 +405,26 @@ static void loses_the_device(const void *arg)
         }
 }
 
+/* What helps then: of cuda's target, to start the process again; the simulator's device can be
+ * opened again, and nothing is said. */
+static void what_helps(const void *arg)
+{
+    const char *const paths[] = {plugin_path, as_cuda};
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "stream_synchronize:1:700", 1);
+    setenv("BP_SIM_DRIVER", driver_path, 1);
+    for (int i = 0; i < 2; i++) {
+        struct world w;
+        ok(world_make(&w, load(paths[i])), "world_make");
+        heard_nothing();
+        expect(wait_stream(&w) == BP_ERR_DEVICE_LOST, "it said: %s", heard);
+        expect(strstr(heard, i ? "used an address that is none; start the process again\n"
+                               : "used an address that is none\n") != NULL, "it said: %s", heard);
+        end(&w);
+    }
+}
+
 /* An unknown error of a call that does not wait says nothing of the work. */
 static void unknown_errors(const void *arg)
 {
@@ -463,6 +483,7 @@ int main(int argc, char **argv)
     broken = argv[3];
     old = argv[4];
     without = argv[5];
+    as_cuda = argv[7];
     run_case("faults are told once, by each way to wait", faults_are_told_once, NULL);
     run_case("faults name their row", faults_name_their_row, NULL);
     run_case("marks tell what was before them", marks_tell_what_was_before, NULL);
@@ -494,6 +515,7 @@ int main(int argc, char **argv)
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:34", BP_ERR_ABSENT,
                                "sim_initialise answers 34: the library is a stub"});
     run_case("failures that lose the device", loses_the_device, NULL);
+    run_case("what helps when the device is lost", what_helps, NULL);
     run_case("unknown errors", unknown_errors, NULL);
     run_case("a driver that shuts down", shutting_down, NULL);
     run_case("a system without its fabric manager", absent,

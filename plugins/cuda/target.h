@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folders.h: where NVIDIA's libraries are put: as gpu_target.folders. CUDA's own packages, those of
- * a distribution, of Python, which have a folder for each library. The driver's is a part of a
- * distribution, also where its loader does not know it: in Windows' subsystem, in NixOS. */
-#ifndef CUDA_FOLDERS_H
-#define CUDA_FOLDERS_H
+/* target.h: what cuda's target says; tests of plugins/gpu have it from here. */
+#ifndef CUDA_TARGET_H
+#define CUDA_TARGET_H
+
+/* NVIDIA says so of codes 700, 710 and 714 to 719: a context that another makes does not help. */
+#define CUDA_LOST "start the process again"
+
+/* Where libraries are put, as gpu_target.folders: CUDA's own packages, those of a distribution, of
+ * Python, which have a folder for each library. The driver's is a part of a distribution, also
+ * where its loader does not know it: in Windows' subsystem, in NixOS. */
 
 #ifdef __aarch64__
 #define CUDA_MACHINE "sbsa-linux"
