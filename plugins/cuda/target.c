@@ -31,6 +31,7 @@ const struct gpu_target gpu_target = {
     .no_device = "no NVIDIA device",
     .lost = CUDA_LOST,
     .driver = "CUDA",
+    .ptx = CUDA_PTX,
     .major = 1000,
     .minor = 10,
     .symbol = {

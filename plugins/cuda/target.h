@@ -6,6 +6,11 @@
 /* NVIDIA says so of codes 700, 710 and 714 to 719: a context that another makes does not help. */
 #define CUDA_LOST "start the process again"
 
+/* The build says which PTX images have. */
+#ifndef CUDA_PTX
+#define CUDA_PTX NULL
+#endif
+
 /* Where libraries are put, as gpu_target.folders: CUDA's own packages, those of a distribution, of
  * Python, which have a folder for each library. The driver's is a part of a distribution, also
  * where its loader does not know it: in Windows' subsystem, in NixOS. */

@@ -38,6 +38,10 @@ enum {
     GPU_SHUT_DOWN = 4, /* the process exits: the driver has given all back already */
     GPU_INVALID_IMAGE = 200,
     GPU_NO_IMAGE = 209,
+    GPU_INVALID_PTX = 218,
+    GPU_NO_PTX_COMPILER = 221,
+    GPU_NEWER_PTX = 222,
+    GPU_PTX_DISABLED = 223,
     GPU_NOT_READY = 600,
     GPU_REACHED_ALREADY = 704,
     GPU_UNKNOWN = 999,
@@ -67,6 +71,8 @@ struct gpu_target {
     const char *lost;                /* what helps when the device is lost, as the end of a
                                         message; NULL: to open it again */
     const char *driver;              /* "CUDA", for a report */
+    const char *ptx;                 /* the version of the PTX in images, with its compiler's; NULL:
+                                        they have none */
     int major, minor;                /* what a version number is divided by for each */
     const char *symbol[GPU_CALLS];
     int units;                       /* the attribute that says how many units a device has */

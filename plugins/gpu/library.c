@@ -50,6 +50,8 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     return BP_OK;
 }
 
+enum { HELP_SIZE = 320 };
+
 static const struct known {
     int code;
     enum bp_status status;
@@ -73,23 +75,50 @@ static bool is_wait(enum gpu_call call)
            call == GPU_CALL_event_synchronize || call == GPU_CALL_event_query;
 }
 
+/* Against codes of PTX that cannot be compiled; NULL: it is another code. */
+static const char *help_with_ptx(int code)
+{
+    switch (code) {
+    case GPU_INVALID_PTX:
+    case GPU_NEWER_PTX: return "install a newer driver";
+    case GPU_NO_PTX_COMPILER: return "install that library, which is a part of the driver";
+    case GPU_PTX_DISABLED: return "do not set CUDA_DISABLE_PTX_JIT";
+    default: return NULL;
+    }
+}
+
+/* What helps, as the end of a message; or nothing. */
+static void put_help(char out[HELP_SIZE], const struct gpu *gpu, const struct known *error)
+{
+    const char *help = help_with_ptx(error->code);
+
+    *out = 0;
+    if (error->status == BP_ERR_DEVICE_LOST && gpu_target.lost)
+        snprintf(out, HELP_SIZE, "; %s", gpu_target.lost);
+    if (help && gpu_target.ptx)
+        snprintf(out, HELP_SIZE,
+                 "; the driver is %s %d.%d, the PTX is %s: %s, or build with -Dgpu_" GPU_NAME
+                 "=NN for this device",
+                 gpu_target.driver, gpu->version / gpu_target.major,
+                 gpu->version % gpu_target.major / gpu_target.minor, gpu_target.ptx, help);
+}
+
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code)
 {
-    const char *lost;
+    char number[16] = "", help[HELP_SIZE];
     struct known error;
-    char number[16] = "";
 
     if (__builtin_expect(code == GPU_SUCCESS, 1)) return BP_OK;
     error = find(code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
-    lost = error.status == BP_ERR_DEVICE_LOST ? gpu_target.lost : NULL;
+    put_help(help, gpu, &error);
     if (device) snprintf(number, sizeof number, ":%u", device->index);
-    return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s%s%s", number,
+    return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s%s", number,
                    error.status == BP_ERR_ABSENT ? gpu_target.no_device : "",
                    error.status == BP_ERR_ABSENT ? ": " : "", gpu_target.symbol[call], code,
-                   error.text, lost ? "; " : "", lost ? lost : "");
+                   error.text, help);
 }
 
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)

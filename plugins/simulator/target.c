@@ -16,6 +16,9 @@ static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
 #ifndef SIM_LOST
 #define SIM_LOST NULL
 #endif
+#ifndef SIM_PTX
+#define SIM_PTX NULL
+#endif
 #ifndef SIM_FOLDERS
 #define SIM_FOLDERS SIM_FOLDER
 #endif
@@ -49,6 +52,7 @@ const struct gpu_target gpu_target = {
     .no_device = "no simulated device",
     .lost = SIM_LOST,
     .driver = "simulator",
+    .ptx = SIM_PTX,
     .major = 1000,
     .minor = 10,
     .symbol = {

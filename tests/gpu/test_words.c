@@ -425,6 +425,41 @@ static void what_helps(const void *arg)
     }
 }
 
+/* What helps where the driver cannot compile PTX, which the simulator's images do not have. */
+struct ptx {
+    int code;
+    const char *help;
+};
+
+static void ptx_is_not_compiled(const void *arg)
+{
+    static const struct ptx codes[] = {
+        {218, "could not be compiled; the driver is simulator 1.0, the PTX is 9.0 (of nvcc 13.0): "
+              "install a newer driver, or build with -Dgpu_sim=NN for this device\n"},
+        {221, "is not found; the driver is simulator 1.0, the PTX is 9.0 (of nvcc 13.0): install "
+              "that library, which is a part of the driver, or build with -Dgpu_sim=NN"},
+        {222, "is newer than the driver; the driver is simulator 1.0, the PTX is 9.0 (of nvcc "
+              "13.0): install a newer driver, or build"},
+        {223, "is disabled; the driver is simulator 1.0, the PTX is 9.0 (of nvcc 13.0): do not "
+              "set CUDA_DISABLE_PTX_JIT, or build"}};
+
+    (void)arg;
+    setenv("BP_SIM_DRIVER", driver_path, 1);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        for (int cuda = 0; cuda < 2; cuda++) {
+            struct world w;
+            char text[64];
+            snprintf(text, sizeof text, "module_load:1:%d", codes[i].code);
+            setenv("BP_SIM_FAIL", text, 1);
+            ok(world_make(&w, load(cuda ? as_cuda : plugin_path)), "world_make");
+            heard_nothing();
+            expect(launch_gather(&w) == BP_ERR_DEVICE, "the launch works");
+            expect(!strstr(heard, codes[i].help) == !cuda && strstr(heard, "module_load answers"),
+                   "%s: it said: %s", text, heard);
+            end(&w);
+        }
+}
+
 /* An unknown error of a call that does not wait says nothing of the work. */
 static void unknown_errors(const void *arg)
 {
@@ -516,6 +551,7 @@ int main(int argc, char **argv)
                                "sim_initialise answers 34: the library is a stub"});
     run_case("failures that lose the device", loses_the_device, NULL);
     run_case("what helps when the device is lost", what_helps, NULL);
+    run_case("PTX that is not compiled", ptx_is_not_compiled, NULL);
     run_case("unknown errors", unknown_errors, NULL);
     run_case("a driver that shuts down", shutting_down, NULL);
     run_case("a system without its fabric manager", absent,
