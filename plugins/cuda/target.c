@@ -38,6 +38,7 @@ const struct gpu_target gpu_target = {
 #define CALL(name, cuda, hip, parameters) #cuda,
 #include "gpu/calls.def"
     },
+    .text = "cuGetErrorString",
     .units = 16,      /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     .dlpack_type = 2, /* kDLCUDA */
     .end = (void *)0, /* CU_LAUNCH_PARAM_END */

@@ -75,6 +75,8 @@ struct gpu_target {
                                         they have none */
     int major, minor;                /* what a version number is divided by for each */
     const char *symbol[GPU_CALLS];
+    const char *text;                /* the function that knows what codes mean: of struct gpu */
+    bool returns_text;               /* text.give, not text.put */
     int units;                       /* the attribute that says how many units a device has */
     uint32_t dlpack_type;            /* of its memory */
     void *end;                       /* ends a launch's list of what its parameters are */
@@ -118,6 +120,11 @@ struct gpu_device {
 struct gpu {
     const struct bp_host *host;
     struct gpu_calls call;
+    union { /* what a code means, in the driver's words */
+        void *function; /* NULL: it does not have it */
+        int (*put)(int code, const char **out);
+        const char *(*give)(int code);
+    } text;
     const char *lacks; /* a function of captures that the driver does not have, or NULL */
     int version;
     uint32_t sought, there; /* masks of libraries: looked for, and found then; while it is loaded */

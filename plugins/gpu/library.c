@@ -47,6 +47,7 @@ enum bp_status gpu_library_open(struct gpu *gpu)
                            found.path, gpu_target.symbol[i]);
     }
     memcpy(&gpu->call, function, sizeof gpu->call);
+    gpu->text.function = dlsym(found.library, gpu_target.text);
     return BP_OK;
 }
 
@@ -61,11 +62,24 @@ static const struct known {
 #include "errors.def"
 };
 
-static struct known find(int code)
+/* In the driver's words; NULL: it has none. */
+static const char *text_of(const struct gpu *gpu, int code)
 {
+    const char *text = NULL;
+
+    if (!gpu->text.function) return NULL;
+    if (gpu_target.returns_text) return gpu->text.give(code);
+    return gpu->text.put(code, &text) == GPU_SUCCESS ? text : NULL;
+}
+
+static struct known find(const struct gpu *gpu, int code)
+{
+    const char *text;
+
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].code == code) return errors[i];
-    return (struct known){code, BP_ERR_DEVICE, "an error without a name here"};
+    text = text_of(gpu, code);
+    return (struct known){code, BP_ERR_DEVICE, text ? text : "an error without a name"};
 }
 
 /* Calls that wait for work of the device: they answer what failed in it. */
@@ -110,7 +124,7 @@ enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device,
     struct known error;
 
     if (__builtin_expect(code == GPU_SUCCESS, 1)) return BP_OK;
-    error = find(code);
+    error = find(gpu, code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
     put_help(help, gpu, &error);
@@ -125,5 +139,5 @@ void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)
 {
     if (code != GPU_SUCCESS && code != GPU_SHUT_DOWN)
         bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
-               gpu_target.symbol[call], code, find(code).text);
+               gpu_target.symbol[call], code, find(device->gpu, code).text);
 }

@@ -46,6 +46,8 @@ const struct gpu_target gpu_target = {
 #define CALL(name, cuda, hip, parameters) #hip,
 #include "gpu/calls.def"
     },
+    .text = "hipGetErrorString",
+    .returns_text = true,
     .units = 63,       /* hipDeviceAttributeMultiprocessorCount */
     .dlpack_type = 10, /* kDLROCM */
     .end = (void *)3,  /* HIP_LAUNCH_PARAM_END */

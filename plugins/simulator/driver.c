@@ -87,6 +87,12 @@ int sim_leave(int code)
     return code;
 }
 
+int sim_error_text(int code, const char **out)
+{
+    *out = code == SIM_OWN ? "a failure of the simulator alone" : NULL;
+    return *out ? SIM_SUCCESS : SIM_INVALID_VALUE;
+}
+
 size_t sim_live(void)
 {
     size_t live;

@@ -55,6 +55,7 @@ enum {
     SIM_CAPTURE_ISOLATION = 905,
     SIM_CAPTURED_EVENT = 907,
     SIM_REACHED_ALREADY = 704,
+    SIM_OWN = 990, /* which the real ones do not have */
 };
 
 #define GPU_WHERE void *
@@ -76,6 +77,9 @@ enum sim_call {
 };
 #define CALL(name, cuda, hip, parameters) int sim_##name parameters;
 #include "gpu/calls.def"
+
+/* What a code means, if plugins/gpu has no words for it; SIM_INVALID_VALUE: it means nothing. */
+int sim_error_text(int code, const char **out);
 
 /* How many things of the driver's are not given back yet: contexts, memory, streams, events,
  * modules, graphs. For tests. */

@@ -59,6 +59,7 @@ const struct gpu_target gpu_target = {
 #define CALL(name, cuda, hip, parameters) "sim_" #name,
 #include "gpu/calls.def"
     },
+    .text = "sim_error_text",
     .units = 1,
     .end = (void *)3,
     .driver_folders = SIM_DRIVER_FOLDERS,

@@ -21,6 +21,15 @@
     static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
 #include "gpu/calls.def"
 
+/* The texts of codes: gpu_target.text. */
+#ifdef DRIVER_CUDA
+int ours_put(int code, const char **out);
+static_assert(decltype(of(&ours_put))::like(&cuGetErrorString), "text");
+#else
+const char *ours_give(int code);
+static_assert(decltype(of(&ours_give))::like(&hipGetErrorString), "text");
+#endif
+
 /* Numbers that plugins/gpu and the targets have. */
 #ifdef DRIVER_CUDA
 #if CUDA_VERSION < 13000 /* names that older headers may lack */

@@ -490,6 +490,27 @@ static void shutting_down(const void *arg)
     }
 }
 
+/* Codes that plugins/gpu has no words for: in those of the driver, if it has some. */
+static void words_of_the_driver(const void *arg)
+{
+    static const char *const fail[] = {"memory_info:1:990", "memory_info:1:12345"};
+    static const char *const text[] = {
+        "sim:0: sim_memory_info answers 990: a failure of the simulator alone\n",
+        "sim:0: sim_memory_info answers 12345: an error without a name\n"};
+    uint64_t free_bytes, total;
+
+    (void)arg;
+    for (int i = 0; i < 2; i++) {
+        struct world w;
+        setenv("BP_SIM_FAIL", fail[i], 1);
+        begin(&w);
+        heard_nothing();
+        expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it works");
+        expect(!strcmp(heard, text[i]), "it said: %s", heard);
+        end(&w);
+    }
+}
+
 struct absence {
     const char *path, *variable, *value;
     enum bp_status status;
@@ -553,6 +574,7 @@ int main(int argc, char **argv)
     run_case("what helps when the device is lost", what_helps, NULL);
     run_case("PTX that is not compiled", ptx_is_not_compiled, NULL);
     run_case("unknown errors", unknown_errors, NULL);
+    run_case("errors in words of the driver", words_of_the_driver, NULL);
     run_case("a driver that shuts down", shutting_down, NULL);
     run_case("a system without its fabric manager", absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:802", BP_ERR_DEVICE,
