@@ -21,6 +21,7 @@ static union {
     struct gpu_vendor_calls first;
     struct nccl_calls call;
 } nccl;
+_Static_assert(sizeof(struct bp_ccl_id) == 128, "as ncclUniqueId, which is passed by value");
 _Static_assert(sizeof nccl.call == sizeof nccl.function, "functions alone");
 
 struct gpu_vendor gpu_nccl = {

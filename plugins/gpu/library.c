@@ -58,7 +58,7 @@ static const struct known {
     enum bp_status status;
     const char *text;
 } errors[] = {
-#define ERROR(code, cuda, status, text) {code, status, text},
+#define ERROR(code, cuda, hip, status, text) {code, status, text},
 #include "errors.def"
 };
 

@@ -21,6 +21,31 @@
     static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
 #include "gpu/calls.def"
 
+/* What stands between a launch's parameters; the last is the target's. The language has no
+ * constants that are addresses made of numbers: the number is read from the header's text, as
+ * "((void*)0x01)". */
+#define TEXT_OF(...) #__VA_ARGS__
+#define TEXT(...) TEXT_OF(__VA_ARGS__)
+constexpr bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+constexpr int number_in(const char *text)
+{
+    while (*text && *text != '*') text++;
+    while (*text && !is_digit(*text)) text++;
+    if (!*text) return -1;
+    if (text[0] == '0' && text[1] == 'x') text += 2;
+    while (*text == '0' && is_digit(text[1])) text++;
+    return is_digit(text[1]) ? -1 : *text - '0';
+}
+static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_BUFFER_POINTER,
+                                  HIP_LAUNCH_PARAM_BUFFER_POINTER))) == 1, "mark");
+static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_BUFFER_SIZE))) == 2,
+              "mark");
+static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_END, HIP_LAUNCH_PARAM_END))) == SAID(0, 3),
+              "mark");
+
 /* The texts of codes: gpu_target.text. */
 #ifdef DRIVER_CUDA
 int ours_put(int code, const char **out);
@@ -39,7 +64,7 @@ static_assert(decltype(of(&ours_give))::like(&hipGetErrorString), "text");
 #define CUDA_ERROR_MPS_CLIENT_TERMINATED 810
 #define CUDA_ERROR_EXTERNAL_DEVICE 911
 #endif
-#define ERROR(code, cuda, status, text) static_assert(code == cuda, text);
+#define ERROR(code, cuda, hip, status, text) static_assert(code == cuda, text);
 #include "gpu/errors.def"
 static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2, "mode");
 static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16, "attribute");
@@ -48,16 +73,9 @@ static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&
                   CU_EVENT_DISABLE_TIMING == 2,
               "flags");
 #else
-static_assert(hipErrorOutOfMemory == 2 && hipErrorNoDevice == 100 && hipErrorInvalidDevice == 101 &&
-                  hipErrorInvalidImage == 200 && hipErrorNoBinaryForGpu == 209 &&
-                  hipErrorNotReady == 600 && hipErrorIllegalAddress == 700 &&
-                  hipErrorPeerAccessAlreadyEnabled == 704 &&
-                  hipErrorLaunchFailure == 719,
-              "codes");
-static_assert(hipErrorStreamCaptureUnsupported == 900 &&
-                  hipErrorStreamCaptureInvalidated == 901 && hipErrorStreamCaptureIsolation == 905 &&
-                  hipErrorCapturedEvent == 907 && hipStreamCaptureModeRelaxed == 2,
-              "captures");
+#define ERROR(code, cuda, hip, status, text) static_assert((hip) == 0 || code == (hip), text);
+#include "gpu/errors.def"
+static_assert(hipStreamCaptureModeRelaxed == 2, "mode");
 static_assert(hipDeviceAttributeMultiprocessorCount == 63, "attribute");
 static_assert((hipHostMallocPortable | hipHostMallocMapped) == 3 && hipMemAttachGlobal == 1 &&
                   hipStreamNonBlocking == 1 && hipEventDisableTiming == 2,

@@ -60,6 +60,7 @@ static_assert(NCCL_SUM == (int)ncclSum && NCCL_PRODUCT == (int)ncclProd && NCCL_
                   NCCL_MIN == (int)ncclMin && NCCL_AVERAGE == (int)ncclAvg &&
                   NCCL_SUCCESS == (int)ncclSuccess && NCCL_IN_PROGRESS == (int)ncclInProgress,
               "reductions, codes");
+static_assert(sizeof(bp_ccl_id) == sizeof(ncclUniqueId) && sizeof(bp_ccl_id) == 128, "id");
 #else
 #include "gpu/cudnn.h"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
