@@ -60,9 +60,10 @@ enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
 
 enum bp_status gpu_ccl_unique_id(void *self, struct bp_ccl_id *out)
 {
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
 
-    TRY(gpu_device_use(self, 0, &device));
+    TRY(gpu_device_use(self, 0, &caller, &device));
     return CALL_NCCL(device->gpu, ncclGetUniqueId, out);
 }
 
@@ -70,11 +71,12 @@ enum bp_status gpu_ccl_comm_create(void *self, uint32_t index, const struct bp_c
                                    uint32_t rank, uint32_t n_rank, void **out_comm)
 {
     const struct bp_host *host = ((struct gpu *)self)->host;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     struct gpu_comm *comm;
     enum bp_status status;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     comm = host->allocate(host->ctx, sizeof *comm, _Alignof(struct gpu_comm));
     if (!comm)
         return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a communicator", index);
@@ -94,19 +96,21 @@ static void note(const struct gpu *gpu, const char *function, int code)
 
 void gpu_ccl_comm_abort(void *self, void *p)
 {
+    GPU_CALLER caller = {NULL};
     struct gpu_comm *comm = p;
 
     if (atomic_exchange(&comm->aborted, true)) return;
-    GPU_NOTE(comm->device, context_set, comm->device->context);
+    gpu_device_reuse(self, comm->device->index, &caller);
     note(self, "ncclCommAbort", nccl.call.ncclCommAbort(comm->raw));
 }
 
 void gpu_ccl_comm_destroy(void *self, void *p)
 {
     const struct bp_host *host = ((struct gpu *)self)->host;
+    GPU_CALLER caller = {NULL};
     struct gpu_comm *comm = p;
 
-    GPU_NOTE(comm->device, context_set, comm->device->context);
+    gpu_device_reuse(self, comm->device->index, &caller);
     if (!atomic_load(&comm->aborted))
         note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
     host->release(host->ctx, comm, sizeof *comm);
@@ -164,7 +168,7 @@ struct given {
 };
 
 static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call, bool reduces,
-                           struct given *out)
+                           struct gpu_caller *caller, struct given *out)
 {
     struct gpu_comm *comm = p;
 
@@ -172,7 +176,7 @@ static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call
                           .type = type_of(call->dtype),
                           .reduction = reduces ? reduction_of(call) : 0};
     if (out->type < 0 || out->reduction < 0) return BP_ERR_UNSUPPORTED;
-    return gpu_device_use(comm->device->gpu, comm->device->index, &out->device);
+    return gpu_device_use(comm->device->gpu, comm->device->index, caller, &out->device);
 }
 
 /* A failure of the driver's comes first: the library does not say that a device is lost. */
@@ -181,20 +185,22 @@ static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call
 enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
                                   const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, true, &g));
+    TRY(give(comm, stream, call, true, &caller, &g));
     return GIVE(ncclAllReduce, call->src, call->dst, call->count, g.type, g.reduction, g.comm,
                 g.stream);
 }
 
 enum bp_status gpu_ccl_reduce(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, true, &g));
+    TRY(give(comm, stream, call, true, &caller, &g));
     return GIVE(ncclReduce, call->src, call->dst, call->count, g.type, g.reduction,
                 (int)call->root, g.comm, g.stream);
 }
@@ -202,10 +208,11 @@ enum bp_status gpu_ccl_reduce(void *self, void *comm, void *stream, const struct
 enum bp_status gpu_ccl_broadcast(void *self, void *comm, void *stream,
                                  const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &g));
+    TRY(give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclBroadcast, call->src, call->dst, call->count, g.type, (int)call->root, g.comm,
                 g.stream);
 }
@@ -213,39 +220,43 @@ enum bp_status gpu_ccl_broadcast(void *self, void *comm, void *stream,
 enum bp_status gpu_ccl_all_gather(void *self, void *comm, void *stream,
                                   const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &g));
+    TRY(give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclAllGather, call->src, call->dst, call->count, g.type, g.comm, g.stream);
 }
 
 enum bp_status gpu_ccl_reduce_scatter(void *self, void *comm, void *stream,
                                       const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, true, &g));
+    TRY(give(comm, stream, call, true, &caller, &g));
     return GIVE(ncclReduceScatter, call->src, call->dst, call->count, g.type, g.reduction, g.comm,
                 g.stream);
 }
 
 enum bp_status gpu_ccl_send(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &g));
+    TRY(give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclSend, call->src, call->count, g.type, (int)call->root, g.comm, g.stream);
 }
 
 enum bp_status gpu_ccl_recv(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
 {
+    GPU_CALLER caller = {NULL};
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &g));
+    TRY(give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclRecv, call->dst, call->count, g.type, (int)call->root, g.comm, g.stream);
 }
 

@@ -45,10 +45,11 @@ static enum bp_status copy_waiting(struct gpu_stream *stream, const struct bp_co
 enum bp_status gpu_copy_in(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     if (copy->size > GPU_STAGE) return copy_waiting(stream, copy);
     pthread_mutex_lock(&stream->lock);
     status = copy_staged(stream, copy);
@@ -60,9 +61,10 @@ enum bp_status gpu_copy_in(void *self, uint32_t index, void *p, const struct bp_
 enum bp_status gpu_copy_out(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     TRY(GPU_CALL(device, copy_out, copy->dst, copy->src, copy->size, stream->raw));
     return gpu_stream_collect(stream, gpu_stream_join(stream));
 }
@@ -70,17 +72,11 @@ enum bp_status gpu_copy_out(void *self, uint32_t index, void *p, const struct bp
 enum bp_status gpu_copy_within(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     return GPU_CALL(device, copy_within, copy->dst, copy->src, copy->size, stream->raw);
-}
-
-#define WHERE_IS_NUMBER _Generic((GPU_WHERE){0}, int: true, default: false)
-
-static GPU_WHERE where(const struct gpu_device *device)
-{
-    return (GPU_WHERE)(WHERE_IS_NUMBER ? (uintptr_t)device->number : (uintptr_t)device->context);
 }
 
 /* Devices that reach each other's memory copy without a stop on the host. Where that fails, the
@@ -95,7 +91,7 @@ static void reach(struct gpu_device *device, const struct gpu_device *peer)
     if (before & bit) return;
     GPU_NOTE(device, peer_possible, &possible, device->number, peer->number);
     if (!possible) return;
-    code = device->gpu->call.peer_enable(where(peer), 0);
+    code = device->gpu->call.peer_enable(gpu_device_where(peer), 0);
     if (code != GPU_REACHED_ALREADY) gpu_note(device, GPU_CALL_peer_enable, code);
 }
 
@@ -103,11 +99,12 @@ enum bp_status gpu_copy_peer(void *self, uint32_t index, void *p, uint32_t to,
                              const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device, *peer;
 
-    TRY(gpu_device_use(self, to, &peer)); /* opens it, if it is not */
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, to, &caller, &peer)); /* opens it, if it is not */
+    TRY(gpu_device_use(self, index, &caller, &device));
     reach(device, peer);
-    return GPU_CALL(device, copy_peer, copy->dst, where(peer), copy->src, where(device), copy->size,
-                    stream->raw);
+    return GPU_CALL(device, copy_peer, copy->dst, gpu_device_where(peer), copy->src,
+                    gpu_device_where(device), copy->size, stream->raw);
 }

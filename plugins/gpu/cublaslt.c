@@ -156,12 +156,13 @@ static void drop(const struct plan *p)
 
 enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
+    GPU_CALLER caller = {NULL};
     struct plan made = {.handle = NULL}, *plan = NULL;
     bool good;
 
     if (!gpu_gemm_init(&made.gemm, prep) || made.gemm.batch > INT32_MAX)
         return BP_ERR_UNSUPPORTED;
-    TRY(gpu_vendor_enter(self, prep->device, &gpu_cublaslt, &made.device, &made.handle));
+    TRY(gpu_vendor_enter(self, prep->device, &gpu_cublaslt, &caller, &made.device, &made.handle));
     good = make(&made);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cublaslt, &made, sizeof made);
     if (!plan) {
@@ -226,10 +227,11 @@ static enum bp_status run(const struct bp_launch *launch, struct plan *p, int64_
 enum bp_status gpu_cublaslt_run(const struct bp_launch *launch)
 {
     struct plan *plan = launch->plan;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(launch->self, launch->device, &device));
+    TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     if (plan->gemm.adds == GEMM_VECTOR) pthread_mutex_lock(&plan->lock);
     status = BP_OK;
     for (int64_t i = 0; i < plan->gemm.calls && status == BP_OK; i++) status = run(launch, plan, i);

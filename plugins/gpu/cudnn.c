@@ -298,6 +298,7 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
                         .dtype = prep->out[0]->dtype},
                 *plan = NULL;
     struct bp_conv_attrs attrs = conv_attrs(made.kind, prep->attrs);
+    GPU_CALLER caller = {NULL};
     const struct bp_view *part[TENSORS];
     struct steps steps;
     bool good;
@@ -307,7 +308,7 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
         !choose_format(&made, part))
         return BP_ERR_UNSUPPORTED;
     made.has_bias = made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2];
-    TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &made.device, &made.handle));
+    TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
     good = make(&made, &steps, attrs.groups, part);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
     if (!plan) {
@@ -397,13 +398,14 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
     struct gpu_stream *stream = launch->stream;
     const struct bp_view *part[TENSORS];
     struct bp_view filters;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
     char *workspace = launch->workspace;
 
     parts_of(p->kind, launch->in, launch->out, part);
     filters = *part[W];
-    TRY(gpu_device_use(launch->self, launch->device, &device));
+    TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     if (p->has_bias) TRY(put_bias(launch));
     if (p->repack) {
         filters.data = workspace;

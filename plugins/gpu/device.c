@@ -50,8 +50,37 @@ static enum bp_status open_device(struct gpu_device *device)
     return BP_OK;
 }
 
-enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_device **out)
+#define WHERE_IS_NUMBER _Generic((GPU_WHERE){0}, int: true, default: false)
+
+GPU_WHERE gpu_device_where(const struct gpu_device *device)
 {
+    return (GPU_WHERE)(WHERE_IS_NUMBER ? (uintptr_t)device->number : (uintptr_t)device->context);
+}
+
+/* Makes the device's context current: 0, or the code of a call, which is put out. */
+static int enter(const struct gpu_device *device, struct gpu_caller *caller, enum gpu_call *out)
+{
+    GPU_WHERE current = 0;
+    int code = device->gpu->call.context_get(&current);
+
+    *out = GPU_CALL_context_get;
+    if (code || current == gpu_device_where(device)) return code;
+    *out = GPU_CALL_context_set;
+    code = device->gpu->call.context_set(gpu_device_where(device));
+    if (!code && !caller->device) *caller = (struct gpu_caller){device, current};
+    return code;
+}
+
+void gpu_caller_return(struct gpu_caller *caller)
+{
+    if (caller->device) GPU_NOTE(caller->device, context_set, caller->current);
+    caller->device = NULL;
+}
+
+enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller *caller,
+                              struct gpu_device **out)
+{
+    enum gpu_call call;
     struct gpu_device *device = &gpu->device[index];
     enum bp_status status = BP_OK;
 
@@ -60,9 +89,22 @@ enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_device
         if (!device->open) status = open_device(device);
         pthread_mutex_unlock(&device->lock);
     }
-    if (status == BP_OK) status = GPU_CALL(device, context_set, device->context);
+    if (status == BP_OK) {
+        int code = enter(device, caller, &call);
+        status = gpu_check(gpu, device, call, code);
+    }
     if (status == BP_OK) *out = device;
     return status;
+}
+
+struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_caller *caller)
+{
+    struct gpu_device *device = &gpu->device[index];
+    enum gpu_call call;
+    int code = enter(device, caller, &call);
+
+    gpu_note(device, call, code);
+    return device;
 }
 
 /* Where the calling thread captures a stream itself, the driver refuses. */
@@ -77,11 +119,13 @@ int gpu_device_wait(struct gpu_device *device)
 
 void gpu_device_close(struct gpu_device *device)
 {
+    GPU_CALLER caller = {NULL};
+
     if (!device->open) return;
-    GPU_NOTE(device, context_set, device->context);
+    gpu_device_reuse(device->gpu, device->index, &caller);
     gpu_vendor_finish(device, device->vendor);
     gpu_modules_unload(device);
-    GPU_NOTE(device, context_set, NULL);
+    gpu_caller_return(&caller); /* while there is a context that can be current */
     GPU_NOTE(device, context_release, device->number);
     device->open = false;
 }

@@ -19,10 +19,11 @@ enum bp_status gpu_event_create(void *self, uint32_t index, void **out_event)
 {
     const struct bp_host *host = ((struct gpu *)self)->host;
     struct gpu_event *event;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     event = host->allocate(host->ctx, sizeof *event, _Alignof(struct gpu_event));
     if (!event)
         return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for an event", index);
@@ -35,10 +36,10 @@ enum bp_status gpu_event_create(void *self, uint32_t index, void **out_event)
 
 void gpu_event_destroy(void *self, uint32_t index, void *event)
 {
-    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     const struct bp_host *host = device->gpu->host;
 
-    GPU_NOTE(device, context_set, device->context);
     GPU_NOTE(device, event_destroy, gpu_event_raw(event));
     host->release(host->ctx, event, sizeof(struct gpu_event));
 }
@@ -47,10 +48,11 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
 {
     struct gpu_event *event = q;
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     uint64_t launched;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     launched = gpu_fault_launched(stream);
     TRY(GPU_CALL(device, event_record, event->raw, stream->raw));
     event->stream = stream->number;
@@ -73,10 +75,11 @@ static enum bp_status tell(struct gpu_device *device, const struct gpu_event *ev
 
 enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
 {
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     int code;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     code = device->gpu->call.event_query(gpu_event_raw(event));
     if (code == GPU_NOT_READY) return BP_ERR_BUSY;
     TRY(gpu_check(device->gpu, device, GPU_CALL_event_query, code));
@@ -95,10 +98,11 @@ static uint64_t now_ns(void)
 enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
 {
     uint64_t start = now_ns(), pause = 2000, past = 0;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     if (timeout_ns == UINT64_MAX) {
         TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
         return tell(device, event);

@@ -190,14 +190,30 @@ void gpu_note(const struct gpu_device *device, enum gpu_call call, int code);
 #define GPU_NOTE(device, name, ...) \
     gpu_note(device, GPU_CALL_##name, (device)->gpu->call.name(__VA_ARGS__))
 
+/* What is current in the calling thread: at the end of the block that declares one as GPU_CALLER
+ * caller = {NULL}, it is again what it was at the beginning. An application has contexts, or
+ * devices, of its own that are current in its threads. */
+struct gpu_caller {
+    const struct gpu_device *device; /* which is current instead; NULL: nothing was changed */
+    GPU_WHERE current;               /* before */
+};
+#define GPU_CALLER __attribute__((cleanup(gpu_caller_return))) struct gpu_caller
+
 #define TRY(call) \
     do { \
         enum bp_status try_status = (call); \
         if (try_status != BP_OK) return try_status; \
     } while (0)
 
-/* device.c: a device, with its context that of the calling thread. */
-enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_device **out);
+/* device.c: a device, with its context that of the calling thread until the caller gets back what
+ * was current. */
+enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller *caller,
+                              struct gpu_device **out);
+/* The same of a device that is open, where nobody can be told of a failure: it is logged. */
+struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_caller *caller);
+void gpu_caller_return(struct gpu_caller *caller);
+/* What names the device's context in calls between two. */
+GPU_WHERE gpu_device_where(const struct gpu_device *device);
 /* Waits for all work of the device: the driver's code. */
 int gpu_device_wait(struct gpu_device *device);
 void gpu_device_close(struct gpu_device *device);

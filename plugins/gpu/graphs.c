@@ -18,10 +18,11 @@ enum {
 enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     if (device->gpu->lacks)
         return bp_fail(device->gpu->host, BP_ERR_UNSUPPORTED,
                        GPU_NAME ":%u: the driver has no function %s: a newer one is needed", index,
@@ -45,7 +46,6 @@ static enum bp_status end(struct gpu_stream *stream, void **out_graph)
     struct gpu_device *device = stream->device;
     enum bp_status status;
 
-    GPU_NOTE(device, context_set, device->context);
     status = GPU_CALL(device, capture_end, stream->raw, out_graph);
     stream->captured = false;
     pthread_mutex_unlock(&device->whole);
@@ -71,6 +71,7 @@ enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_r
     const struct bp_host *host = ((struct gpu *)self)->host;
     struct gpu_recording *recording = host->allocate(host->ctx, sizeof *recording,
                                                      _Alignof(struct gpu_recording));
+    GPU_CALLER caller = {NULL};
     enum bp_status status;
 
     if (!recording) {
@@ -78,6 +79,7 @@ enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_r
         return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a recording", index);
     }
     *recording = (struct gpu_recording){NULL, 0};
+    gpu_device_reuse(self, index, &caller);
     status = make(p, recording);
     if (status == BP_OK) *out_recording = recording;
     else host->release(host->ctx, recording, sizeof *recording);
@@ -86,7 +88,8 @@ enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_r
 
 void gpu_capture_abort(void *self, uint32_t index, void *p)
 {
-    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     void *graph = NULL;
 
     /* What is wrong with the capture is known: that is why it is given up. */
@@ -97,20 +100,21 @@ enum bp_status gpu_replay(void *self, uint32_t index, void *p, void *q)
 {
     const struct gpu_recording *recording = p;
     struct gpu_stream *stream = q;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     if (recording->faults) gpu_fault_replay(stream, recording->faults);
     return GPU_CALL(device, program_launch, recording->program, stream->raw);
 }
 
 void gpu_recording_destroy(void *self, uint32_t index, void *p)
 {
-    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     const struct bp_host *host = device->gpu->host;
     struct gpu_recording *recording = p;
 
-    GPU_NOTE(device, context_set, device->context);
     GPU_NOTE(device, program_destroy, recording->program);
     host->release(host->ctx, recording, sizeof *recording);
 }

@@ -36,11 +36,12 @@ static enum bp_status none_left(struct gpu_device *device, uint32_t space, uint6
 enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, uint64_t size,
                                    struct bp_memory *out)
 {
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
     void *data = NULL;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     status = allocate(device, space, size, &data);
     if (status == BP_ERR_MEMORY) return none_left(device, space, size);
     if (status == BP_OK) *out = (struct bp_memory){.data = data};
@@ -49,9 +50,9 @@ enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, u
 
 void gpu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp_memory *memory)
 {
-    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device = gpu_device_reuse(self, index, &caller);
 
-    GPU_NOTE(device, context_set, device->context);
     if (space == BP_SPACE_PINNED) GPU_NOTE(device, pinned_free, memory->data);
     else GPU_NOTE(device, memory_free, memory->data);
 }
@@ -59,9 +60,10 @@ void gpu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp
 enum bp_status gpu_memory_info(void *self, uint32_t index, uint64_t *out_free, uint64_t *out_total)
 {
     size_t free_bytes = 0, total = 0;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     TRY(GPU_CALL(device, memory_info, &free_bytes, &total));
     *out_free = free_bytes;
     *out_total = total;

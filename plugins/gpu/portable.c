@@ -119,11 +119,12 @@ int portable_has_blocks(void *self, uint32_t device)
 
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
 {
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
     if (p->count <= 0) return BP_OK;
-    status = gpu_device_use(launch->self, launch->device, &device);
+    status = gpu_device_use(launch->self, launch->device, &caller, &device);
     if (status == BP_OK) status = run(device, launch, p);
     if (status && launch->result)
         gpu_stream_forget(launch->stream, launch->result, launch->n_out);

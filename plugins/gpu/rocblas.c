@@ -39,12 +39,13 @@ static bool fits(const struct gpu_gemm *g)
 /* The plan is the shape: rocBLAS chooses in each call. */
 enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     struct gpu_gemm gemm, *plan;
     void *handle;
 
     if (!gpu_gemm_init(&gemm, prep) || !fits(&gemm)) return BP_ERR_UNSUPPORTED;
-    TRY(gpu_vendor_enter(self, prep->device, &gpu_rocblas, &device, &handle));
+    TRY(gpu_vendor_enter(self, prep->device, &gpu_rocblas, &caller, &device, &handle));
     plan = gpu_vendor_keep(device, &gpu_rocblas, &gemm, sizeof gemm);
     if (!plan) return BP_ERR_MEMORY;
     BP_SET(out, plan, plan);
@@ -107,10 +108,11 @@ static enum bp_status run_all(const struct bp_launch *launch)
 enum bp_status gpu_rocblas_run(const struct bp_launch *launch)
 {
     struct gpu_stream *stream = launch->stream;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(launch->self, launch->device, &device));
+    TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     pthread_mutex_lock(&stream->lock);
     status = run_all(launch);
     pthread_mutex_unlock(&stream->lock);

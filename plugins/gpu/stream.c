@@ -49,10 +49,11 @@ static enum bp_status fill_stream(struct gpu_stream *stream)
 enum bp_status gpu_stream_create(void *self, uint32_t index, void **out_stream)
 {
     struct gpu_stream *stream;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     stream = new_stream(device);
     if (!stream) return BP_ERR_MEMORY;
     status = fill_stream(stream);
@@ -71,14 +72,14 @@ enum bp_status gpu_stream_create(void *self, uint32_t index, void **out_stream)
 
 void gpu_stream_destroy(void *self, uint32_t index, void *p)
 {
-    struct gpu_device *device = &((struct gpu *)self)->device[index];
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     struct gpu_stream *stream = p, **at = &device->streams;
 
     pthread_mutex_lock(&device->lock);
     while (*at != stream) at = &(*at)->next;
     *at = stream->next;
     pthread_mutex_unlock(&device->lock);
-    GPU_NOTE(device, context_set, device->context);
     drop_stream(stream);
 }
 
@@ -170,10 +171,11 @@ enum bp_status gpu_stream_join(struct gpu_stream *stream)
 enum bp_status gpu_synchronize(void *self, uint32_t index, void *p)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     uint64_t launch;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     launch = atomic_load(&device->n_result);
     if (!stream)
         return collect_all(device, launch, gpu_check(self, device, GPU_CALL_context_synchronize,
@@ -184,8 +186,9 @@ enum bp_status gpu_synchronize(void *self, uint32_t index, void *p)
 enum bp_status gpu_stream_wait(void *self, uint32_t index, void *p, void *event)
 {
     struct gpu_stream *stream = p;
+    GPU_CALLER caller = {NULL};
     struct gpu_device *device;
 
-    TRY(gpu_device_use(self, index, &device));
+    TRY(gpu_device_use(self, index, &caller, &device));
     return GPU_CALL(device, stream_wait, stream->raw, gpu_event_raw(event), 0);
 }

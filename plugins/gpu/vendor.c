@@ -124,14 +124,15 @@ static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
 }
 
 enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vendor *vendor,
-                                struct gpu_device **out, void **out_handle)
+                                struct gpu_caller *caller, struct gpu_device **out,
+                                void **out_handle)
 {
     struct gpu_device *device;
     bool opened = gpu_vendor_open(vendor);
 
     gpu_vendor_tell(gpu, vendor, 0);
     if (!opened) return BP_ERR_UNSUPPORTED;
-    TRY(gpu_device_use(gpu, index, &device));
+    TRY(gpu_device_use(gpu, index, caller, &device));
     pthread_mutex_lock(&device->lock);
     *out_handle = device_handle(device, vendor);
     pthread_mutex_unlock(&device->lock);

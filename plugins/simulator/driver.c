@@ -200,6 +200,14 @@ int sim_context_release(int device)
     return sim_leave(code);
 }
 
+int sim_context_get(void **out)
+{
+    int code = sim_enter(SIM_CALL_context_get);
+
+    if (!code) *out = current;
+    return sim_leave(code);
+}
+
 int sim_context_set(void *context)
 {
     int code = sim_enter(SIM_CALL_context_set);

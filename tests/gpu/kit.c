@@ -92,6 +92,43 @@ size_t driver_live(const char *path)
     return live ? live() : 1;
 }
 
+static struct {
+    int (*get)(void **out);
+    int (*set)(void *context);
+    int (*release)(int device);
+    int device;
+    void *context;
+} caller;
+
+void caller_begin(const char *path, int device)
+{
+    int (*initialise)(unsigned) = NULL, (*retain)(void **, int) = NULL;
+
+    *(void **)&initialise = symbol(path, "sim_initialise");
+    *(void **)&retain = symbol(path, "sim_context_retain");
+    *(void **)&caller.get = symbol(path, "sim_context_get");
+    *(void **)&caller.set = symbol(path, "sim_context_set");
+    *(void **)&caller.release = symbol(path, "sim_context_release");
+    caller.device = device;
+    caller.context = NULL;
+    expect(!initialise(0) && (device < 0 || !retain(&caller.context, device)) &&
+               !caller.set(caller.context),
+           "the caller cannot have a context of its own");
+}
+
+void caller_stays(const char *when)
+{
+    void *now = NULL;
+
+    expect(!caller.get(&now) && now == caller.context, "%s: another context is current", when);
+    caller.set(caller.context);
+}
+
+void caller_end(void)
+{
+    if (caller.device >= 0) caller.release(caller.device);
+}
+
 const struct bp_kernel *find_named(const struct world *w, const char *name)
 {
     const struct bp_kernels *k = w->plugin->kernels;

@@ -5,6 +5,7 @@
 #define BP_TEST_GPU_KIT_H
 
 #include <backplane/attrs.h>
+#include <backplane/ccl.h>
 #include <backplane/graphs.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
@@ -39,6 +40,12 @@ const struct bp_host *host(void);
 const struct bp_plugin *load(const char *path);
 /* Live things of the simulator's; it is the library of this path. */
 size_t driver_live(const char *path);
+
+/* The caller's own use of the driver: what it makes current, before the plugin is there, is current
+ * all the while. device: whose context; -1: none. */
+void caller_begin(const char *path, int device);
+void caller_stays(const char *when);
+void caller_end(void);
 
 /* The row of this name; NULL and a message: there is none. */
 const struct bp_kernel *find_named(const struct world *w, const char *name);

@@ -370,6 +370,53 @@ static void works(const void *arg)
     all_works("without a failure");
 }
 
+/* A communicator of one rank. */
+static void communicate(struct world *w)
+{
+    const struct bp_ccl *ccl = w->plugin->ccl;
+    const struct bp_ccl_call call = {.src = w->x.data, .dst = w->y.data, .count = 4,
+                                     .dtype = BP_F32, .reduction = BP_REDUCE_SUM};
+    uint32_t version = 0;
+    struct bp_ccl_id id;
+    void *comm = NULL;
+
+    expect(!ccl->version(w->self, &version), "version: %s", heard); /* opens the library */
+    for (int i = 0; i < 2; i++) {
+        expect(!ccl->unique_id(w->self, &id), "unique_id: %s", heard);
+        caller_stays("unique_id");
+        expect(!ccl->comm_create(w->self, 0, &id, 0, 1, &comm), "comm_create: %s", heard);
+        caller_stays("comm_create");
+        expect(!ccl->all_reduce(w->self, comm, w->stream[0], &call), "all_reduce: %s", heard);
+        caller_stays("all_reduce");
+        expect(!w->r->synchronize(w->self, 0, w->stream[0]), "synchronize: %s", heard);
+        if (i) ccl->comm_abort(w->self, comm);
+        caller_stays("comm_abort");
+        ccl->comm_destroy(w->self, comm);
+        caller_stays("comm_destroy");
+    }
+}
+
+/* arg: the device whose context is current in the thread before all, or -1: none. */
+static void caller_keeps_its_context(const void *arg)
+{
+    struct world w = {.plugin = load(plugin_path)};
+
+    setenv("BP_SIM_DEVICES", "3", 1);
+    setenv("BP_SIM_MEMORY", "67108864", 1);
+    caller_begin(driver_path, *(const int *)arg);
+    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    for (int i = 0; i < STEPS; i++) {
+        expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
+        caller_stays(steps[i].name);
+    }
+    communicate(&w);
+    world_end(&w);
+    caller_stays("destroy");
+    caller_end();
+    nothing_is_left("afterwards");
+    expect(!*heard, "it said: %s", heard);
+}
+
 /* Each of the host's allocations fails once. */
 static void without_memory(const void *arg)
 {
@@ -406,6 +453,7 @@ static void each_place(const char *call)
 
 int main(int argc, char **argv)
 {
+    static const int none = -1, own = 0, other = 2;
     static const char *const calls[] = {
 #define CALL(name, cuda, hip, parameters) #name,
 #include "gpu/calls.def"
@@ -416,6 +464,9 @@ int main(int argc, char **argv)
     plugin_path = argv[1];
     driver_path = argv[2];
     run_case("all works where nothing fails", works, NULL);
+    run_case("a caller without a context has none afterwards", caller_keeps_its_context, &none);
+    run_case("a caller's context of the same device stays", caller_keeps_its_context, &own);
+    run_case("a caller's context of another device stays", caller_keeps_its_context, &other);
     run_case("no memory of the host's", without_memory, NULL);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) each_place(calls[i]);
     return cases_end();

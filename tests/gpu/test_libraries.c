@@ -183,6 +183,26 @@ static void all_work(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
+/* The context of another device is the caller's. */
+static void caller_keeps_its_context(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_DEVICES", "2", 1);
+    caller_begin(driver_path, 1);
+    begin(&w);
+    for (int i = 0; i < RECIPES; i++) {
+        expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
+        caller_stays(recipes[i].row);
+    }
+    world_end(&w);
+    caller_stays("destroy");
+    caller_end();
+    expect(!driver_live(driver_path), "%zu things of the driver's are left",
+           driver_live(driver_path));
+}
+
 /* ---- failures ---- */
 
 struct failure {
@@ -425,6 +445,7 @@ int main(int argc, char **argv)
     other_library = argv[3];
     few_library = argv[4];
     run_case("all works where nothing fails", all_work, NULL);
+    run_case("a caller's context of another device stays", caller_keeps_its_context, NULL);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (!strstr(calls[i], "String") && !strstr(calls[i], "_to_string") &&
             !strstr(calls[i], "Version"))

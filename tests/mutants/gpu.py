@@ -59,9 +59,9 @@ GPUS = [
      "for (int i = 0; i <= p->n_operand; i++, size += sizeof to) {",
      "cuda", "gpu_portable.c.o", SOFTMAX, "bp_softmax_f32 is launched with 48 bytes of arguments; its image takes 40"),
     ("a thread makes a device current for its first launch alone", PORTABLE,
-     "status = gpu_device_use(launch->self, launch->device, &device);\n    if (status == BP_OK) status = run(",
+     "status = gpu_device_use(launch->self, launch->device, &caller, &device);\n    if (status == BP_OK) status = run(",
      "static _Thread_local bool used;\n    device = &((struct gpu *)launch->self)->device[launch->device];\n"
-     "    status = device->open && used ? BP_OK : gpu_device_use(launch->self, launch->device, &device);\n"
+     "    status = device->open && used ? BP_OK : gpu_device_use(launch->self, launch->device, &caller, &device);\n"
      "    used = true;\n    if (status == BP_OK) status = run(",
      "hip", "gpu_portable.c.o", TWO, "hipModuleLaunchKernel answers 400"),
     ("modules are loaded by the first device for all", PORTABLE,
@@ -69,13 +69,13 @@ GPUS = [
      "void **module = &device->gpu->device[0].module[p->family][p->type];",
      "hip", "gpu_portable.c.o", TWO, "hipModuleLaunchKernel answers 400"),
     ("an event is the first device's, whatever device it is for", EVENT,
-     "TRY(gpu_device_use(self, index, &device));\n    event = host->allocate(",
-     "TRY(gpu_device_use(self, index - index, &device));\n    event = host->allocate(",
+     "TRY(gpu_device_use(self, index, &caller, &device));\n    event = host->allocate(",
+     "TRY(gpu_device_use(self, index - index, &caller, &device));\n    event = host->allocate(",
      "cuda", "gpu_event.c.o", TWO, "cuEventRecord answers 400"),
     ("a stream is the first device's, whatever device it is for", STREAM,
-     "TRY(gpu_device_use(self, index, &device));\n    stream = new_stream(device);\n",
-     "TRY(gpu_device_use(self, index, &device));\n    stream = new_stream(device);\n"
-     "    gpu_device_use(self, 0, &(struct gpu_device *){NULL});\n",
+     "TRY(gpu_device_use(self, index, &caller, &device));\n    stream = new_stream(device);\n",
+     "TRY(gpu_device_use(self, index, &caller, &device));\n    stream = new_stream(device);\n"
+     "    gpu_device_use(self, 0, &caller, &(struct gpu_device *){NULL});\n",
      "cuda", "gpu_stream.c.o", TWO, "answers 400"),
     ("a module of one family is not given back", PORTABLE,
      "if (device->module[family][type])\n", "if (device->module[family][type] && family != FAMILY_softmax)\n",

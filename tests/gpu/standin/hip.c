@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hip.c: what is peculiar to HIP's runtime: peers are devices by number, not contexts; a grid has
- * less than 2^32 lanes. */
+/* hip.c: what is peculiar to HIP's runtime: contexts are devices by number, of which each thread
+ * has one that is current, at first device 0; a grid has less than 2^32 lanes. */
 #include "standin.h"
 
 const struct standin standin = {
@@ -22,6 +22,22 @@ int standin_device_attribute(int *out, int attribute, int device)
 {
     if (attribute == 63) return sim_device_attribute(out, 1, device);
     return standin_refuse(SIM_INVALID_VALUE, "no attribute %d is known here", attribute);
+}
+
+int standin_context_set(int device)
+{
+    if (device < 0 || device >= sim.n_device) return SIM_INVALID_DEVICE;
+    return sim_context_set(&sim.device[device]);
+}
+
+int standin_context_get(int *out)
+{
+    void *current = NULL;
+    int code = sim_context_get(&current);
+
+    if (!code && !current) code = sim_context_set(current = sim.device);
+    if (!code) *out = (int)((struct sim_device *)current - sim.device);
+    return code;
 }
 
 int standin_context_retain(void **out, int device)
