@@ -262,7 +262,7 @@ static bool choose(struct plan *p)
     int n = 0, i = 0;
     bool good;
 
-    pthread_mutex_lock(&p->device->lock);
+    pthread_mutex_lock(&p->device->loading);
     good = ask(p, &n, found);
     while (good && i < n && !will_do(p, &found[i])) i++;
     good = good && i < n;
@@ -270,7 +270,7 @@ static bool choose(struct plan *p)
         p->found = found[i];
         good = ask_size(p, &p->found.workspace);
     }
-    pthread_mutex_unlock(&p->device->lock);
+    pthread_mutex_unlock(&p->device->loading);
     return good;
 }
 

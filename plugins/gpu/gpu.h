@@ -102,7 +102,9 @@ struct gpu_device {
     int number;                /* the driver's */
     uint32_t units;
     atomic_bool open;
-    pthread_mutex_t lock;      /* of opening, of modules, libraries, the list of streams */
+    pthread_mutex_t lock;      /* of opening, and of the list of streams: held for a moment only */
+    pthread_mutex_t loading;   /* of modules and of libraries' handles, whose making takes seconds;
+                                  never held together with lock */
     pthread_mutex_t whole;     /* held while all of the device is waited for, or a stream is
                                   captured: a driver does not take both at once */
     void *context;

@@ -20,6 +20,7 @@ static enum bp_status make_devices(struct gpu *gpu, int n)
         device->gpu = gpu;
         device->index = (uint32_t)i;
         pthread_mutex_init(&device->lock, NULL);
+        pthread_mutex_init(&device->loading, NULL);
         pthread_mutex_init(&device->whole, &attr);
     }
     pthread_mutexattr_destroy(&attr);
@@ -34,6 +35,7 @@ static void destroy(void *p)
     for (uint32_t i = 0; i < gpu->n_device; i++) {
         gpu_device_close(&gpu->device[i]);
         pthread_mutex_destroy(&gpu->device[i].lock);
+        pthread_mutex_destroy(&gpu->device[i].loading);
         pthread_mutex_destroy(&gpu->device[i].whole);
     }
     if (gpu->device)

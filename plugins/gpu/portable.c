@@ -25,7 +25,7 @@ static enum bp_status load_module(struct gpu_device *device, enum portable_famil
     return gpu_check(device->gpu, device, GPU_CALL_module_load, code);
 }
 
-/* Under the lock. */
+/* Under the lock of loading. */
 static enum bp_status find_function(struct gpu_device *device, const struct portable *p,
                                     void **out)
 {
@@ -46,10 +46,10 @@ static enum bp_status function_of(struct gpu_device *device, const struct portab
 
     *out = atomic_load_explicit(known, memory_order_acquire);
     if (__builtin_expect(*out != NULL, 1)) return BP_OK;
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&device->loading);
     status = find_function(device, p, out);
     if (status == BP_OK) atomic_store_explicit(known, *out, memory_order_release);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->loading);
     return status;
 }
 

@@ -112,7 +112,7 @@ void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t 
     bp_log(gpu->host, BP_LOG_INFO, GPU_NAME ": %s: %s%s", vendor->name, number, vendor->path);
 }
 
-/* Under the device's lock. A failure is not asked for again. */
+/* Under the device's lock of loading. A failure is not asked for again. */
 static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
 {
     void **handle = &device->vendor[vendor->id];
@@ -133,9 +133,9 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
     gpu_vendor_tell(gpu, vendor, 0);
     if (!opened) return BP_ERR_UNSUPPORTED;
     TRY(gpu_device_use(gpu, index, caller, &device));
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&device->loading);
     *out_handle = device_handle(device, vendor);
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->loading);
     *out = device;
     return *out_handle ? BP_OK : BP_ERR_UNSUPPORTED;
 }

@@ -112,6 +112,7 @@ int sim_initialise(unsigned flags)
     sim.memory = setting("BP_SIM_MEMORY", UINT64_C(1) << 30);
     sim.delay = (unsigned)setting("BP_SIM_DELAY", 50);
     sim.seed = (unsigned)setting("BP_SIM_SEED", 1);
+    sim.load = (unsigned)setting("BP_SIM_LOAD", 0);
     sim.ready = true;
     return sim_leave(SIM_SUCCESS);
 }

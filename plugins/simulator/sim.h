@@ -19,6 +19,7 @@
  *   BP_SIM_MEMORY=n       bytes of each (1 GiB), and as many of pinned and of managed memory
  *   BP_SIM_DELAY=n        the longest pause before a piece of work, in microseconds (50)
  *   BP_SIM_SEED=n         of the pauses
+ *   BP_SIM_LOAD=n         what a module takes to load, in microseconds (0)
  *   BP_SIM_FAIL=call:n:code,...   the n-th call of this name (calls.def, or the list of a vendor's
  *                         library) does nothing and answers
  *                         code; "work:n:code" is the n-th piece of work, which fails on the device
@@ -104,7 +105,7 @@ struct sim {
     bool ready;
     int n_device;
     uint64_t memory;
-    unsigned delay, seed;
+    unsigned delay, seed, load;
     size_t live;
     struct sim_device device[8];
 };

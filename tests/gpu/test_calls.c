@@ -7,9 +7,12 @@
  *   test_calls PLUGIN DRIVER */
 #include "kit.h"
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static const char *plugin_path, *driver_path;
 
@@ -439,6 +442,54 @@ static void without_memory(const void *arg)
     expect(n == 8, "%d allocations", n - 1);
 }
 
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The family of its kernels is not loaded yet. */
+static _Atomic bool loaded;
+static void *launch_first(void *p)
+{
+    struct world *w = p;
+    double start = seconds();
+
+    expect(launch_count(w, &w->result) == BP_OK, "count: %s", heard);
+    expect(seconds() - start >= 2, "the module was loaded in %.3f s", seconds() - start);
+    loaded = true;
+    return NULL;
+}
+
+/* Of a mark behind a launch, whose faults it tells. */
+static void events_while_a_module_is_loaded(const void *arg)
+{
+    double longest = 0, start;
+    pthread_t thread;
+    struct world w;
+    int n = 0;
+
+    (void)arg;
+    setenv("BP_SIM_LOAD", "2000000", 1);
+    expect(!world_make(&w, load(plugin_path)) && !event(&w) && !small(&w) && !launch_gather(&w) &&
+               !record(&w),
+           "beginning: %s", heard);
+    pthread_create(&thread, NULL, launch_first, &w);
+    while (!loaded) {
+        start = seconds();
+        expect(query(&w) == BP_OK, "query: %s", heard);
+        if (seconds() - start > longest) longest = seconds() - start;
+        n++;
+        usleep(1000);
+    }
+    pthread_join(thread, NULL);
+    expect(longest < 1, "one of %d queries took %.3f s", n, longest);
+    world_end(&w);
+    nothing_is_left("afterwards");
+}
+
 /* One place after the other, until there are no more. */
 static void each_place(const char *call)
 {
@@ -467,6 +518,8 @@ int main(int argc, char **argv)
     run_case("a caller without a context has none afterwards", caller_keeps_its_context, &none);
     run_case("a caller's context of the same device stays", caller_keeps_its_context, &own);
     run_case("a caller's context of another device stays", caller_keeps_its_context, &other);
+    run_case("events are asked for while a module is loaded", events_while_a_module_is_loaded,
+             NULL);
     run_case("no memory of the host's", without_memory, NULL);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) each_place(calls[i]);
     return cases_end();
