@@ -40,6 +40,9 @@ const struct gpu_target gpu_target = {
     },
     .text = "cuGetErrorString",
     .units = 16,      /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+    .capability = {75, 76}, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR */
+    .arch = "sm_",
+    .targets = GPU_TARGETS,
     .dlpack_type = 2, /* kDLCUDA */
     .end = (void *)0, /* CU_LAUNCH_PARAM_END */
     .driver_folders = CUDA_DRIVER_FOLDERS,

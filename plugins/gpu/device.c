@@ -18,6 +18,23 @@ static uint32_t units_of(struct gpu_device *device)
     return units > 0 && units < 4096 ? (uint32_t)units : 0;
 }
 
+void gpu_device_identify(struct gpu_device *device)
+{
+    char description[16384] = ""; /* longer than any version's */
+    int part[2] = {0, 0};
+
+    if (gpu_target.capability[0]) {
+        for (int i = 0; i < 2; i++)
+            GPU_NOTE(device, device_attribute, &part[i], gpu_target.capability[i], device->number);
+        if (part[0] > 0)
+            snprintf(device->arch, sizeof device->arch, "%s%d", gpu_target.arch,
+                     part[0] * 10 + part[1]);
+    } else if (device->gpu->call.device_description) {
+        GPU_NOTE(device, device_description, description, device->number);
+        gpu_arch_find(description, sizeof description, gpu_target.arch, device->arch);
+    }
+}
+
 /* Needs no context, which costs memory of the device and time. */
 enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_device_properties *out)
 {

@@ -78,6 +78,10 @@ struct gpu_target {
     const char *text;                /* the function that knows what codes mean: of struct gpu */
     bool returns_text;               /* text.give, not text.put */
     int units;                       /* the attribute that says how many units a device has */
+    int capability[2];               /* those of the numbers that name its architecture, 9 and 0;
+                                        0: its name is somewhere in its description */
+    const char *arch;                /* what such a name begins with: "sm_", "gfx" */
+    const char *targets;             /* what images are compiled for, as the build's options say */
     uint32_t dlpack_type;            /* of its memory */
     void *end;                       /* ends a launch's list of what its parameters are */
     const char *driver_folders;      /* where its libraries are besides: as LD_LIBRARY_PATH is; a
@@ -95,11 +99,14 @@ extern const struct gpu_target gpu_target;
 struct gpu;
 struct gpu_stream;
 
+enum { GPU_ARCH = 64 };
+
 /* A device. It is opened by the first call that needs its context. */
 struct gpu_device {
     struct gpu *gpu;
     uint32_t index;
     int number;                /* the driver's */
+    char arch[GPU_ARCH];       /* "sm_90", "gfx90a:sramecc+:xnack-"; "": unknown */
     uint32_t units;
     atomic_bool open;
     pthread_mutex_t lock;      /* of opening, and of the list of streams: held for a moment only */
@@ -130,7 +137,8 @@ struct gpu {
     const char *lacks; /* a function of captures that the driver does not have, or NULL */
     int version;
     uint32_t sought, there; /* masks of libraries: looked for, and found then; while it is loaded */
-    uint32_t n_device;
+    uint32_t n_device;         /* those that images are for */
+    uint32_t n_found;          /* all: the size of the array */
     struct gpu_device *device;
 };
 
@@ -216,6 +224,8 @@ struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_
 void gpu_caller_return(struct gpu_caller *caller);
 /* What names the device's context in calls between two. */
 GPU_WHERE gpu_device_where(const struct gpu_device *device);
+/* Asks what a device is, of which no more than the number is known: its architecture. */
+void gpu_device_identify(struct gpu_device *device);
 /* Waits for all work of the device: the driver's code. */
 int gpu_device_wait(struct gpu_device *device);
 void gpu_device_close(struct gpu_device *device);
@@ -243,6 +253,12 @@ void gpu_fault_replay(struct gpu_stream *stream, uint64_t words);
 uint64_t gpu_fault_launched(struct gpu_stream *stream);
 /* The first `until` of these have ended: BP_ERR_FAULT names the row that found something, once. */
 enum bp_status gpu_fault_tell(struct gpu_stream *stream, uint64_t until);
+
+/* arch.c: whether a device takes an image of those that are compiled for these targets, "80,
+ * 90+ptx"; where nobody knows, yes. */
+bool gpu_arch_fits(const char *arch, const char *targets);
+/* The first name of an architecture in a text, which may have zeros; "": there is none. */
+void gpu_arch_find(const char *text, size_t size, const char *prefix, char out[GPU_ARCH]);
 
 /* event.c: the driver's event. */
 void *gpu_event_raw(void *event);

@@ -25,9 +25,10 @@ static enum bp_status open_library(const struct gpu *gpu, struct gpu_found *out)
     return status;
 }
 
-static const bool needed[GPU_CALLS] = {
-#define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = true,
-#define CALL_OR_NONE(name, cuda, hip, parameters) [GPU_CALL_##name] = false,
+static const enum { NEEDED, OF_CAPTURES, ASIDE } use[GPU_CALLS] = {
+#define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = NEEDED,
+#define CALL_OR_NONE(name, cuda, hip, parameters) [GPU_CALL_##name] = OF_CAPTURES,
+#define CALL_ASIDE(name, cuda, hip, parameters) [GPU_CALL_##name] = ASIDE,
 #include "calls.def"
 };
 
@@ -39,8 +40,8 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     TRY(open_library(gpu, &found));
     for (int i = 0; i < GPU_CALLS; i++) {
         function[i] = dlsym(found.library, gpu_target.symbol[i]);
-        if (!function[i] && !needed[i]) gpu->lacks = gpu_target.symbol[i];
-        else if (!function[i])
+        if (!function[i] && use[i] == OF_CAPTURES) gpu->lacks = gpu_target.symbol[i];
+        else if (!function[i] && use[i] == NEEDED)
             return bp_fail(gpu->host, BP_ERR_DEVICE,
                            GPU_NAME
                            ": the driver's %s has no function %s: a newer driver is needed",

@@ -24,7 +24,7 @@ static enum bp_status make_devices(struct gpu *gpu, int n)
         pthread_mutex_init(&device->whole, &attr);
     }
     pthread_mutexattr_destroy(&attr);
-    gpu->n_device = (uint32_t)n;
+    gpu->n_found = (uint32_t)n;
     return BP_OK;
 }
 
@@ -32,20 +32,43 @@ static void destroy(void *p)
 {
     struct gpu *gpu = p;
 
-    for (uint32_t i = 0; i < gpu->n_device; i++) {
+    for (uint32_t i = 0; i < gpu->n_found; i++) {
         gpu_device_close(&gpu->device[i]);
         pthread_mutex_destroy(&gpu->device[i].lock);
         pthread_mutex_destroy(&gpu->device[i].loading);
         pthread_mutex_destroy(&gpu->device[i].whole);
     }
     if (gpu->device)
-        gpu->host->release(gpu->host->ctx, gpu->device, gpu->n_device * sizeof *gpu->device);
+        gpu->host->release(gpu->host->ctx, gpu->device, gpu->n_found * sizeof *gpu->device);
     gpu->host->release(gpu->host->ctx, gpu, sizeof *gpu);
+}
+
+enum { REASON = 256 };
+
+/* Takes the driver's device i as the next one, if it can run what the images have; else says why
+ * not. */
+static enum bp_status take_device(struct gpu *gpu, int i, char reason[REASON])
+{
+    struct gpu_device *device = &gpu->device[gpu->n_device];
+    char name[64] = "";
+
+    TRY(GPU_CALL(device, device_get, &device->number, i));
+    gpu_device_identify(device);
+    if (gpu_arch_fits(device->arch, gpu_target.targets)) {
+        gpu->n_device++;
+        return BP_OK;
+    }
+    GPU_NOTE(device, device_name, name, sizeof name - 1, device->number);
+    snprintf(reason, REASON, "the driver's device %d, %s, is %s, and kernels are compiled for %s", i,
+             name, device->arch, gpu_target.targets);
+    bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: it is left out", reason);
+    return BP_OK;
 }
 
 static enum bp_status start(struct gpu *gpu)
 {
     struct gpu_calls *call = &gpu->call;
+    char reason[REASON] = "";
     int n = 0;
 
     TRY(gpu_library_open(gpu));
@@ -55,8 +78,10 @@ static enum bp_status start(struct gpu *gpu)
     if (n < 1)
         return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s", gpu_target.no_device);
     TRY(make_devices(gpu, n));
-    for (int i = 0; i < n; i++)
-        TRY(GPU_CALL(&gpu->device[i], device_get, &gpu->device[i].number, i));
+    for (int i = 0; i < n; i++) TRY(take_device(gpu, i, reason));
+    if (!gpu->n_device)
+        return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": no device that has kernels: %s",
+                       reason);
     return BP_OK;
 }
 

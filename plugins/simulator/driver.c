@@ -165,13 +165,32 @@ int sim_device_memory(size_t *out, int device)
     return sim_leave(code);
 }
 
+static int arch_of(int device)
+{
+    const char *text = secure_getenv("BP_SIM_ARCH");
+
+    for (; text && device > 0 && strchr(text, ','); device--) text = strchr(text, ',') + 1;
+    return text && *text ? atoi(text) : 20;
+}
+
+/* 1: units; 2, 3: the architecture. */
 int sim_device_attribute(int *out, int attribute, int device)
 {
     int code = enter_device(SIM_CALL_device_attribute, device);
 
-    if (!code && attribute != 1) code = SIM_INVALID_VALUE;
-    if (!code) *out = 2;
+    if (!code && (attribute < 1 || attribute > 3)) code = SIM_INVALID_VALUE;
+    if (!code)
+        *out = attribute == 1   ? 2
+               : attribute == 2 ? arch_of(device) / 10
+                                : arch_of(device) % 10;
     return sim_leave(code);
+}
+
+/* Nothing is told in this way. */
+int sim_device_description(void *out, int device)
+{
+    (void)out;
+    return sim_leave(enter_device(SIM_CALL_device_description, device));
 }
 
 int sim_context_retain(void **out, int device)

@@ -16,6 +16,7 @@
  * The environment, read by each initialise:
  *
  *   BP_SIM_DEVICES=n      devices (1)
+ *   BP_SIM_ARCH=n,...     the architecture of each (20); the last one's is that of those behind it
  *   BP_SIM_MEMORY=n       bytes of each (1 GiB), and as many of pinned and of managed memory
  *   BP_SIM_DELAY=n        the longest pause before a piece of work, in microseconds (50)
  *   BP_SIM_SEED=n         of the pauses

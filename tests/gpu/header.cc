@@ -67,7 +67,10 @@ static_assert(decltype(of(&ours_give))::like(&hipGetErrorString), "text");
 #define ERROR(code, cuda, hip, status, text) static_assert(code == cuda, text);
 #include "gpu/errors.def"
 static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2, "mode");
-static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16, "attribute");
+static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
+                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75 &&
+                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76,
+              "attributes");
 static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&
                   CU_MEM_ATTACH_GLOBAL == 1 && CU_STREAM_NON_BLOCKING == 1 &&
                   CU_EVENT_DISABLE_TIMING == 2,
@@ -77,6 +80,7 @@ static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&
 #include "gpu/errors.def"
 static_assert(hipStreamCaptureModeRelaxed == 2, "mode");
 static_assert(hipDeviceAttributeMultiprocessorCount == 63, "attribute");
+static_assert(sizeof(hipDeviceProp_t) < 16384, "a description");
 static_assert((hipHostMallocPortable | hipHostMallocMapped) == 3 && hipMemAttachGlobal == 1 &&
                   hipStreamNonBlocking == 1 && hipEventDisableTiming == 2,
               "flags");

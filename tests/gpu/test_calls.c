@@ -442,6 +442,49 @@ static void without_memory(const void *arg)
     expect(n == 8, "%d allocations", n - 1);
 }
 
+/* Of three devices the kernels are for the second and the fourth: they are the plugin's. */
+static void unfit_devices_are_left_out(const void *arg)
+{
+    struct world w = {.plugin = load(plugin_path)};
+    uint32_t n = 0;
+
+    (void)arg;
+    setenv("BP_SIM_DEVICES", "4", 1);
+    setenv("BP_SIM_ARCH", "19,22,18,31", 1);
+    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    expect(!w.plugin->create(host(), &w.self) && !w.r->device_count(w.self, &n), "create: %s",
+           heard);
+    expect(n == 2, "%u devices", n);
+    expect(strstr(heard, "sim: the driver's device 0, simulated GPU, is sim_19, and kernels are "
+                         "compiled for 20, 30+ptx: it is left out") &&
+               strstr(heard, "device 2, simulated GPU, is sim_18") && !strstr(heard, "device 1,") &&
+               !strstr(heard, "device 3,"),
+           "it said: %s", heard);
+    heard_nothing();
+    for (int i = 0; i < STEPS; i++)
+        expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
+    world_end(&w);
+    nothing_is_left("afterwards");
+    expect(!*heard, "it said: %s", heard);
+}
+
+static void without_a_device_that_fits(const void *arg)
+{
+    const struct bp_plugin *plugin = load(plugin_path);
+    enum bp_status status;
+    void *self = NULL;
+
+    (void)arg;
+    setenv("BP_SIM_DEVICES", "2", 1);
+    setenv("BP_SIM_ARCH", "19", 1);
+    status = plugin->create(host(), &self);
+    expect(status == BP_ERR_ABSENT && !self, "create answers %d", status);
+    expect(strstr(heard, "sim: no device that has kernels: the driver's device 1, simulated GPU, "
+                         "is sim_19, and kernels are compiled for 20, 30+ptx\n") != NULL,
+           "it said: %s", heard);
+    nothing_is_left("afterwards");
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -518,9 +561,12 @@ int main(int argc, char **argv)
     run_case("a caller without a context has none afterwards", caller_keeps_its_context, &none);
     run_case("a caller's context of the same device stays", caller_keeps_its_context, &own);
     run_case("a caller's context of another device stays", caller_keeps_its_context, &other);
+    run_case("devices that no image is for are left out", unfit_devices_are_left_out, NULL);
+    run_case("without a device that images are for", without_a_device_that_fits, NULL);
     run_case("events are asked for while a module is loaded", events_while_a_module_is_loaded,
              NULL);
     run_case("no memory of the host's", without_memory, NULL);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) each_place(calls[i]);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i], "device_description") != 0) each_place(calls[i]); /* of hip alone */
     return cases_end();
 }

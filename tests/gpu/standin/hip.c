@@ -2,6 +2,7 @@
 /* hip.c: what is peculiar to HIP's runtime: contexts are devices by number, of which each thread
  * has one that is current, at first device 0; a grid has less than 2^32 lanes. */
 #include "standin.h"
+#include <stdio.h>
 
 const struct standin standin = {
     .library = "libamdhip64.so.5", .end = (void *)3, .most = UINT64_C(1) << 32};
@@ -15,6 +16,16 @@ int standin_driver_version(int *out)
 {
     *out = 50221153;
     return SIM_SUCCESS;
+}
+
+/* What the struct says last, as in HIP 5: the architecture, with features that targets need not
+ * name. */
+int standin_device_description(void *out, int device)
+{
+    int code = sim_device_description(out, device);
+
+    if (!code) snprintf((char *)out + 536, 64, "%s:sramecc+:xnack-", standin_arch());
+    return code;
 }
 
 /* 63 is the number of compute units. */
