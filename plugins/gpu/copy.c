@@ -11,7 +11,8 @@ static enum bp_status make_stages(struct gpu_stream *stream)
 
     for (int i = 0; i < GPU_STAGES; i++)
         if (!stream->passed[i])
-            TRY(GPU_CALL(device, event_create, &stream->passed[i], GPU_NO_TIMING));
+            TRY(GPU_CALL(device, event_create, &stream->passed[i],
+                         gpu_event_flags(device->gpu)));
     TRY(GPU_CALL(device, pinned_allocate, &stage, GPU_STAGES * GPU_STAGE, GPU_PINNED));
     stream->stage = stage;
     return BP_OK;

@@ -56,17 +56,6 @@ enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_devic
     return BP_OK;
 }
 
-static enum bp_status open_device(struct gpu_device *device)
-{
-    void *context = NULL;
-
-    TRY(GPU_CALL(device, context_retain, &context, device->number));
-    device->units = units_of(device);
-    device->context = context;
-    atomic_store_explicit(&device->open, true, memory_order_release);
-    return BP_OK;
-}
-
 #define WHERE_IS_NUMBER _Generic((GPU_WHERE){0}, int: true, default: false)
 
 GPU_WHERE gpu_device_where(const struct gpu_device *device)
@@ -94,6 +83,38 @@ void gpu_caller_return(struct gpu_caller *caller)
     caller->device = NULL;
 }
 
+/* For as long as the context is there. */
+static void block_waits(const struct gpu_device *device, struct gpu_caller *caller)
+{
+    enum gpu_call call;
+    int code;
+
+    if (!device->gpu->call.context_flags) {
+        bp_log(device->gpu->host, BP_LOG_WARN,
+               GPU_NAME ":%u: the driver has no function %s: only waits for events sleep",
+               device->index, gpu_target.symbol[GPU_CALL_context_flags]);
+        return;
+    }
+    code = enter(device, caller, &call);
+    if (!code) {
+        call = GPU_CALL_context_flags;
+        code = device->gpu->call.context_flags(GPU_WAITS_BLOCK);
+    }
+    gpu_note(device, call, code);
+}
+
+static enum bp_status open_device(struct gpu_device *device, struct gpu_caller *caller)
+{
+    void *context = NULL;
+
+    TRY(GPU_CALL(device, context_retain, &context, device->number));
+    device->units = units_of(device);
+    device->context = context;
+    if (device->gpu->blocks) block_waits(device, caller);
+    atomic_store_explicit(&device->open, true, memory_order_release);
+    return BP_OK;
+}
+
 enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller *caller,
                               struct gpu_device **out)
 {
@@ -103,7 +124,7 @@ enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller
 
     if (__builtin_expect(!atomic_load_explicit(&device->open, memory_order_acquire), 0)) {
         pthread_mutex_lock(&device->lock);
-        if (!device->open) status = open_device(device);
+        if (!device->open) status = open_device(device, caller);
         pthread_mutex_unlock(&device->lock);
     }
     if (status == BP_OK) {

@@ -10,6 +10,11 @@ struct gpu_event {
     uint64_t launched; /* launches of that stream before it */
 };
 
+unsigned gpu_event_flags(const struct gpu *gpu)
+{
+    return GPU_NO_TIMING | (gpu->blocks ? GPU_EVENT_BLOCKS : 0);
+}
+
 void *gpu_event_raw(void *event)
 {
     return ((struct gpu_event *)event)->raw;
@@ -28,7 +33,7 @@ enum bp_status gpu_event_create(void *self, uint32_t index, void **out_event)
     if (!event)
         return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for an event", index);
     *event = (struct gpu_event){.raw = NULL};
-    status = GPU_CALL(device, event_create, &event->raw, GPU_NO_TIMING);
+    status = GPU_CALL(device, event_create, &event->raw, gpu_event_flags(self));
     if (status == BP_OK) *out_event = event;
     else host->release(host->ctx, event, sizeof *event);
     return status;
@@ -94,7 +99,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The drivers wait for ever or not at all: in between they are asked, ever more rarely. */
+/* The drivers wait for ever, spinning or asleep as the event was made, or not at all: in between
+ * they are asked, ever more rarely. */
 enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
 {
     uint64_t start = now_ns(), pause = 2000, past = 0;

@@ -53,6 +53,8 @@ enum {
     GPU_MANAGED = 1,      /* of managed memory: every stream may use it */
     GPU_STREAM_ALONE = 1, /* of a stream: it does not wait for the driver's own */
     GPU_NO_TIMING = 2,    /* of an event */
+    GPU_EVENT_BLOCKS = 1, /* of an event: a wait for it sleeps, where it would spin */
+    GPU_WAITS_BLOCK = 4,  /* of a context: so do other waits */
 };
 
 /* Libraries of vendors: vendor.h. */
@@ -137,6 +139,7 @@ struct gpu {
     const char *lacks; /* a function of captures that the driver does not have, or NULL */
     int version;
     uint32_t sought, there; /* masks of libraries: looked for, and found then; while it is loaded */
+    bool blocks;        /* waits sleep: BP_<PLUGIN>_WAIT */
     uint32_t n_device;         /* those that images are for */
     uint32_t n_found;          /* all: the size of the array */
     struct gpu_device *device;
@@ -260,7 +263,8 @@ bool gpu_arch_fits(const char *arch, const char *targets);
 /* The first name of an architecture in a text, which may have zeros; "": there is none. */
 void gpu_arch_find(const char *text, size_t size, const char *prefix, char out[GPU_ARCH]);
 
-/* event.c: the driver's event. */
+/* event.c: how the driver is to make events; and its event. */
+unsigned gpu_event_flags(const struct gpu *gpu);
 void *gpu_event_raw(void *event);
 
 /* portable.c: gives back the device's modules. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.c: the plugin's table, and the making of an instance. Start here. */
 #include "gpu.h"
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum bp_status make_devices(struct gpu *gpu, int n)
@@ -43,6 +45,20 @@ static void destroy(void *p)
     gpu->host->release(gpu->host->ctx, gpu, sizeof *gpu);
 }
 
+/* Whether BP_<PLUGIN>_WAIT is "block". */
+static bool blocks(const struct gpu *gpu)
+{
+    char name[] = "BP_" GPU_NAME "_WAIT";
+    const char *given;
+
+    for (char *c = name; *c; c++) *c = (char)toupper(*c);
+    given = secure_getenv(name);
+    if (given && *given && strcmp(given, "spin") != 0 && strcmp(given, "block") != 0)
+        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s is '%s': expected block or spin", name,
+               given);
+    return given && !strcmp(given, "block");
+}
+
 enum { REASON = 256 };
 
 /* Takes the driver's device i as the next one, if it can run what the images have; else says why
@@ -71,6 +87,7 @@ static enum bp_status start(struct gpu *gpu)
     char reason[REASON] = "";
     int n = 0;
 
+    gpu->blocks = blocks(gpu);
     TRY(gpu_library_open(gpu));
     TRY(gpu_check(gpu, NULL, GPU_CALL_initialise, call->initialise(0)));
     TRY(gpu_check(gpu, NULL, GPU_CALL_driver_version, call->driver_version(&gpu->version)));

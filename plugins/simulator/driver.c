@@ -103,6 +103,16 @@ size_t sim_live(void)
     return live;
 }
 
+size_t sim_spun(void)
+{
+    size_t spun;
+
+    pthread_mutex_lock(&sim.lock);
+    spun = sim.spun;
+    pthread_mutex_unlock(&sim.lock);
+    return spun;
+}
+
 int sim_initialise(unsigned flags)
 {
     int code = sim_enter(SIM_CALL_initialise);
@@ -215,6 +225,7 @@ int sim_context_release(int device)
     if (!--sim.device[device].refs) {
         sim.device[device].sticky = SIM_SUCCESS;
         sim.device[device].peers = 0;
+        sim.device[device].flags = 0;
         sim.live--;
     }
     return sim_leave(code);
@@ -225,6 +236,16 @@ int sim_context_get(void **out)
     int code = sim_enter(SIM_CALL_context_get);
 
     if (!code) *out = current;
+    return sim_leave(code);
+}
+
+int sim_context_flags(unsigned flags)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_context_flags, &device);
+
+    if (!code && flags != 4) code = SIM_INVALID_VALUE;
+    if (!code) device->flags = flags;
     return sim_leave(code);
 }
 

@@ -86,6 +86,8 @@ int sim_error_text(int code, const char **out);
 /* How many things of the driver's are not given back yet: contexts, memory, streams, events,
  * modules, graphs. For tests. */
 size_t sim_live(void);
+/* In how many waits a driver would have spun. For tests. */
+size_t sim_spun(void);
 
 enum sim_kind { SIM_DEVICE, SIM_PINNED, SIM_MANAGED, SIM_KINDS };
 
@@ -93,6 +95,7 @@ enum sim_kind { SIM_DEVICE, SIM_PINNED, SIM_MANAGED, SIM_KINDS };
 struct sim_device {
     int refs;    /* of the context */
     int sticky;  /* code of work that failed */
+    unsigned flags; /* 4: waits block */
     uint64_t used[SIM_KINDS];
     unsigned peers; /* mask of devices whose memory it may reach */
 };
@@ -107,7 +110,7 @@ struct sim {
     int n_device;
     uint64_t memory;
     unsigned delay, seed, load;
-    size_t live;
+    size_t live, spun;
     struct sim_device device[8];
 };
 extern struct sim sim;

@@ -33,6 +33,7 @@ struct mark {
 };
 struct event {
     enum sim_magic magic;
+    bool blocks; /* who waits for it */
     struct sim_device *device;
     struct mark *mark; /* NULL: never recorded, or in a capture */
     uint64_t capture;  /* number of the capture that it was recorded in last; 0: none */
@@ -209,6 +210,7 @@ int sim_stream_synchronize(void *handle)
     if (!code) code = refuse_captured(stream);
     if (code) return sim_leave(code);
     until = stream->given;
+    sim.spun += stream->done < until && !(device->flags & 4);
     while (stream->done < until) {
         if (until < stream->awaited) stream->awaited = until;
         sim_wait();
@@ -230,6 +232,7 @@ int sim_context_synchronize(void)
     int code = sim_enter_context(SIM_CALL_context_synchronize, &device);
 
     if (!code && sim_capture_spoil_all(device)) code = SIM_CAPTURE_UNSUPPORTED;
+    sim.spun += !code && is_busy(device) && !(device->flags & 4);
     while (!code && is_busy(device)) sim_wait();
     return sim_leave(code ? code : device->sticky);
 }
@@ -240,13 +243,13 @@ int sim_event_create(void **out, unsigned flags)
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_event_create, &device);
 
-    if (!code && flags != 2) code = SIM_INVALID_VALUE;
+    if (!code && flags != 2 && flags != 3) code = SIM_INVALID_VALUE;
     if (!code && !event) code = SIM_OUT_OF_MEMORY;
     if (code) {
         free(event);
         return sim_leave(code);
     }
-    *event = (struct event){SIM_EVENT, device, NULL, 0};
+    *event = (struct event){SIM_EVENT, flags & 1, device, NULL, 0};
     sim.live++;
     *out = event;
     return sim_leave(SIM_SUCCESS);
@@ -334,6 +337,7 @@ int sim_event_synchronize(void *handle)
     if (code || !event->mark) return sim_leave(code);
     mark = event->mark;
     mark->refs++;
+    sim.spun += !mark->done && !event->blocks;
     while (!mark->done && !device->sticky) sim_wait();
     drop_mark(mark);
     return sim_leave(device->sticky);

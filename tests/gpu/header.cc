@@ -16,6 +16,10 @@
 #include <hip/hip_runtime_api.h>
 #endif
 
+#if defined(DRIVER_CUDA) && CUDA_VERSION < 12010 /* of newer drivers */
+extern "C" CUresult cuCtxSetFlags(unsigned);
+#endif
+
 #define CALL(name, cuda, hip, parameters) \
     int ours_##name parameters; \
     static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
@@ -73,7 +77,8 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
               "attributes");
 static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&
                   CU_MEM_ATTACH_GLOBAL == 1 && CU_STREAM_NON_BLOCKING == 1 &&
-                  CU_EVENT_DISABLE_TIMING == 2,
+                  CU_EVENT_DISABLE_TIMING == 2 && CU_EVENT_BLOCKING_SYNC == 1 &&
+                  CU_CTX_SCHED_BLOCKING_SYNC == 4,
               "flags");
 #else
 #define ERROR(code, cuda, hip, status, text) static_assert((hip) == 0 || code == (hip), text);
@@ -82,6 +87,7 @@ static_assert(hipStreamCaptureModeRelaxed == 2, "mode");
 static_assert(hipDeviceAttributeMultiprocessorCount == 63, "attribute");
 static_assert(sizeof(hipDeviceProp_t) < 16384, "a description");
 static_assert((hipHostMallocPortable | hipHostMallocMapped) == 3 && hipMemAttachGlobal == 1 &&
-                  hipStreamNonBlocking == 1 && hipEventDisableTiming == 2,
+                  hipStreamNonBlocking == 1 && hipEventDisableTiming == 2 &&
+                  hipEventBlockingSync == 1 && hipDeviceScheduleBlockingSync == 4,
               "flags");
 #endif

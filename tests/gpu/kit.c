@@ -92,6 +92,14 @@ size_t driver_live(const char *path)
     return live ? live() : 1;
 }
 
+size_t driver_spun(const char *path)
+{
+    size_t (*spun)(void) = NULL;
+
+    *(void **)&spun = symbol(path, "sim_spun");
+    return spun ? spun() : 1;
+}
+
 static struct {
     int (*get)(void **out);
     int (*set)(void *context);

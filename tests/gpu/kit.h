@@ -40,6 +40,8 @@ const struct bp_host *host(void);
 const struct bp_plugin *load(const char *path);
 /* Live things of the simulator's; it is the library of this path. */
 size_t driver_live(const char *path);
+/* In how many waits it has spun. */
+size_t driver_spun(const char *path);
 
 /* The caller's own use of the driver: what it makes current, before the plugin is there, is current
  * all the while. device: whose context; -1: none. */

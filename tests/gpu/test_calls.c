@@ -351,6 +351,7 @@ static void fails(const void *arg)
 
     snprintf(text, sizeof text, "%s:%d:%d", f->call, f->n, f->code);
     setenv("BP_SIM_FAIL", text, 1);
+    if (!strcmp(f->call, "context_flags")) setenv("BP_SIM_WAIT", "block", 1);
     setenv("BP_SIM_DEVICES", "2", 1);
     setenv("BP_SIM_MEMORY", "67108864", 1);
     w.r = w.plugin->runtime, w.g = w.plugin->graphs;
@@ -485,6 +486,31 @@ static void without_a_device_that_fits(const void *arg)
     nothing_is_left("afterwards");
 }
 
+/* Steps that wait for work which is put off. arg: BP_SIM_WAIT, "block", or another value, with
+ * which a driver would spin. */
+static void waits_block(const void *arg)
+{
+    struct world w = {.plugin = load(plugin_path)};
+    bool block = !strcmp(arg, "block");
+    size_t spun;
+
+    setenv("BP_SIM_DEVICES", "2", 1);
+    setenv("BP_SIM_DELAY", "3000", 1);
+    setenv("BP_SIM_WAIT", arg, 1);
+    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    for (int i = 0; i < 40; i++) {
+        for (int k = 0; k < STEPS; k++)
+            expect(steps[k].run(&w) == BP_OK, "%s: %s", steps[k].name, heard);
+        spun = driver_spun(driver_path);
+        if (block && !expect(!spun, "after turn %d the driver has spun %zu times", i, spun)) break;
+    }
+    expect(block || spun > 0, "the driver has not spun");
+    world_end(&w);
+    expect(strcmp(arg, "maybe") ? !*heard
+                                : strstr(heard, "BP_SIM_WAIT is 'maybe': expected block") != NULL,
+           "it said: %s", heard);
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -563,6 +589,9 @@ int main(int argc, char **argv)
     run_case("a caller's context of another device stays", caller_keeps_its_context, &other);
     run_case("devices that no image is for are left out", unfit_devices_are_left_out, NULL);
     run_case("without a device that images are for", without_a_device_that_fits, NULL);
+    run_case("waits sleep where they are told to", waits_block, "block");
+    run_case("waits spin otherwise", waits_block, "spin");
+    run_case("waits are told nonsense", waits_block, "maybe");
     run_case("events are asked for while a module is loaded", events_while_a_module_is_loaded,
              NULL);
     run_case("no memory of the host's", without_memory, NULL);
