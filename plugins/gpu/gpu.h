@@ -82,6 +82,8 @@ struct gpu_target {
     int units;                       /* the attribute that says how many units a device has */
     int capability[2];               /* those of the numbers that name its architecture, 9 and 0;
                                         0: its name is somewhere in its description */
+    int managed[2];                  /* those that say whether it has managed memory, and whether
+                                        the host may use that while kernels run */
     const char *arch;                /* what such a name begins with: "sm_", "gfx" */
     const char *targets;             /* what images are compiled for, as the build's options say */
     uint32_t dlpack_type;            /* of its memory */

@@ -4,12 +4,32 @@
 #include "gpu.h"
 #include <inttypes.h>
 
+/* Where the host must not use managed memory while kernels run, tensors in it would be a crash. More
+ * than is free, which some drivers give, is swapped with the host's at each use. */
+static enum bp_status admit_managed(struct gpu_device *device, uint64_t size)
+{
+    size_t free_bytes = 0, total = 0;
+
+    for (int i = 0; i < 2; i++) {
+        int has = 0;
+        TRY(GPU_CALL(device, device_attribute, &has, gpu_target.managed[i], device->number));
+        if (has) continue;
+        return bp_fail(device->gpu->host, BP_ERR_UNSUPPORTED,
+                       GPU_NAME ":%u: the device has no managed memory%s: use pinned memory",
+                       device->index, i ? " that the host may use while kernels run" : "");
+    }
+    TRY(GPU_CALL(device, memory_info, &free_bytes, &total));
+    return size <= free_bytes ? BP_OK : BP_ERR_MEMORY;
+}
+
 static enum bp_status allocate(struct gpu_device *device, uint32_t space, uint64_t size, void **out)
 {
     switch (space) {
     case BP_SPACE_DEVICE: return GPU_CALL(device, memory_allocate, out, size);
     case BP_SPACE_PINNED: return GPU_CALL(device, pinned_allocate, out, size, GPU_PINNED);
-    case BP_SPACE_MANAGED: return GPU_CALL(device, managed_allocate, out, size, GPU_MANAGED);
+    case BP_SPACE_MANAGED:
+        TRY(admit_managed(device, size));
+        return GPU_CALL(device, managed_allocate, out, size, GPU_MANAGED);
     default:
         return bp_fail(device->gpu->host, BP_ERR_UNSUPPORTED,
                        GPU_NAME ": memory space %" PRIu32 " is unknown", space);

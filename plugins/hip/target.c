@@ -49,6 +49,7 @@ const struct gpu_target gpu_target = {
     .text = "hipGetErrorString",
     .returns_text = true,
     .units = 63,       /* hipDeviceAttributeMultiprocessorCount */
+    .managed = {24, 9}, /* .._ManagedMemory, .._ConcurrentManagedAccess */
     .arch = "gfx",
     .targets = GPU_TARGETS,
     .dlpack_type = 10, /* kDLROCM */

@@ -183,16 +183,17 @@ static int arch_of(int device)
     return text && *text ? atoi(text) : 20;
 }
 
-/* 1: units; 2, 3: the architecture. */
+/* 1: units; 2, 3: the architecture; 4, 5: managed memory, at any time. */
 int sim_device_attribute(int *out, int attribute, int device)
 {
     int code = enter_device(SIM_CALL_device_attribute, device);
 
-    if (!code && (attribute < 1 || attribute > 3)) code = SIM_INVALID_VALUE;
+    if (!code && (attribute < 1 || attribute > 5)) code = SIM_INVALID_VALUE;
     if (!code)
         *out = attribute == 1   ? 2
                : attribute == 2 ? arch_of(device) / 10
-                                : arch_of(device) % 10;
+               : attribute == 3 ? arch_of(device) % 10
+                                : setting("BP_SIM_MANAGED", 2) >= (uint64_t)attribute - 3;
     return sim_leave(code);
 }
 

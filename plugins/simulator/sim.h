@@ -17,6 +17,7 @@
  *
  *   BP_SIM_DEVICES=n      devices (1)
  *   BP_SIM_ARCH=n,...     the architecture of each (20); the last one's is that of those behind it
+ *   BP_SIM_MANAGED=n      0: the devices have no managed memory; 1: only as long as no kernel runs
  *   BP_SIM_MEMORY=n       bytes of each (1 GiB), and as many of pinned and of managed memory
  *   BP_SIM_DELAY=n        the longest pause before a piece of work, in microseconds (50)
  *   BP_SIM_SEED=n         of the pauses

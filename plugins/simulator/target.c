@@ -62,6 +62,7 @@ const struct gpu_target gpu_target = {
     .text = "sim_error_text",
     .units = 1,
     .capability = {2, 3},
+    .managed = {4, 5},
     .arch = "sim_",
     .targets = "20, 30+ptx",
     .end = (void *)3,

@@ -73,7 +73,9 @@ static_assert(decltype(of(&ours_give))::like(&hipGetErrorString), "text");
 static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2, "mode");
 static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
                   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75 &&
-                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76,
+                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76 &&
+                  CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY == 83 &&
+                  CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS == 89,
               "attributes");
 static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&
                   CU_MEM_ATTACH_GLOBAL == 1 && CU_STREAM_NON_BLOCKING == 1 &&
@@ -84,7 +86,10 @@ static_assert((CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) == 3 &&
 #define ERROR(code, cuda, hip, status, text) static_assert((hip) == 0 || code == (hip), text);
 #include "gpu/errors.def"
 static_assert(hipStreamCaptureModeRelaxed == 2, "mode");
-static_assert(hipDeviceAttributeMultiprocessorCount == 63, "attribute");
+static_assert(hipDeviceAttributeMultiprocessorCount == 63 &&
+                  hipDeviceAttributeManagedMemory == 24 &&
+                  hipDeviceAttributeConcurrentManagedAccess == 9,
+              "attributes");
 static_assert(sizeof(hipDeviceProp_t) < 16384, "a description");
 static_assert((hipHostMallocPortable | hipHostMallocMapped) == 3 && hipMemAttachGlobal == 1 &&
                   hipStreamNonBlocking == 1 && hipEventDisableTiming == 2 &&

@@ -486,6 +486,34 @@ static void without_a_device_that_fits(const void *arg)
     nothing_is_left("afterwards");
 }
 
+/* Managed memory is refused where the device has none, or none at any time (arg: BP_SIM_MANAGED);
+ * and what is more than is free, which the simulator itself would give. */
+static void managed_memory(const void *arg)
+{
+    static const char *const said[] = {
+        "sim:0: the device has no managed memory: use pinned memory",
+        "sim:0: the device has no managed memory that the host may use while kernels run: use",
+        "sim_managed_allocate: 40000000 bytes were asked for, 37108864 of 67108864 are free"};
+    int given = *(const int *)arg;
+    struct world w = {.plugin = load(plugin_path)};
+    char number[2] = {(char)('0' + given)};
+    enum bp_status status;
+
+    setenv("BP_SIM_MEMORY", "67108864", 1);
+    setenv("BP_SIM_MANAGED", number, 1);
+    w.r = w.plugin->runtime;
+    expect(!create(&w) && !allocate(&w, BP_SPACE_DEVICE, 30000000, &w.memory[0]) && !of_pinned(&w),
+           "beginning: %s", heard);
+    status = allocate(&w, BP_SPACE_MANAGED, 40000000, &w.memory[2]);
+    expect(status == (given == 2 ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED) &&
+               strstr(heard, said[given]),
+           "it answers %d: %s", status, heard);
+    status = allocate(&w, BP_SPACE_MANAGED, 30000000, &w.memory[2]);
+    expect(status == (given == 2 ? BP_OK : BP_ERR_UNSUPPORTED), "it answers %d: %s", status, heard);
+    world_end(&w);
+    nothing_is_left("afterwards");
+}
+
 /* Steps that wait for work which is put off. arg: BP_SIM_WAIT, "block", or another value, with
  * which a driver would spin. */
 static void waits_block(const void *arg)
@@ -573,7 +601,7 @@ static void each_place(const char *call)
 
 int main(int argc, char **argv)
 {
-    static const int none = -1, own = 0, other = 2;
+    static const int none = -1, own = 0, other = 2, managed[] = {0, 1, 2};
     static const char *const calls[] = {
 #define CALL(name, cuda, hip, parameters) #name,
 #include "gpu/calls.def"
@@ -589,6 +617,9 @@ int main(int argc, char **argv)
     run_case("a caller's context of another device stays", caller_keeps_its_context, &other);
     run_case("devices that no image is for are left out", unfit_devices_are_left_out, NULL);
     run_case("without a device that images are for", without_a_device_that_fits, NULL);
+    run_case("a device without managed memory", managed_memory, &managed[0]);
+    run_case("managed memory while no kernel runs", managed_memory, &managed[1]);
+    run_case("more managed memory than is free", managed_memory, &managed[2]);
     run_case("waits sleep where they are told to", waits_block, "block");
     run_case("waits spin otherwise", waits_block, "spin");
     run_case("waits are told nonsense", waits_block, "maybe");

@@ -28,10 +28,12 @@ int standin_device_description(void *out, int device)
     return code;
 }
 
-/* 63 is the number of compute units. */
+/* 63 is the number of compute units; 24 and 9 are managed memory, at any time. */
 int standin_device_attribute(int *out, int attribute, int device)
 {
     if (attribute == 63) return sim_device_attribute(out, 1, device);
+    if (attribute == 24 || attribute == 9)
+        return sim_device_attribute(out, attribute == 24 ? 4 : 5, device);
     return standin_refuse(SIM_INVALID_VALUE, "no attribute %d is known here", attribute);
 }
 
