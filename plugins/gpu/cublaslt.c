@@ -99,9 +99,12 @@ static void *layout_added(const struct plan *p)
     return p->layout[p->gemm.adds == GEMM_MATRIX ? GEMM_ADDED : GEMM_RESULT];
 }
 
+/* A sum that is put together of parts is rounded to a half type before a bias is added: there must
+ * be no such then. */
 static bool prefer(const struct plan *p, void *preference, uint32_t alignment)
 {
-    const uint32_t reduction = CUBLASLT_REDUCE_IN_SUMS;
+    bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
+    const uint32_t reduction = whole ? CUBLASLT_REDUCE_NOTHING : CUBLASLT_REDUCE_IN_SUMS;
     bool good = GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
                      CUBLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most) &&
                 GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,

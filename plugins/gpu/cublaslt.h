@@ -35,6 +35,7 @@ enum {
     CUBLASLT_PREFER_ALIGNMENT_A = 5, /* of b, c, d: the next numbers */
     CUBLASLT_TURNED = 1,
     CUBLASLT_ADD_BIAS = 4,
+    CUBLASLT_REDUCE_NOTHING = 0, /* no sum is made of parts */
     CUBLASLT_REDUCE_IN_SUMS = 2, /* parts of a sum are added in its type, in one order */
 };
 enum { CUBLASLT_NOT_SUPPORTED = 15 }; /* an answer */

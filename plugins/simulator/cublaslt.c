@@ -194,7 +194,8 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
            layout[SIM_C]->rows == d->rows && layout[SIM_C]->columns == d->columns;
 }
 
-/* What an algorithm says: how operands lie, and the workspace that its run must be given. */
+/* What an algorithm says: how operands lie, the workspace that its run must be given, and whether
+ * sums are put together of parts. */
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
                                    void *d, void *p, int asked, struct cublaslt_found *out,
                                    int *out_n)
@@ -205,7 +206,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void 
     struct sim_gemm gemm;
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
-                  !fill(&gemm, o, layout) || preference->reduction != CUBLASLT_REDUCE_IN_SUMS))
+                  !fill(&gemm, o, layout) ||
+                  (preference->reduction && preference->reduction != CUBLASLT_REDUCE_IN_SUMS)))
         code = INVALID_VALUE;
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
         code = NOT_SUPPORTED;
@@ -215,6 +217,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void 
     if (out->workspace > preference->workspace) out->workspace = 0;
     out->algorithm.data[0] = alignment;
     out->algorithm.data[1] = out->workspace;
+    out->algorithm.data[2] = preference->reduction != CUBLASLT_REDUCE_NOTHING;
     return sim_leave(0);
 }
 
@@ -241,6 +244,7 @@ int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void 
     gemm.alpha = sim_factor(gemm.type, alpha);
     gemm.beta = sim_factor(gemm.type, beta);
     gemm.bias = o->epilogue ? o->bias : NULL;
+    gemm.split = algorithm->data[2];
     if ((uintptr_t)gemm.bias % algorithm->data[0]) return sim_leave(INVALID_VALUE);
     return sim_leave(sim_gemm_submit(stream, &gemm));
 }

@@ -8,10 +8,11 @@
 
 enum { SIM_A, SIM_B, SIM_C, SIM_D, SIM_MATRICES };
 
-/* d = alpha a b + beta c + bias; bias, of m values, may be NULL. rows x columns as stored. */
+/* d = alpha a b + beta c + bias; bias, of m values, may be NULL. rows x columns as stored. split: the
+ * sum of the products is put together of parts, and rounded to the type before the bias is added. */
 struct sim_gemm {
     enum sim_type type;
-    bool turned[2], tf32;
+    bool turned[2], tf32, split;
     double alpha, beta;
     int64_t m, n, k, batch;
     const void *at[SIM_MATRICES], *bias;

@@ -33,6 +33,15 @@ static inline void sim_put(enum sim_type type, void *to, int64_t at, double valu
     }
 }
 
+/* What is read where value was written. */
+static inline double sim_rounded(enum sim_type type, double value)
+{
+    _Alignas(8) unsigned char at[8];
+
+    sim_put(type, at, 0, value);
+    return sim_get(type, at, 0);
+}
+
 /* A factor of the type that sums of a type have. */
 static inline double sim_factor(enum sim_type type, const void *from)
 {

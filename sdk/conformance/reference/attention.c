@@ -219,7 +219,7 @@ void ref_attention(const struct ref_array *in, const void *attrs, struct ref_arr
     free(off);
 }
 
-/* Half types round the product before the bias is added. */
+/* Half types may round the product before the bias is added. */
 void ref_linear(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int64_t depth = in[1].shape[1], n = in[1].shape[0], shape[REF_RANK];
