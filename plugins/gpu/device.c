@@ -161,7 +161,7 @@ void gpu_device_close(struct gpu_device *device)
 
     if (!device->open) return;
     gpu_device_reuse(device->gpu, device->index, &caller);
-    gpu_vendor_finish(device, device->vendor);
+    gpu_vendor_close(device);
     gpu_modules_unload(device);
     gpu_caller_return(&caller); /* while there is a context that can be current */
     GPU_NOTE(device, context_release, device->number);

@@ -180,6 +180,13 @@ void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS
                             vendors[i]->calls->destroy(handle[vendors[i]->id]));
 }
 
+void gpu_vendor_close(struct gpu_device *device)
+{
+    gpu_vendor_finish(device, device->vendor);
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
+        if (vendors[i]->forget) vendors[i]->forget(device);
+}
+
 void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,
                       const void *made, size_t size)
 {
@@ -192,9 +199,14 @@ void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *
     return NULL;
 }
 
-bool gpu_vendor_tf32(void)
+bool gpu_vendor_is_set(const char *which)
 {
-    const char *given = gpu_setting("TF32");
+    const char *given = gpu_setting(which);
 
     return given && !strcmp(given, "1");
+}
+
+bool gpu_vendor_tf32(void)
+{
+    return gpu_vendor_is_set("TF32");
 }

@@ -34,6 +34,7 @@ struct gpu_vendor {
     void **function;           /* where they go, */
     const struct gpu_vendor_calls *calls; /* which is where these are */
     size_t (*version)(void);   /* once it is open: 0, unknown; NULL: it is not asked */
+    void (*forget)(struct gpu_device *device); /* gives back what a device keeps of it; or NULL */
     pthread_mutex_t lock;      /* of opening */
     bool tried, opened;
     char path[GPU_PATH_SIZE];  /* of the file that was opened */
@@ -78,14 +79,17 @@ enum bp_status gpu_vendor_check(const struct gpu_device *device, const struct gp
 bool gpu_vendor_good(const struct gpu_device *device, const struct gpu_vendor *vendor,
                      const char *function, int code);
 
-/* Gives back the handles of a device or of a stream. */
+/* Gives back the handles of a stream; and all that a device has. */
 void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS]);
+void gpu_vendor_close(struct gpu_device *device);
 
 /* Memory for a plan that has been made, as a copy; NULL and a message: there is none. */
 void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,
                       const void *made, size_t size);
 
-/* Whether BP_<PLUGIN>_TF32 is 1: products of f32 may round their factors to TF32. */
+/* Whether BP_<PLUGIN>_<NAME> is 1. */
+bool gpu_vendor_is_set(const char *name);
+/* TF32: products of f32 may round their factors to TF32. */
 bool gpu_vendor_tf32(void);
 
 #endif

@@ -194,8 +194,26 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
            layout[SIM_C]->rows == d->rows && layout[SIM_C]->columns == d->columns;
 }
 
-/* What an algorithm says: how operands lie, the workspace that its run must be given, and whether
- * sums are put together of parts. */
+/* What the heuristic likes best cannot be had, and the next is slow where BP_SIM_SLOW says so. An
+ * algorithm says how operands lie, the workspace that its run must be given, whether sums are put
+ * together of parts, and how much longer it takes. */
+enum { BAD, SLOW, QUICK, ANSWERS };
+
+static struct cublaslt_found answer(int which, const struct thing *preference, uint64_t alignment)
+{
+    struct cublaslt_found found = {.state = which == BAD ? NOT_SUPPORTED : 0};
+    const char *slow = secure_getenv("BP_SIM_SLOW");
+
+    if (alignment == ALIGNED) found.workspace = which == SLOW ? WORKSPACE : WORKSPACE / 2;
+    if (found.workspace > preference->workspace) found.workspace = 0;
+    found.algorithm.data[0] = alignment;
+    found.algorithm.data[1] = found.workspace;
+    found.algorithm.data[2] = preference->reduction != CUBLASLT_REDUCE_NOTHING;
+    found.algorithm.data[3] = which == SLOW && slow ? strtoull(slow, NULL, 0) : 0;
+    found.algorithm.data[4] = which == BAD;
+    return found;
+}
+
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
                                    void *d, void *p, int asked, struct cublaslt_found *out,
                                    int *out_n)
@@ -212,12 +230,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void 
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
         code = NOT_SUPPORTED;
     if (code) return sim_leave(code);
-    *out_n = 1;
-    *out = (struct cublaslt_found){.workspace = alignment == ALIGNED ? WORKSPACE : 0};
-    if (out->workspace > preference->workspace) out->workspace = 0;
-    out->algorithm.data[0] = alignment;
-    out->algorithm.data[1] = out->workspace;
-    out->algorithm.data[2] = preference->reduction != CUBLASLT_REDUCE_NOTHING;
+    for (*out_n = 0; *out_n < ANSWERS && *out_n < asked; (*out_n)++)
+        out[*out_n] = answer(*out_n, preference, alignment);
     return sim_leave(0);
 }
 
@@ -234,6 +248,7 @@ int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void 
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || !fill(&gemm, o, layout)))
         code = INVALID_VALUE;
+    if (!code && algorithm->data[4]) code = NOT_SUPPORTED;
     if (!code && (size < algorithm->data[1] || (size && !sim_reach(workspace, size))))
         code = INVALID_VALUE;
     for (int i = 0; i < SIM_MATRICES && !code; i++) {
@@ -245,6 +260,7 @@ int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void 
     gemm.beta = sim_factor(gemm.type, beta);
     gemm.bias = o->epilogue ? o->bias : NULL;
     gemm.split = algorithm->data[2];
+    gemm.pause = (unsigned)algorithm->data[3];
     if ((uintptr_t)gemm.bias % algorithm->data[0]) return sim_leave(INVALID_VALUE);
     return sim_leave(sim_gemm_submit(stream, &gemm));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemm.c: see gemm.h. */
 #include "gemm.h"
+#include <unistd.h>
 
 /* What the device finds at a matrix's address; NULL: it lies in no memory, or not wholly. */
 static void *reach(const struct sim_gemm *g, int i)
@@ -64,6 +65,7 @@ static int run(void *p, int code)
     if (!code && g->bias && !bias) code = SIM_ILLEGAL_ADDRESS;
     if (code) return code;
     pthread_mutex_unlock(&sim.lock);
+    if (g->pause) usleep(g->pause);
     for (int64_t step = 0; step < g->batch; step++) compute(g, at, bias, step);
     pthread_mutex_lock(&sim.lock);
     return SIM_SUCCESS;

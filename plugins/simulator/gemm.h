@@ -14,6 +14,7 @@ struct sim_gemm {
     enum sim_type type;
     bool turned[2], tf32, split;
     double alpha, beta;
+    unsigned pause; /* microseconds that it takes beyond what it needs */
     int64_t m, n, k, batch;
     const void *at[SIM_MATRICES], *bias;
     int64_t between[SIM_MATRICES], step[SIM_MATRICES];

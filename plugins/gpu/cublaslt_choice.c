@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cublaslt_choice.c: which of cuBLASLt's algorithms a plan takes. Its heuristic names several, best
+ * first: the first that is good is taken, or, with BP_<PLUGIN>_TRIAL, the fastest that is. A device
+ * keeps what was chosen, by shape: the next plan of that shape asks for nothing. */
+#include "cublaslt_plan.h"
+#include <string.h>
+
+enum { ASKED = 8, PLACES = 256 };
+static const uint64_t workspace_most = UINT64_C(64) << 20; /* more gains nothing known */
+
+/* What a choice depends on. Compared as bytes. */
+struct key {
+    int64_t m, n, k, batch, between[GEMM_OPERANDS], step[GEMM_OPERANDS];
+    uint8_t dtype, turned[2], adds, tf32, tried, zero[2];
+};
+_Static_assert(sizeof(struct key) == (4 + 2 * GEMM_OPERANDS) * sizeof(int64_t) + 8, "no padding");
+
+/* What a device knows: of shapes that have one place, the last. */
+struct known {
+    struct choice {
+        struct key key; /* m is 0: of none */
+        struct cublaslt_found aligned, any;
+    } at[PLACES];
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what devices know */
+
+static struct key key_of(const struct cublaslt_plan *p)
+{
+    const struct gpu_gemm *g = &p->gemm;
+    struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
+                      .turned = {g->turned[0], g->turned[1]}, .adds = (uint8_t)g->adds,
+                      .tf32 = gpu_vendor_tf32(), .tried = gpu_vendor_is_set("TRIAL")};
+
+    memcpy(key.between, g->between, sizeof key.between);
+    memcpy(key.step, g->step, sizeof key.step);
+    return key;
+}
+
+static struct choice *place_of(struct known *known, const struct key *key)
+{
+    const unsigned char *byte = (const unsigned char *)key;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < sizeof *key; i++) hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+    return &known->at[(hash ^ hash >> 32) % PLACES];
+}
+
+static bool recall(struct cublaslt_plan *p, const struct key *key)
+{
+    const struct choice *choice;
+    bool found = false;
+
+    pthread_mutex_lock(&lock);
+    if (p->device->chosen) {
+        choice = place_of(p->device->chosen, key);
+        found = !memcmp(&choice->key, key, sizeof *key);
+        if (found) {
+            p->aligned = choice->aligned;
+            p->any = choice->any;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static struct known *known_of(struct gpu_device *device)
+{
+    const struct bp_host *host = device->gpu->host;
+
+    if (!device->chosen) {
+        device->chosen = host->allocate(host->ctx, sizeof(struct known), _Alignof(struct known));
+        if (device->chosen) memset(device->chosen, 0, sizeof(struct known));
+    }
+    return device->chosen;
+}
+
+/* Without memory the next plan asks again. */
+static void keep(const struct cublaslt_plan *p, const struct key *key)
+{
+    struct known *known;
+
+    pthread_mutex_lock(&lock);
+    known = known_of(p->device);
+    if (known) *place_of(known, key) = (struct choice){*key, p->aligned, p->any};
+    pthread_mutex_unlock(&lock);
+}
+
+void cublaslt_forget(struct gpu_device *device)
+{
+    const struct bp_host *host = device->gpu->host;
+
+    if (device->chosen) host->release(host->ctx, device->chosen, sizeof(struct known));
+    device->chosen = NULL;
+}
+
+/* A sum that is put together of parts is rounded to a half type before a bias is added: there must
+ * be no such then. */
+static bool prefer(const struct cublaslt_plan *p, void *preference, uint32_t alignment)
+{
+    bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
+    const uint32_t reduction = whole ? CUBLASLT_REDUCE_NOTHING : CUBLASLT_REDUCE_IN_SUMS;
+    bool good = CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+                              CUBLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most) &&
+                CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+                              CUBLASLT_PREFER_REDUCTION, &reduction, sizeof reduction);
+
+    for (int i = 0; i < 4 && good; i++)
+        good = CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+                             CUBLASLT_PREFER_ALIGNMENT_A + i, &alignment, sizeof alignment);
+    return good;
+}
+
+/* Those that the heuristic likes and that are good, best first: how many. How a bias lies it knows
+ * from its address. That it has nothing is no failure to be logged. */
+static int ask(const struct cublaslt_plan *p, void *preference, uintptr_t alignment,
+               struct cublaslt_found out[ASKED])
+{
+    int n = 0, n_good = 0, code;
+
+    if (!prefer(p, preference, (uint32_t)alignment)) return 0;
+    if (p->gemm.adds == GEMM_VECTOR &&
+        !CUBLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
+                       CUBLASLT_OPERATION_BIAS, &alignment, sizeof alignment))
+        return 0;
+    code = gpu_cublaslt_call->cublasLtMatmulAlgoGetHeuristic(
+        p->handle, p->operation, p->layout[GEMM_FIRST], p->layout[GEMM_SECOND], cublaslt_added(p),
+        p->layout[GEMM_RESULT], preference, ASKED, out, &n);
+    if (code == CUBLASLT_NOT_SUPPORTED ||
+        !gpu_vendor_good(p->device, &gpu_cublaslt, "cublasLtMatmulAlgoGetHeuristic", code))
+        return 0;
+    for (int i = 0; i < n; i++)
+        if (!out[i].state && out[i].workspace <= workspace_most) out[n_good++] = out[i];
+    return n_good;
+}
+
+/* Only those for aligned operands are tried: the others are for the odd call. */
+static bool choose(struct cublaslt_plan *p, void *preference, bool tried)
+{
+    struct cublaslt_found found[ASKED];
+    int n;
+
+    if (!ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
+    p->aligned = p->any = found[0];
+    n = ask(p, preference, CUBLASLT_ALIGNED, found);
+    if (n) p->aligned = found[tried && n > 1 ? cublaslt_try(p, found, n) : 0];
+    return true;
+}
+
+bool cublaslt_choose(struct cublaslt_plan *p)
+{
+    struct key key = key_of(p);
+    void *preference = NULL;
+    bool good;
+
+    if (recall(p, &key)) return true;
+    if (!CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceCreate, &preference)) return false;
+    good = choose(p, preference, key.tried);
+    CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceDestroy, preference);
+    if (good) keep(p, &key);
+    return good;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cublaslt_trial.c: times algorithms of cuBLASLt by the host's clock, on a stream and in memory of
+ * its own, which has whatever it has: products of it take as long as others. */
+#include "cublaslt_plan.h"
+#include <time.h>
+
+enum { RUNS = 50, ROUNDS = 3, ROUND_NS = 1000000 }; /* a round: RUNS at most, and about 1 ms */
+
+struct trial {
+    const struct cublaslt_plan *plan;
+    void *at[GEMM_OPERANDS], *bias, *workspace, *stream, *memory;
+};
+
+static uint64_t now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Elements from the first of an operand to its last; before: those in front of where it begins. */
+static uint64_t extent_of(const struct gpu_gemm *g, int operand, uint64_t *before)
+{
+    bool turned = operand <= GEMM_SECOND && g->turned[operand];
+    int64_t rows = operand == GEMM_SECOND ? g->k : g->m;
+    int64_t columns = operand == GEMM_FIRST ? g->k : g->n;
+    int64_t batch = g->step[operand] * (g->batch - 1);
+    int64_t one = g->between[operand] * ((turned ? rows : columns) - 1) + (turned ? columns : rows);
+
+    *before = batch < 0 ? (uint64_t)-batch : 0;
+    return (uint64_t)(batch < 0 ? -batch : batch) + (uint64_t)one;
+}
+
+/* The next part of the memory, which is laid out only where there is none yet. */
+static void *part(struct trial *t, uint64_t *used, uint64_t bytes)
+{
+    char *at = t->memory ? (char *)t->memory + *used : NULL;
+
+    *used += (bytes + CUBLASLT_WORKSPACE_ALIGNMENT - 1) / CUBLASLT_WORKSPACE_ALIGNMENT *
+             CUBLASLT_WORKSPACE_ALIGNMENT;
+    return at;
+}
+
+static uint64_t lay_out(struct trial *t, uint64_t workspace)
+{
+    const struct gpu_gemm *g = &t->plan->gemm;
+    uint64_t size = gpu_gemm_size(g->dtype), used = 0, before, all;
+
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        if (i == GEMM_ADDED && g->adds != GEMM_MATRIX) {
+            t->at[i] = t->at[GEMM_RESULT];
+            continue;
+        }
+        all = extent_of(g, i, &before);
+        before = (before * size + CUBLASLT_ALIGNED - 1) / CUBLASLT_ALIGNED * CUBLASLT_ALIGNED;
+        t->at[i] = part(t, &used, before + all * size);
+        if (t->memory) t->at[i] = (char *)t->at[i] + before;
+    }
+    t->bias = part(t, &used, (uint64_t)g->m * size);
+    t->workspace = part(t, &used, workspace);
+    return used;
+}
+
+/* One product after the other: nanoseconds of each, UINT64_MAX: it cannot be done. */
+static uint64_t measure(const struct trial *t, const struct cublaslt_found *found, uint64_t runs)
+{
+    struct gpu_device *device = t->plan->device;
+    uint64_t began = now();
+
+    for (uint64_t i = 0; i < runs; i++)
+        if (!gpu_vendor_good(device, &gpu_cublaslt, "cublasLtMatmul",
+                             cublaslt_multiply(t->plan, found, t->at, t->workspace, t->stream)))
+            return UINT64_MAX;
+    if (device->gpu->call.stream_synchronize(t->stream)) return UINT64_MAX;
+    return (now() - began) / runs;
+}
+
+/* The first run counts for nothing but how long a round is. */
+static uint64_t time_of(const struct trial *t, const struct cublaslt_found *found)
+{
+    uint64_t one = measure(t, found, 1), runs, least = UINT64_MAX;
+
+    if (one == UINT64_MAX) return one;
+    runs = ROUND_NS / (one + 1);
+    runs = runs < 1 ? 1 : runs > RUNS ? RUNS : runs;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t ns = measure(t, found, runs);
+        if (ns < least) least = ns;
+    }
+    return least;
+}
+
+static int fastest(const struct trial *t, const struct cublaslt_found *found, int n)
+{
+    uint64_t least = UINT64_MAX, ns;
+    int best = 0;
+
+    for (int i = 0; i < n; i++) {
+        ns = time_of(t, &found[i]);
+        if (ns >= least) continue;
+        least = ns;
+        best = i;
+    }
+    return best;
+}
+
+static bool begin(struct trial *t, uint64_t workspace)
+{
+    struct gpu_device *device = t->plan->device;
+    const struct gpu_calls *call = &device->gpu->call;
+
+    if (call->memory_allocate(&t->memory, lay_out(t, workspace))) return false;
+    lay_out(t, workspace);
+    if (call->stream_create(&t->stream, GPU_STREAM_ALONE)) return false;
+    return t->plan->gemm.adds != GEMM_VECTOR ||
+           CUBLASLT_GOOD(device, cublasLtMatmulDescSetAttribute, t->plan->operation,
+                         CUBLASLT_OPERATION_BIAS, &t->bias, sizeof t->bias);
+}
+
+int cublaslt_try(const struct cublaslt_plan *plan, const struct cublaslt_found *found, int n)
+{
+    struct trial t = {.plan = plan};
+    uint64_t workspace = 0;
+    int best = 0;
+
+    for (int i = 0; i < n; i++)
+        if (found[i].workspace > workspace) workspace = found[i].workspace;
+    if (begin(&t, workspace)) best = fastest(&t, found, n);
+    if (t.stream) GPU_NOTE(plan->device, stream_destroy, t.stream);
+    if (t.memory) GPU_NOTE(plan->device, memory_free, t.memory);
+    return best;
+}
