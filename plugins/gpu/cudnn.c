@@ -28,10 +28,17 @@ static size_t version(void)
     return dnn.call.cudnnGetVersion ? dnn.call.cudnnGetVersion() : 0;
 }
 
+static int set_up(void *handle, void *raw_stream, const char **out_function)
+{
+    *out_function = "cudnnSetStream";
+    return raw_stream ? dnn.call.cudnnSetStream(handle, raw_stream) : 0;
+}
+
 struct gpu_vendor gpu_cudnn = {
     .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .symbol = symbols, .n = SYMBOLS,
     .function = dnn.function, .calls = &dnn.first, .lock = PTHREAD_MUTEX_INITIALIZER,
     .version = version,
+    .set_up = set_up,
 };
 
 enum { AXES = 5, ALIGNMENT = 256 };
@@ -55,8 +62,6 @@ struct plan {
 /* Calls the library for a plan that is being made; false, and a line in the log: it failed. */
 #define GOOD(device, name, ...) \
     gpu_vendor_good(device, &gpu_cudnn, #name, dnn.call.name(__VA_ARGS__))
-#define CHECK(device, name, ...) \
-    gpu_vendor_check(device, &gpu_cudnn, #name, dnn.call.name(__VA_ARGS__))
 
 static int type_of(uint8_t dtype)
 {
@@ -388,7 +393,6 @@ static enum bp_status run(const struct plan *p, struct gpu_stream *stream,
     void *handle;
 
     TRY(gpu_vendor_handle(stream, &gpu_cudnn, &handle));
-    TRY(CHECK(p->device, cudnnSetStream, handle, stream->raw));
     return gpu_vendor_check(p->device, &gpu_cudnn, name[p->kind], call(p, handle, at, workspace));
 }
 

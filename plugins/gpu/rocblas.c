@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rocblas.c: products of matrices by rocBLAS. Its handles have a stream, and memory that what is
- * done in it uses: each stream has its own. */
+/* rocblas.c: products of matrices by rocBLAS. Its handles have a stream, and the memory that the next
+ * product works in: each stream has its own. */
 #include "rocblas.h"
 #include "gemm.h"
 #include "vendor.h"
@@ -19,13 +19,35 @@ static union {
 } roc;
 _Static_assert(sizeof roc.call == sizeof roc.function, "functions alone");
 
+/* Products by atomics have no order. */
+static int set_up(void *handle, void *raw_stream, const char **out_function)
+{
+    int code = roc.call.rocblas_set_atomics_mode(handle, ROCBLAS_NO_ATOMICS);
+
+    *out_function = "rocblas_set_atomics_mode";
+    if (code || !raw_stream) return code;
+    *out_function = "rocblas_set_stream";
+    return roc.call.rocblas_set_stream(handle, raw_stream);
+}
+
 struct gpu_vendor gpu_rocblas = {
     .name = "rocBLAS", .id = GPU_VENDOR_ROCBLAS, .symbol = symbols, .n = SYMBOLS,
     .function = roc.function, .calls = &roc.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .set_up = set_up,
 };
 
+#define GOOD(device, name, ...) \
+    gpu_vendor_good(device, &gpu_rocblas, #name, roc.call.name(__VA_ARGS__))
 #define CHECK(device, name, ...) \
     gpu_vendor_check(device, &gpu_rocblas, #name, roc.call.name(__VA_ARGS__))
+
+/* usual: what the library takes for itself where it is given nothing. */
+enum { ALIGNMENT = 256, USUAL = 32 << 20 };
+
+struct plan {
+    struct gpu_gemm gemm;
+    uint64_t workspace; /* 0: the library cannot be given any */
+};
 
 static bool fits(const struct gpu_gemm *g)
 {
@@ -36,30 +58,6 @@ static bool fits(const struct gpu_gemm *g)
     return good;
 }
 
-/* The plan is the shape: rocBLAS chooses in each call. */
-enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
-{
-    GPU_CALLER caller = {NULL};
-    struct gpu_device *device;
-    struct gpu_gemm gemm, *plan;
-    void *handle;
-
-    if (!gpu_gemm_init(&gemm, prep) || !fits(&gemm)) return BP_ERR_UNSUPPORTED;
-    TRY(gpu_vendor_enter(self, prep->device, &gpu_rocblas, &caller, &device, &handle));
-    plan = gpu_vendor_keep(device, &gpu_rocblas, &gemm, sizeof gemm);
-    if (!plan) return BP_ERR_MEMORY;
-    BP_SET(out, plan, plan);
-    return BP_OK;
-}
-
-void gpu_rocblas_end(void *self, const struct bp_kernel *row, void *plan)
-{
-    const struct bp_host *host = ((struct gpu *)self)->host;
-
-    (void)row;
-    host->release(host->ctx, plan, sizeof(struct gpu_gemm));
-}
-
 static int type_of(uint8_t dtype)
 {
     return dtype == BP_F64 ? ROCBLAS_F64
@@ -68,41 +66,120 @@ static int type_of(uint8_t dtype)
                              : ROCBLAS_BF16;
 }
 
-static enum bp_status run(const struct bp_launch *launch, const struct gpu_gemm *g, void *handle,
-                          int64_t call)
+static int multiply(void *handle, const struct gpu_gemm *g, void *const at[GEMM_OPERANDS])
 {
     union gpu_factor alpha = gpu_factor(g->dtype, g->alpha), beta = gpu_factor(g->dtype, g->beta);
     int added = g->adds ? GEMM_ADDED : GEMM_RESULT, type = type_of(g->dtype);
     int sums = g->dtype == BP_F64 ? ROCBLAS_F64 : ROCBLAS_F32;
     int32_t between[GEMM_OPERANDS];
-    void *at[GEMM_OPERANDS];
 
-    gpu_gemm_place(g, launch, call, at);
     for (int i = 0; i < GEMM_OPERANDS; i++) between[i] = (int32_t)g->between[i];
-    return CHECK(((struct gpu_stream *)launch->stream)->device, rocblas_gemm_strided_batched_ex,
-                 handle, g->turned[0] ? ROCBLAS_TURNED : ROCBLAS_PLAIN,
-                 g->turned[1] ? ROCBLAS_TURNED : ROCBLAS_PLAIN, (int32_t)g->m, (int32_t)g->n,
-                 (int32_t)g->k, &alpha, at[GEMM_FIRST], type, between[GEMM_FIRST],
-                 g->step[GEMM_FIRST], at[GEMM_SECOND], type, between[GEMM_SECOND],
-                 g->step[GEMM_SECOND], &beta, at[GEMM_ADDED], type, between[added],
-                 g->step[added], at[GEMM_RESULT], type, between[GEMM_RESULT],
-                 g->step[GEMM_RESULT], (int32_t)g->batch, sums, ROCBLAS_STANDARD, 0, 0);
+    return roc.call.rocblas_gemm_strided_batched_ex(
+        handle, g->turned[0] ? ROCBLAS_TURNED : ROCBLAS_PLAIN,
+        g->turned[1] ? ROCBLAS_TURNED : ROCBLAS_PLAIN, (int32_t)g->m, (int32_t)g->n, (int32_t)g->k,
+        &alpha, at[GEMM_FIRST], type, between[GEMM_FIRST], g->step[GEMM_FIRST], at[GEMM_SECOND],
+        type, between[GEMM_SECOND], g->step[GEMM_SECOND], &beta, at[GEMM_ADDED], type,
+        between[added], g->step[added], at[GEMM_RESULT], type, between[GEMM_RESULT],
+        g->step[GEMM_RESULT], (int32_t)g->batch, sums, ROCBLAS_STANDARD, 0, 0);
+}
+
+/* How much memory a product wants; it is not done. Some versions want addresses all the same. Under
+ * the device's lock of loading: its handle is for one thread at a time. */
+static bool ask(const struct gpu_device *device, void *handle, const struct gpu_gemm *g,
+                size_t *out)
+{
+    void *const nowhere[GEMM_OPERANDS] = {NULL};
+    int code;
+
+    if (!GOOD(device, rocblas_start_device_memory_size_query, handle)) return false;
+    code = multiply(handle, g, nowhere);
+    if (!GOOD(device, rocblas_stop_device_memory_size_query, handle, out)) return false;
+    if (code == ROCBLAS_INVALID_POINTER) *out = USUAL;
+    return code == ROCBLAS_INVALID_POINTER || code == ROCBLAS_SIZE_INCREASED ||
+           code == ROCBLAS_SIZE_UNCHANGED ||
+           gpu_vendor_good(device, &gpu_rocblas, "rocblas_gemm_strided_batched_ex", code);
+}
+
+/* Memory that the library has of its own it may give back for more, and what was recorded before
+ * would still use it: so it gets the plan's, and never none. */
+static bool size_up(struct plan *p, struct gpu_device *device, void *handle)
+{
+    const struct rocblas_calls *call = &roc.call;
+    size_t size = USUAL;
+    bool good = true;
+
+    if (!call->rocblas_set_workspace) return true;
+    if (call->rocblas_start_device_memory_size_query &&
+        call->rocblas_stop_device_memory_size_query) {
+        pthread_mutex_lock(&device->loading);
+        good = ask(device, handle, &p->gemm, &size);
+        pthread_mutex_unlock(&device->loading);
+    }
+    p->workspace = size < ALIGNMENT ? ALIGNMENT : size;
+    return good;
+}
+
+/* The plan is the shape: rocBLAS chooses in each call. */
+enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    struct plan made = {.workspace = 0}, *plan;
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device;
+    void *handle;
+
+    if (!gpu_gemm_init(&made.gemm, prep) || !fits(&made.gemm)) return BP_ERR_UNSUPPORTED;
+    TRY(gpu_vendor_enter(self, prep->device, &gpu_rocblas, &caller, &device, &handle));
+    if (!size_up(&made, device, handle)) return BP_ERR_UNSUPPORTED;
+    plan = gpu_vendor_keep(device, &gpu_rocblas, &made, sizeof made);
+    if (!plan) return BP_ERR_MEMORY;
+    BP_SET(out, plan, plan);
+    BP_SET(out, workspace, made.workspace);
+    BP_SET(out, workspace_alignment, ALIGNMENT);
+    return BP_OK;
+}
+
+void gpu_rocblas_end(void *self, const struct bp_kernel *row, void *plan)
+{
+    const struct bp_host *host = ((struct gpu *)self)->host;
+
+    (void)row;
+    host->release(host->ctx, plan, sizeof(struct plan));
+}
+
+/* Where the handle works. */
+static enum bp_status set_workspace(const struct bp_launch *launch, void *handle)
+{
+    const struct plan *plan = launch->plan;
+    struct gpu_stream *stream = launch->stream;
+
+    if (plan->workspace)
+        return CHECK(stream->device, rocblas_set_workspace, handle, launch->workspace,
+                     plan->workspace);
+    if (!stream->captured) return BP_OK;
+    return bp_fail(stream->device->gpu->host, BP_ERR_UNSUPPORTED,
+                   GPU_NAME ":%u: this version of rocBLAS has no function rocblas_set_workspace: "
+                            "its products cannot be recorded",
+                   stream->device->index);
 }
 
 /* Under the stream's lock: a handle is for one thread at a time. */
 static enum bp_status run_all(const struct bp_launch *launch)
 {
-    const struct gpu_gemm *gemm = launch->plan;
+    const struct gpu_gemm *gemm = &((const struct plan *)launch->plan)->gemm;
     struct gpu_stream *stream = launch->stream;
-    enum bp_status status = BP_OK;
-    void *handle;
+    void *handle, *at[GEMM_OPERANDS];
+    int code;
 
     TRY(gpu_vendor_handle(stream, &gpu_rocblas, &handle));
-    TRY(CHECK(stream->device, rocblas_set_atomics_mode, handle, ROCBLAS_NO_ATOMICS));
-    TRY(CHECK(stream->device, rocblas_set_stream, handle, stream->raw));
-    for (int64_t i = 0; i < gemm->calls && status == BP_OK; i++)
-        status = run(launch, gemm, handle, i);
-    return status;
+    TRY(set_workspace(launch, handle));
+    for (int64_t i = 0; i < gemm->calls; i++) {
+        gpu_gemm_place(gemm, launch, i, at);
+        code = multiply(handle, gemm, at);
+        if (code == ROCBLAS_SLOWER) continue;
+        TRY(gpu_vendor_check(stream->device, &gpu_rocblas, "rocblas_gemm_strided_batched_ex",
+                             code));
+    }
+    return BP_OK;
 }
 
 enum bp_status gpu_rocblas_run(const struct bp_launch *launch)

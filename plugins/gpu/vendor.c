@@ -112,14 +112,39 @@ void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t 
     bp_log(gpu->host, BP_LOG_INFO, GPU_NAME ": %s: %s%s", vendor->name, number, vendor->path);
 }
 
+static void drop_handle(const struct gpu_device *device, const struct gpu_vendor *vendor,
+                        void *handle)
+{
+    gpu_vendor_good(device, vendor, vendor->symbol[1].name, vendor->calls->destroy(handle));
+}
+
+/* A new handle for a stream of the driver's, or for none: 0, or what the function that is put out
+ * has answered. */
+static int make_handle(const struct gpu_device *device, const struct gpu_vendor *vendor,
+                       void *raw_stream, void **out_handle, const char **out_function)
+{
+    void *handle = NULL;
+    int code = vendor->calls->create(&handle);
+
+    *out_function = vendor->symbol[0].name;
+    if (code) return code;
+    if (vendor->set_up) code = vendor->set_up(handle, raw_stream, out_function);
+    if (code) drop_handle(device, vendor, handle);
+    else *out_handle = handle;
+    return code;
+}
+
 /* Under the device's lock of loading. A failure is not asked for again. */
 static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
 {
     void **handle = &device->vendor[vendor->id];
+    const char *function;
+    int code;
 
-    if (!*handle && !device->vendor_failed[vendor->id])
-        device->vendor_failed[vendor->id] = !gpu_vendor_good(device, vendor, vendor->symbol[0].name,
-                                                             vendor->calls->create(handle));
+    if (!*handle && !device->vendor_failed[vendor->id]) {
+        code = make_handle(device, vendor, NULL, handle, &function);
+        device->vendor_failed[vendor->id] = !gpu_vendor_good(device, vendor, function, code);
+    }
     return *handle;
 }
 
@@ -144,10 +169,13 @@ enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *v
                                  void **out_handle)
 {
     void **handle = &stream->vendor[vendor->id];
+    const char *function;
+    int code = 0;
 
-    if (!*handle)
-        TRY(gpu_vendor_check(stream->device, vendor, vendor->symbol[0].name,
-                             vendor->calls->create(handle)));
+    if (!*handle) {
+        code = make_handle(stream->device, vendor, stream->raw, handle, &function);
+        TRY(gpu_vendor_check(stream->device, vendor, function, code));
+    }
     *out_handle = *handle;
     return BP_OK;
 }
@@ -175,9 +203,7 @@ bool gpu_vendor_good(const struct gpu_device *device, const struct gpu_vendor *v
 void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS])
 {
     for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
-        if (handle[vendors[i]->id])
-            gpu_vendor_good(device, vendors[i], vendors[i]->symbol[1].name,
-                            vendors[i]->calls->destroy(handle[vendors[i]->id]));
+        if (handle[vendors[i]->id]) drop_handle(device, vendors[i], handle[vendors[i]->id]);
 }
 
 void gpu_vendor_close(struct gpu_device *device)

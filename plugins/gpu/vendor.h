@@ -34,6 +34,9 @@ struct gpu_vendor {
     void **function;           /* where they go, */
     const struct gpu_vendor_calls *calls; /* which is where these are */
     size_t (*version)(void);   /* once it is open: 0, unknown; NULL: it is not asked */
+    /* Makes a new handle ready, for a stream of the driver's or, NULL, for none: 0, or what the
+     * function that is put out has answered. NULL: nothing is to be done. */
+    int (*set_up)(void *handle, void *raw_stream, const char **out_function);
     void (*forget)(struct gpu_device *device); /* gives back what a device keeps of it; or NULL */
     pthread_mutex_t lock;      /* of opening */
     bool tried, opened;
@@ -67,7 +70,7 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
                                 struct gpu_caller *caller, struct gpu_device **out,
                                 void **out_handle);
 
-/* In *slot a handle of the stream, made when it is first needed. Under the stream's lock. */
+/* The handle of the stream, made and set up when it is first needed. Under the stream's lock. */
 enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *vendor,
                                  void **out_handle);
 

@@ -7,11 +7,15 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/rocblas.def"
 
-enum { INVALID_VALUE = 11, MAGIC = 0x20cb1a5 };
+enum { MEMORY_ERROR = 5, QUERY_MISMATCH = 8, INVALID_VALUE = 11, MAGIC = 0x20cb1a5 };
+enum { WORKSPACE = 1024 };
 
+/* size: of the memory that it was given; 0: it has its own. */
 struct handle {
     int magic, atomics;
-    void *stream;
+    void *stream, *workspace;
+    size_t size, asked;
+    bool asks;
 };
 
 const char *rocblas_status_to_string(int code)
@@ -28,7 +32,7 @@ int rocblas_create_handle(void **out)
     if (code) return sim_leave(code);
     made = malloc(sizeof *made);
     if (!made) return sim_leave(INVALID_VALUE);
-    *made = (struct handle){MAGIC, 1, NULL};
+    *made = (struct handle){.magic = MAGIC, .atomics = 1};
     sim.live++;
     *out = made;
     return sim_leave(0);
@@ -60,6 +64,60 @@ int rocblas_set_atomics_mode(void *p, int mode)
 
     if (!code) ((struct handle *)p)->atomics = mode;
     return sim_leave(code);
+}
+
+int rocblas_set_workspace(void *p, void *memory, size_t size)
+{
+    int code = sim_enter(SIM_CALL_rocblas_set_workspace);
+    struct handle *handle = p;
+
+    if (code) return sim_leave(code);
+    handle->workspace = memory;
+    handle->size = memory ? size : 0;
+    return sim_leave(0);
+}
+
+int rocblas_start_device_memory_size_query(void *p)
+{
+    int code = sim_enter(SIM_CALL_rocblas_start_device_memory_size_query);
+    struct handle *handle = p;
+
+    if (!code && handle->asks) code = QUERY_MISMATCH;
+    if (code) return sim_leave(code);
+    handle->asks = true;
+    handle->asked = 0;
+    return sim_leave(0);
+}
+
+int rocblas_stop_device_memory_size_query(void *p, size_t *out)
+{
+    int code = sim_enter(SIM_CALL_rocblas_stop_device_memory_size_query);
+    struct handle *handle = p;
+
+    if (!handle->asks) return sim_leave(QUERY_MISMATCH);
+    handle->asks = false;
+    if (!code) *out = handle->asked;
+    return sim_leave(code);
+}
+
+static int answer_size(struct handle *handle)
+{
+    bool more = handle->asked < WORKSPACE;
+
+    handle->asked = WORKSPACE;
+    return more ? ROCBLAS_SIZE_INCREASED : ROCBLAS_SIZE_UNCHANGED;
+}
+
+/* The memory that it works in. Its own it might give back, while what is recorded still uses it. */
+static int find_workspace(const struct handle *handle)
+{
+    struct sim_capture **capture = sim_capture_of(handle->stream);
+
+    if (!handle->size)
+        return capture && *capture ? sim_capture_spoil(sim_capture_number(*capture), INVALID_VALUE)
+                                   : 0;
+    return handle->size >= WORKSPACE && sim_reach(handle->workspace, handle->size) ? 0
+                                                                                   : MEMORY_ERROR;
 }
 
 static enum sim_type type_of(int type)
@@ -102,6 +160,9 @@ int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, 
                   type_c != type_a || type_d != type_a || algorithm || solution || flags ||
                   sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) || !is_good(&g)))
         code = INVALID_VALUE;
+    if (!code && handle->asks) return sim_leave(answer_size(handle));
+    if (!code && !(a && b && c && d)) code = ROCBLAS_INVALID_POINTER;
+    if (!code) code = find_workspace(handle);
     if (code) return sim_leave(code);
     g.alpha = sim_factor(g.type, alpha);
     g.beta = sim_factor(g.type, beta);

@@ -4,7 +4,8 @@
  * over or the launch fails, it is said which call answered what, nothing leaks, and what follows
  * works. Libraries that are not there or lack functions; TF32.
  *
- *   test_libraries PLUGIN DRIVER A_LIBRARY_WITHOUT_FUNCTIONS CUDNN_WITHOUT_ITS_VERSION */
+ *   test_libraries PLUGIN DRIVER A_LIBRARY_WITHOUT_FUNCTIONS CUDNN_WITHOUT_ITS_VERSION
+ *                  ROCBLAS_WITHOUT_WORKSPACE */
 #include "kit.h"
 #include "simulator/number.h"
 #include <math.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *plugin_path, *driver_path, *other_library, *few_library;
+static const char *plugin_path, *driver_path, *other_library, *few_library, *few_rocblas;
 
 /* ---- launches by hand, of f32 where nothing else is said ---- */
 
@@ -138,18 +139,26 @@ static void compare(struct world *w, const struct views *v, const struct recipe 
 
 enum outcome { WORKS, PASSED_OVER, FAILS };
 
+static enum bp_status make_plan(struct world *w, const struct recipe *r, const struct views *v,
+                                struct bp_plan *out)
+{
+    const struct bp_kernel *row = find_named(w, r->row);
+    struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = v->at, .out = v->at + r->n_in,
+                           .in_at = v->port, .out_at = v->port, .n_in = (uint32_t)r->n_in,
+                           .n_out = 1, .attrs = r->attrs, .width = 1};
+
+    return row->prepare(w->self, &prep, out);
+}
+
 static enum outcome run_recipe(struct world *w, const struct recipe *r)
 {
     struct views v = {.port = {0, 1, 2, 3}};
     const struct bp_kernel *row = find_named(w, r->row);
     struct bp_plan plan = {.size = sizeof plan};
-    struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = v.at, .out = v.at + r->n_in,
-                           .in_at = v.port, .out_at = v.port, .n_in = (uint32_t)r->n_in,
-                           .n_out = 1, .attrs = r->attrs, .width = 1};
     enum bp_status status;
 
     make_views(&v, r);
-    status = row->prepare(w->self, &prep, &plan);
+    status = make_plan(w, r, &v, &plan);
     if (status == BP_ERR_UNSUPPORTED) return PASSED_OVER;
     if (!expect(status == BP_OK, "%s: prepare answers %d: %s", r->row, status, heard)) return FAILS;
     expect(plan.workspace <= 4096, "%s wants %d bytes", r->row, (int)plan.workspace);
@@ -223,13 +232,10 @@ static enum bp_status plan_recipe(struct world *w, const struct recipe *r, uint6
     struct views v = {.port = {0, 1, 2, 3}};
     const struct bp_kernel *row = find_named(w, r->row);
     struct bp_plan plan = {.size = sizeof plan};
-    struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = v.at, .out = v.at + r->n_in,
-                           .in_at = v.port, .out_at = v.port, .n_in = (uint32_t)r->n_in,
-                           .n_out = 1, .attrs = r->attrs, .width = 1};
     enum bp_status status;
 
     make_views(&v, r);
-    status = row->prepare(w->self, &prep, &plan);
+    status = make_plan(w, r, &v, &plan);
     if (status == BP_OK) row->plan_destroy(w->self, row, plan.plan);
     *workspace = plan.workspace;
     return status;
@@ -319,8 +325,12 @@ enum { NOT_REACHED = 77 };
 /* The first handle of a library is made once, for good or not. */
 static bool is_first_handle(const struct failure *f)
 {
-    return f->n == 1 && (!strcmp(f->call, "cublasLtCreate") || !strcmp(f->call, "cudnnCreate") ||
-                         !strcmp(f->call, "rocblas_create_handle"));
+    static const char *const calls[] = {"cublasLtCreate", "cudnnCreate", "rocblas_create_handle",
+                                        "rocblas_set_atomics_mode"};
+
+    for (int i = 0; i < 4; i++)
+        if (f->n == 1 && !strcmp(f->call, calls[i])) return true;
+    return false;
 }
 
 static void fails(const void *arg)
@@ -435,18 +445,87 @@ static void is_off(const void *arg)
     end(&w);
 }
 
-/* Rows of a library with memory of its own are not for recordings. */
+/* Records a recipe's launch, replays it, and looks at the result. */
+static enum bp_status record_recipe(struct world *w, const struct recipe *r)
+{
+    struct views v = {.port = {0, 1, 2, 3}};
+    const struct bp_kernel *row = find_named(w, r->row);
+    struct bp_plan plan = {.size = sizeof plan};
+    struct bp_launch launch = {.self = w->self, .kernel = row, .in = v.at, .out = v.at + r->n_in,
+                               .in_at = v.port, .out_at = v.port, .n_in = (uint32_t)r->n_in,
+                               .n_out = 1, .attrs = r->attrs, .workspace = w->workspace.data,
+                               .stream = w->stream[0], .width = 1};
+    enum bp_status status;
+
+    make_views(&v, r);
+    place_views(w, &v, r);
+    expect(write_inputs(w, &v, r), "%s: %s", r->row, heard);
+    expect(make_plan(w, r, &v, &plan) == BP_OK, "%s: %s", r->row, heard);
+    launch.plan = plan.plan;
+    launch.workspace_size = plan.workspace;
+    expect(w->g->capture_begin(w->self, 0, w->stream[0]) == BP_OK, "%s", heard);
+    status = row->launch(&launch);
+    if (status) {
+        w->g->capture_abort(w->self, 0, w->stream[0]);
+    } else if (expect(w->g->capture_end(w->self, 0, w->stream[0], &w->recording) == BP_OK, "%s: %s",
+                      r->row, heard)) {
+        expect(w->g->replay(w->self, 0, w->recording, w->stream[0]) == BP_OK, "%s", heard);
+        compare(w, &v, r);
+        w->g->recording_destroy(w->self, 0, w->recording);
+        w->recording = NULL;
+    }
+    row->plan_destroy(w->self, row, plan.plan);
+    return status;
+}
+
+/* No library uses memory of its own: all rows are for recordings. */
 static void recorded(const void *arg)
 {
     struct world w;
 
     (void)arg;
     begin(&w);
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+    for (size_t i = 0; i < RECIPES; i++) {
         const struct bp_kernel *row = find_named(&w, recipes[i].row);
-        expect(!(row->flags & BP_KERNEL_NO_CAPTURE) == !strstr(recipes[i].row, "_rocblas"), "%s",
-               recipes[i].row);
+        expect(!(row->flags & BP_KERNEL_NO_CAPTURE), "%s", recipes[i].row);
+        expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
+        expect(record_recipe(&w, &recipes[i]) == BP_OK, "%s: %s", recipes[i].row, heard);
     }
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* rocBLAS says how much memory a product wants, unless it wants an address for the question. */
+static void asks_for_memory(const void *arg)
+{
+    struct world w;
+    uint64_t workspace;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "rocblas_gemm_strided_batched_ex:2:3", 1);
+    begin(&w);
+    expect(plan_recipe(&w, &recipes[5], &workspace) == BP_OK, "%s", heard);
+    expect(workspace == 1024, "it wants %d bytes", (int)workspace);
+    expect(plan_recipe(&w, &recipes[5], &workspace) == BP_OK, "%s", heard);
+    expect(workspace == 32 << 20, "it wants %d bytes, not as much as rocBLAS takes by itself",
+           (int)workspace);
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* Of a version that cannot be given memory, products are done, and not recorded. */
+static void cannot_be_recorded(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_ROCBLAS", few_rocblas, 1);
+    begin(&w);
+    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
+    expect(!*heard, "it said: %s", heard);
+    expect(record_recipe(&w, &recipes[5]) == BP_ERR_UNSUPPORTED, "it is recorded");
+    expect(strstr(heard, "no function rocblas_set_workspace") != NULL, "it said: %s", heard);
+    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
     end(&w);
 }
 
@@ -544,11 +623,12 @@ int main(int argc, char **argv)
 #include "gpu/rocblas.def"
     };
 
-    if (argc != 5) return 2;
+    if (argc != 6) return 2;
     plugin_path = argv[1];
     driver_path = argv[2];
     other_library = argv[3];
     few_library = argv[4];
+    few_rocblas = argv[5];
     run_case("all works where nothing fails", all_work, NULL);
     run_case("a caller's context of another device stays", caller_keeps_its_context, NULL);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -563,6 +643,8 @@ int main(int argc, char **argv)
     run_case("a library on a lost device", device_is_lost, NULL);
     run_case("libraries that are off", is_off, NULL);
     run_case("what may be recorded", recorded, NULL);
+    run_case("memory that rocBLAS asks for", asks_for_memory, NULL);
+    run_case("a rocBLAS that cannot be recorded", cannot_be_recorded, NULL);
     run_case("libraries in LD_LIBRARY_PATH", is_in_path, NULL);
     run_case("libraries that lack functions", lacks_functions, NULL);
     run_case("a library that lacks what is not needed", lacks_what_is_not_needed, NULL);
