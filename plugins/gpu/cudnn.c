@@ -38,7 +38,7 @@ struct gpu_vendor gpu_cudnn = {
     .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .symbol = symbols, .n = SYMBOLS,
     .function = dnn.function, .calls = &dnn.first, .lock = PTHREAD_MUTEX_INITIALIZER,
     .version = version,
-    .set_up = set_up,
+    .for_streams = true, .set_up = set_up,
 };
 
 enum { AXES = 5, ALIGNMENT = 256 };

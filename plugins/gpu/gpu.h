@@ -125,6 +125,8 @@ struct gpu_device {
     _Atomic uint64_t peers;    /* mask of devices (below 64) whose memory it has asked to reach */
     void *vendor[GPU_VENDORS]; /* handles of libraries */
     bool vendor_failed[GPU_VENDORS];
+    _Atomic(void *) spare[GPU_VENDORS]; /* handles for a stream that is captured and has none */
+    atomic_bool captured;      /* one of its streams is */
     void *chosen;              /* cuBLASLt's algorithms, by shape: cublaslt_choice.c */
     void *module[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     _Atomic(void *) function[PORTABLE_ENTRIES][PORTABLE_TYPES_COUNT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* graphs.c: a stream's launches, recorded by the driver and replayed as one. */
-#include "gpu.h"
+#include "vendor.h"
 
 /* What was recorded on a stream. Faults are written to the stream's words, by replays too. */
 struct gpu_recording {
@@ -27,6 +27,7 @@ enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
         return bp_fail(device->gpu->host, BP_ERR_UNSUPPORTED,
                        GPU_NAME ":%u: the driver has no function %s: a newer one is needed", index,
                        device->gpu->lacks);
+    gpu_vendor_provide(stream);
     if (pthread_mutex_trylock(&device->whole))
         return bp_fail(device->gpu->host, BP_ERR_BUSY,
                        GPU_NAME ":%u: another thread waits for the whole device", index);
@@ -36,6 +37,7 @@ enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
         return status;
     }
     stream->captured = true;
+    atomic_store(&device->captured, true);
     stream->faults_captured = 0;
     return BP_OK;
 }
@@ -48,6 +50,7 @@ static enum bp_status end(struct gpu_stream *stream, void **out_graph)
 
     status = GPU_CALL(device, capture_end, stream->raw, out_graph);
     stream->captured = false;
+    atomic_store(&device->captured, false);
     pthread_mutex_unlock(&device->whole);
     return status;
 }

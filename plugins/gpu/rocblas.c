@@ -33,7 +33,7 @@ static int set_up(void *handle, void *raw_stream, const char **out_function)
 struct gpu_vendor gpu_rocblas = {
     .name = "rocBLAS", .id = GPU_VENDOR_ROCBLAS, .symbol = symbols, .n = SYMBOLS,
     .function = roc.function, .calls = &roc.first, .lock = PTHREAD_MUTEX_INITIALIZER,
-    .set_up = set_up,
+    .for_streams = true, .set_up = set_up,
 };
 
 #define GOOD(device, name, ...) \

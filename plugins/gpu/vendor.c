@@ -118,14 +118,15 @@ static void drop_handle(const struct gpu_device *device, const struct gpu_vendor
     gpu_vendor_good(device, vendor, vendor->symbol[1].name, vendor->calls->destroy(handle));
 }
 
-/* A new handle for a stream of the driver's, or for none: 0, or what the function that is put out
- * has answered. */
-static int make_handle(const struct gpu_device *device, const struct gpu_vendor *vendor,
+/* Makes a handle (NULL: a new one) ready for a stream of the driver's, or for none: 0, or what the
+ * function that is put out has answered. No capture begins meanwhile. */
+static int make_handle(struct gpu_device *device, const struct gpu_vendor *vendor, void *handle,
                        void *raw_stream, void **out_handle, const char **out_function)
 {
-    void *handle = NULL;
-    int code = vendor->calls->create(&handle);
+    bool alone = !handle && !pthread_mutex_trylock(&device->whole);
+    int code = handle ? 0 : vendor->calls->create(&handle);
 
+    if (alone) pthread_mutex_unlock(&device->whole);
     *out_function = vendor->symbol[0].name;
     if (code) return code;
     if (vendor->set_up) code = vendor->set_up(handle, raw_stream, out_function);
@@ -134,17 +135,23 @@ static int make_handle(const struct gpu_device *device, const struct gpu_vendor 
     return code;
 }
 
-/* Under the device's lock of loading. A failure is not asked for again. */
+/* Under the device's lock of loading. A failure is not asked for again, but for one that a capture
+ * is to blame for. */
 static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
 {
     void **handle = &device->vendor[vendor->id];
     const char *function;
     int code;
 
-    if (!*handle && !device->vendor_failed[vendor->id]) {
-        code = make_handle(device, vendor, NULL, handle, &function);
-        device->vendor_failed[vendor->id] = !gpu_vendor_good(device, vendor, function, code);
+    if (*handle || device->vendor_failed[vendor->id]) return *handle;
+    if (vendor->for_streams && atomic_load(&device->captured)) {
+        bp_log(device->gpu->host, BP_LOG_INFO,
+               GPU_NAME ":%u: %s is passed over: it cannot be begun while a stream is captured",
+               device->index, vendor->name);
+        return NULL;
     }
+    code = make_handle(device, vendor, NULL, NULL, handle, &function);
+    device->vendor_failed[vendor->id] = !gpu_vendor_good(device, vendor, function, code);
     return *handle;
 }
 
@@ -165,16 +172,46 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
     return *out_handle ? BP_OK : BP_ERR_UNSUPPORTED;
 }
 
+/* A spare handle of the device's, if it uses the library. */
+static void provide(struct gpu_device *device, const struct gpu_vendor *vendor)
+{
+    const char *function;
+    void *handle;
+    int code;
+
+    pthread_mutex_lock(&device->loading);
+    if (device->vendor[vendor->id] && !atomic_load(&device->spare[vendor->id])) {
+        code = make_handle(device, vendor, NULL, NULL, &handle, &function);
+        if (gpu_vendor_good(device, vendor, function, code))
+            atomic_store(&device->spare[vendor->id], handle);
+    }
+    pthread_mutex_unlock(&device->loading);
+}
+
+void gpu_vendor_provide(struct gpu_stream *stream)
+{
+    bool has[GPU_VENDORS];
+
+    if (atomic_load(&stream->device->captured)) return;
+    pthread_mutex_lock(&stream->lock);
+    for (int i = 0; i < GPU_VENDORS; i++) has[i] = stream->vendor[i];
+    pthread_mutex_unlock(&stream->lock);
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
+        if (vendors[i]->for_streams && !has[vendors[i]->id]) provide(stream->device, vendors[i]);
+}
+
 enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *vendor,
                                  void **out_handle)
 {
-    void **handle = &stream->vendor[vendor->id];
+    void **handle = &stream->vendor[vendor->id], *spare;
+    struct gpu_device *device = stream->device;
     const char *function;
     int code = 0;
 
     if (!*handle) {
-        code = make_handle(stream->device, vendor, stream->raw, handle, &function);
-        TRY(gpu_vendor_check(stream->device, vendor, function, code));
+        spare = stream->captured ? atomic_exchange(&device->spare[vendor->id], NULL) : NULL;
+        code = make_handle(device, vendor, spare, stream->raw, handle, &function);
+        TRY(gpu_vendor_check(device, vendor, function, code));
     }
     *out_handle = *handle;
     return BP_OK;
@@ -209,8 +246,11 @@ void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS
 void gpu_vendor_close(struct gpu_device *device)
 {
     gpu_vendor_finish(device, device->vendor);
-    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) {
+        void *spare = atomic_exchange(&device->spare[vendors[i]->id], NULL);
+        if (spare) drop_handle(device, vendors[i], spare);
         if (vendors[i]->forget) vendors[i]->forget(device);
+    }
 }
 
 void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,

@@ -31,6 +31,7 @@ struct gpu_vendor {
     enum gpu_vendor_id id;
     const struct gpu_vendor_symbol *symbol; /* of its functions, n of them */
     int n;
+    bool for_streams;          /* each stream has a handle of its own */
     void **function;           /* where they go, */
     const struct gpu_vendor_calls *calls; /* which is where these are */
     size_t (*version)(void);   /* once it is open: 0, unknown; NULL: it is not asked */
@@ -69,6 +70,11 @@ void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t 
 enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vendor *vendor,
                                 struct gpu_caller *caller, struct gpu_device **out,
                                 void **out_handle);
+
+/* The stream is about to be captured: of each library that its device uses it has a handle then, or
+ * there is a spare one. While a stream is captured none can be made, because libraries wait for the
+ * device. */
+void gpu_vendor_provide(struct gpu_stream *stream);
 
 /* The handle of the stream, made and set up when it is first needed. Under the stream's lock. */
 enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *vendor,

@@ -10,7 +10,7 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/cudnn.def"
 
-enum { VERSION = 91900, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, WORKSPACE = 1024, AXES = 5 };
+enum { VERSION = 91900, NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, WORKSPACE = 1024, AXES = 5 };
 enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV };
 
 /* All that the library makes. Axes of tensors: batch, channels, three of space; filters are tensors
@@ -34,9 +34,9 @@ static enum sim_type type_of(int type)
                                 : SIM_TYPES;
 }
 
-static int create(enum sim_call call, enum kind kind, void **out)
+/* A call, under the lock: code is what it answers if that is not 0. */
+static int make(int code, enum kind kind, void **out)
 {
-    int code = sim_enter(call);
     struct thing *made;
 
     if (code) return sim_leave(code);
@@ -47,6 +47,11 @@ static int create(enum sim_call call, enum kind kind, void **out)
     sim.live++;
     *out = made;
     return sim_leave(0);
+}
+
+static int create(enum sim_call call, enum kind kind, void **out)
+{
+    return make(sim_enter(call), kind, out);
 }
 
 /* Given back whatever is to fail. */
@@ -80,9 +85,14 @@ size_t cudnnGetVersion(void)
     return VERSION;
 }
 
+/* It waits for the device, which spoils captures. */
 int cudnnCreate(void **out)
 {
-    return create(SIM_CALL_cudnnCreate, HANDLE, out);
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_cudnnCreate, &device);
+
+    if (!code && sim_capture_spoil_all(device)) code = NOT_INITIALIZED;
+    return make(code, HANDLE, out);
 }
 int cudnnDestroy(void *handle)
 {

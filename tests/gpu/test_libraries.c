@@ -445,8 +445,8 @@ static void is_off(const void *arg)
     end(&w);
 }
 
-/* Records a recipe's launch, replays it, and looks at the result. */
-static enum bp_status record_recipe(struct world *w, const struct recipe *r)
+/* Records a recipe's launch on a stream, replays it, and looks at the result. */
+static enum bp_status record_recipe(struct world *w, const struct recipe *r, void *stream)
 {
     struct views v = {.port = {0, 1, 2, 3}};
     const struct bp_kernel *row = find_named(w, r->row);
@@ -454,7 +454,7 @@ static enum bp_status record_recipe(struct world *w, const struct recipe *r)
     struct bp_launch launch = {.self = w->self, .kernel = row, .in = v.at, .out = v.at + r->n_in,
                                .in_at = v.port, .out_at = v.port, .n_in = (uint32_t)r->n_in,
                                .n_out = 1, .attrs = r->attrs, .workspace = w->workspace.data,
-                               .stream = w->stream[0], .width = 1};
+                               .stream = stream, .width = 1};
     enum bp_status status;
 
     make_views(&v, r);
@@ -463,13 +463,14 @@ static enum bp_status record_recipe(struct world *w, const struct recipe *r)
     expect(make_plan(w, r, &v, &plan) == BP_OK, "%s: %s", r->row, heard);
     launch.plan = plan.plan;
     launch.workspace_size = plan.workspace;
-    expect(w->g->capture_begin(w->self, 0, w->stream[0]) == BP_OK, "%s", heard);
+    expect(w->g->capture_begin(w->self, 0, stream) == BP_OK, "%s", heard);
     status = row->launch(&launch);
     if (status) {
-        w->g->capture_abort(w->self, 0, w->stream[0]);
-    } else if (expect(w->g->capture_end(w->self, 0, w->stream[0], &w->recording) == BP_OK, "%s: %s",
+        w->g->capture_abort(w->self, 0, stream);
+    } else if (expect(w->g->capture_end(w->self, 0, stream, &w->recording) == BP_OK, "%s: %s",
                       r->row, heard)) {
-        expect(w->g->replay(w->self, 0, w->recording, w->stream[0]) == BP_OK, "%s", heard);
+        expect(w->g->replay(w->self, 0, w->recording, stream) == BP_OK, "%s", heard);
+        expect(w->r->synchronize(w->self, 0, stream) == BP_OK, "%s", heard);
         compare(w, &v, r);
         w->g->recording_destroy(w->self, 0, w->recording);
         w->recording = NULL;
@@ -489,10 +490,64 @@ static void recorded(const void *arg)
         const struct bp_kernel *row = find_named(&w, recipes[i].row);
         expect(!(row->flags & BP_KERNEL_NO_CAPTURE), "%s", recipes[i].row);
         expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
-        expect(record_recipe(&w, &recipes[i]) == BP_OK, "%s: %s", recipes[i].row, heard);
+        expect(record_recipe(&w, &recipes[i], w.stream[0]) == BP_OK, "%s: %s", recipes[i].row, heard);
     }
     end(&w);
     expect(!*heard, "it said: %s", heard);
+}
+
+/* The first launch on each of two streams is recorded. */
+static void first_is_recorded(const void *arg)
+{
+    static const int recipe[] = {7, 5};
+    struct world w;
+
+    (void)arg;
+    begin(&w);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < STREAMS; k++)
+            expect(record_recipe(&w, &recipes[recipe[i]], w.stream[k]) == BP_OK, "%s: %s",
+                   recipes[recipe[i]].row, heard);
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* A library that a device has not used before is passed over while a stream is captured, and used
+ * afterwards; the capture stays good. */
+static void begins_in_a_capture(const void *arg)
+{
+    static const int recipe[] = {7, 5};
+    struct world w;
+    uint64_t workspace;
+
+    (void)arg;
+    begin(&w);
+    for (int i = 0; i < 2; i++) {
+        const struct recipe *r = &recipes[recipe[i]];
+        expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_OK, "%s", heard);
+        expect(plan_recipe(&w, r, &workspace) == BP_ERR_UNSUPPORTED, "%s: it is used", r->row);
+        expect(strstr(heard, "while a stream is captured") != NULL, "it said: %s", heard);
+        heard_nothing();
+        expect(w.g->capture_end(w.self, 0, w.stream[0], &w.recording) == BP_OK, "%s", heard);
+        w.g->recording_destroy(w.self, 0, w.recording);
+        w.recording = NULL;
+        expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, heard);
+    }
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+}
+
+/* A spare handle cannot be made: it is said, and the stream goes without. */
+static void no_spare(const void *arg)
+{
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "rocblas_create_handle:2:999", 1);
+    begin(&w);
+    expect(record_recipe(&w, &recipes[5], w.stream[0]) == BP_OK, "%s", heard);
+    end(&w);
+    expect(strstr(heard, "rocblas_create_handle answers 999") != NULL, "it said: %s", heard);
 }
 
 /* rocBLAS says how much memory a product wants, unless it wants an address for the question. */
@@ -523,7 +578,7 @@ static void cannot_be_recorded(const void *arg)
     begin(&w);
     expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
     expect(!*heard, "it said: %s", heard);
-    expect(record_recipe(&w, &recipes[5]) == BP_ERR_UNSUPPORTED, "it is recorded");
+    expect(record_recipe(&w, &recipes[5], w.stream[0]) == BP_ERR_UNSUPPORTED, "it is recorded");
     expect(strstr(heard, "no function rocblas_set_workspace") != NULL, "it said: %s", heard);
     expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
     end(&w);
@@ -643,6 +698,9 @@ int main(int argc, char **argv)
     run_case("a library on a lost device", device_is_lost, NULL);
     run_case("libraries that are off", is_off, NULL);
     run_case("what may be recorded", recorded, NULL);
+    run_case("the first launch of a stream is recorded", first_is_recorded, NULL);
+    run_case("a library that begins in a capture", begins_in_a_capture, NULL);
+    run_case("no spare handle", no_spare, NULL);
     run_case("memory that rocBLAS asks for", asks_for_memory, NULL);
     run_case("a rocBLAS that cannot be recorded", cannot_be_recorded, NULL);
     run_case("libraries in LD_LIBRARY_PATH", is_in_path, NULL);
