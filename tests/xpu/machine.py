@@ -9,25 +9,17 @@ import glob
 import os
 import subprocess
 import sys
-import tempfile
+
+from surroundings import POCL, environment, run_tests, with_loader
 
 BP, BUILT, CRASHING, *OLD = sys.argv[1:]
 FAILING = OLD.pop() if OLD else None
-POCL = "/etc/OpenCL/vendors/pocl.icd"
-PASSED = ("POCL_CACHE_DIR", "POCL_WORK_GROUP_SPECIALIZATION", "POCL_EXTRA_BUILD_FLAGS")
 tests = []
 
 
 def test(function):
     tests.append(function)
     return function
-
-
-def environment(folder, **more):
-    """Our cache is the test's own, PoCL's is shared by the tests, or is the caller's: ours is what they are about."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "OCL_", "POCL_")) or k in PASSED}
-    return {"POCL_CACHE_DIR": os.path.join(os.path.dirname(folder), "pocl"), **env, "OCL_ICD_VENDORS": POCL,
-            "POCL_DEVICES": "pthread pthread", "BP_XPU_DEVICES": "*", "BP_XPU_CACHE": os.path.join(folder, "cache"), **more}
 
 
 def bp(env, *words):
@@ -74,13 +66,6 @@ def a_driver_that_crashes_is_found_in_a_child(folder):
     found, _, text = state(env)
     assert found == "broken" and "signal" in text.lower(), text
     assert "ready" in text, f"the cpu plugin is not to suffer: {text}"
-
-
-def with_loader(folder, library):
-    """An environment in which that library is the OpenCL loader."""
-    os.symlink(library, os.path.join(folder, "libOpenCL.so.1"))
-    path = os.environ.get("LD_LIBRARY_PATH")
-    return environment(folder, LD_LIBRARY_PATH=folder + (":" + path if path else ""))
 
 
 @test
@@ -246,27 +231,4 @@ def two_processes_at_once_share_a_cache(folder):
     assert files(env) and not glob.glob(os.path.join(env["BP_XPU_CACHE"], "*.bin.*")), "a file was left half written, or locked"
 
 
-def main():
-    why = "the plugin was not built: no OpenCL headers" if not BUILT else \
-        "PoCL is not installed" if not os.path.exists(POCL) else ""
-    if why:
-        print(f"1..0 # SKIP {why}")
-        return 0
-    failed = 0
-    print(f"1..{len(tests)}")
-    with tempfile.TemporaryDirectory() as shared:
-        for number, function in enumerate(tests, 1):
-            folder = os.path.join(shared, function.__name__)
-            os.mkdir(folder)
-            try:
-                function(folder)
-                print(f"ok {number} - {function.__name__}", flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"not ok {number} - {function.__name__}", flush=True)
-                for line in str(error).splitlines():
-                    print(f"# {line}")
-    return failed > 0
-
-
-sys.exit(main())
+sys.exit(run_tests(tests, BUILT))

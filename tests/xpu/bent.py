@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The xpu plugin on devices that answer otherwise than PoCL's processor does: bent_opencl.c bends single answers.
+
+    bent.py BP BUILT BENT_OPENCL STEPS      BUILT empty: the plugin was not built, all is skipped
+"""
+import ctypes
+import os
+import subprocess
+import sys
+
+from surroundings import run_tests, with_loader
+
+BP, BUILT, BENT, STEPS = (sys.argv[1:] + ["", ""])[:4]
+tests = []
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def real_loader():
+    """Where the machine's loader lies."""
+    ctypes.CDLL("libOpenCL.so.1")
+    with open("/proc/self/maps", encoding="utf-8") as f:
+        return next(line.split()[-1] for line in f if "libOpenCL.so" in line)
+
+
+def bent(folder, **how):
+    """An environment with the bent loader, which writes its calls into `trace`. The tests share programs."""
+    return with_loader(folder, BENT, **{"BENT_REAL": real_loader(), "BENT_TRACE": os.path.join(folder, "trace"),
+                                        "BP_XPU_CACHE": os.path.join(os.path.dirname(folder), "programs"), **how})
+
+
+def trace(env, call):
+    """What is known of each call of that name, oldest first."""
+    with open(env["BENT_TRACE"], encoding="utf-8") as f:
+        words = [line.split() for line in f]
+    return [dict(w.split("=", 1) for w in line[1:] if "=" in w) for line in words if line[0] == call]
+
+
+def steps(env, *words, device="xpu:0"):
+    """How each step was answered, by its word: status and message. No step: on which the device failed."""
+    done = subprocess.run([STEPS, device, *words], capture_output=True, text=True, env=env, timeout=240, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    lines = [line.split(": ", 1) for line in done.stdout.splitlines()]
+    return {word: answer for word, answer in lines}
+
+
+def bp(env, *words):
+    done = subprocess.run([BP, *words], capture_output=True, text=True, env=env, timeout=240, check=False)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@test
+def what_is_not_bent_is_passed_on(folder):
+    env = bent(folder)
+    answers = steps(env, "add", "read", "record", "query", "wait", "sync", "allocate", "pinned")
+    assert len(answers) == 9 and answers.pop("query")[:11] in ("BP_OK", "BP_ERR_BUSY"), answers
+    assert set(answers.values()) == {"BP_OK"}, answers
+    assert trace(env, "clEnqueueNDRangeKernel") and trace(env, "clFinish"), "the loader in between was not used"
+
+
+sys.exit(run_tests(tests, BUILT))

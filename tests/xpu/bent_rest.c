@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bent_rest.c: the functions of the bent loader whose answers are a code or not bent at all; they
+ * are passed on without their types. Each parameter of OpenCL is a pointer or an integer, which a
+ * register or a word of the stack holds; none has more than ten. */
+#include "bent.h"
+
+/* Those of bent_opencl.c. */
+#define clGetDeviceIDs other_clGetDeviceIDs
+#define clGetDeviceInfo other_clGetDeviceInfo
+#define clCreateContext other_clCreateContext
+#define clCreateBuffer other_clCreateBuffer
+#define clBuildProgram other_clBuildProgram
+#define clGetEventInfo other_clGetEventInfo
+#define clGetKernelWorkGroupInfo other_clGetKernelWorkGroupInfo
+#define clEnqueueNDRangeKernel other_clEnqueueNDRangeKernel
+
+typedef uintptr_t word;
+typedef word call(word, word, word, word, word, word, word, word, word, word);
+
+static word pass(const char *name, const word *a)
+{
+    int32_t code;
+
+    bent_trace("%s", name);
+    if (bent_fails(name, &code)) return (word)(intptr_t)code;
+    return ((call *)bent_real(name))(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9]);
+}
+
+#define CALL(name) \
+    call name; \
+    word name(word a, word b, word c, word d, word e, word f, word g, word h, word i, word j) \
+    { \
+        return pass(#name, (const word[]){a, b, c, d, e, f, g, h, i, j}); \
+    }
+#include "calls.def"

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* steps.c: takes steps on a device, in one stream, and prints a line for each: its word, how it was
+ * answered, the message if it failed.
+ *
+ *     steps DEVICE STEP...
+ *
+ *     add        1 is added to each number of x, in a new tensor, which x is then
+ *     sync       the stream is synchronized
+ *     read       x is read
+ *     record, query, wait    an event: is recorded, asked, waited for
+ *     allocate   memory for another tensor
+ *     pinned     the same in pinned memory */
+#include <backplane/backplane.h>
+#include <backplane/ops.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 1000 };
+static struct bp_device *device;
+static struct bp_stream *stream;
+static struct bp_event *event;
+static struct bp_tensor *x, *one, *more;
+static const int64_t n = N;
+
+static enum bp_status begin(struct bp_core **out_core, const char *name)
+{
+    static const float zeros[N], number = 1;
+    const int64_t single = 1;
+    enum bp_status status = bp_core_create(NULL, out_core);
+
+    if (!status) status = bp_device_create(*out_core, name, &device);
+    if (!status) status = bp_stream_create(device, &stream);
+    if (!status) status = bp_event_create(device, &event);
+    if (!status) status = bp_tensor_create(device, BP_F32, 1, &n, &x);
+    if (!status) status = bp_tensor_create(device, BP_F32, 1, &single, &one);
+    if (!status) status = bp_tensor_write(stream, x, zeros, sizeof zeros);
+    if (!status) status = bp_tensor_write(stream, one, &number, sizeof number);
+    return status;
+}
+
+static enum bp_status add(void)
+{
+    struct bp_tensor *sum = NULL;
+    enum bp_status status = bp_op_add(bp_stream_scope(stream), x, one, &sum);
+
+    if (status) return status;
+    bp_tensor_destroy(x);
+    x = sum;
+    return BP_OK;
+}
+
+static enum bp_status allocate(uint32_t space)
+{
+    const int64_t many = 1 << 20;
+    struct bp_tensor_options options = {
+        .size = sizeof options, .dtype = BP_F32, .rank = 1, .shape = &many, .space = space};
+
+    bp_tensor_destroy(more);
+    more = NULL;
+    return bp_tensor_create_with(device, &options, &more);
+}
+
+static enum bp_status take(const char *step)
+{
+    float numbers[N];
+
+    if (!strcmp(step, "add")) return add();
+    if (!strcmp(step, "sync")) return bp_stream_synchronize(stream);
+    if (!strcmp(step, "read")) return bp_tensor_read(stream, x, numbers, sizeof numbers);
+    if (!strcmp(step, "record")) return bp_event_record(event, stream);
+    if (!strcmp(step, "query")) return bp_event_query(event);
+    if (!strcmp(step, "wait")) return bp_event_wait(event, UINT64_MAX);
+    if (!strcmp(step, "allocate")) return allocate(BP_SPACE_DEVICE);
+    if (!strcmp(step, "pinned")) return allocate(BP_SPACE_PINNED);
+    fprintf(stderr, "steps: no step %s\n", step);
+    exit(2);
+}
+
+static void say(const char *step, enum bp_status status)
+{
+    printf("%s: %s%s%s\n", step, bp_status_name(status), status ? ": " : "",
+           status ? bp_error_message() : "");
+}
+
+int main(int argc, char **argv)
+{
+    struct bp_core *core = NULL;
+    enum bp_status status = argc > 1 ? begin(&core, argv[1]) : BP_ERR_INVALID;
+
+    say("begin", status);
+    for (int i = 2; i < argc && !status; i++) say(argv[i], take(argv[i]));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(one);
+    bp_tensor_destroy(more);
+    bp_event_destroy(event);
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    bp_core_destroy(core);
+    return status != BP_OK;
+}

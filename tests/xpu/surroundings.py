@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the programs that test the xpu plugin share: environments for it, and running a list of tests as TAP."""
+import os
+import subprocess
+import tempfile
+
+POCL = "/etc/OpenCL/vendors/pocl.icd"
+PASSED = ("POCL_CACHE_DIR", "POCL_WORK_GROUP_SPECIALIZATION", "POCL_EXTRA_BUILD_FLAGS")
+
+
+def environment(folder, **more):
+    """Our cache is the test's own, PoCL's is shared by the tests, or is the caller's: ours is what they are about."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "OCL_", "POCL_")) or k in PASSED}
+    return {"POCL_CACHE_DIR": os.path.join(os.path.dirname(folder), "pocl"), **env, "OCL_ICD_VENDORS": POCL,
+            "POCL_DEVICES": "pthread pthread", "BP_XPU_DEVICES": "*", "BP_XPU_CACHE": os.path.join(folder, "cache"), **more}
+
+
+def with_loader(folder, library, **more):
+    """An environment in which that library is the OpenCL loader."""
+    link = os.path.join(folder, "libOpenCL.so.1")
+    if not os.path.islink(link):
+        os.symlink(library, link)
+    path = os.environ.get("LD_LIBRARY_PATH")
+    return environment(folder, LD_LIBRARY_PATH=folder + (":" + path if path else ""), **more)
+
+
+def run_tests(tests, built):
+    """Each in a folder of its own. The exit status."""
+    why = "the plugin was not built: no OpenCL headers" if not built else \
+        "PoCL is not installed" if not os.path.exists(POCL) else ""
+    if why:
+        print(f"1..0 # SKIP {why}")
+        return 0
+    failed = 0
+    print(f"1..{len(tests)}")
+    with tempfile.TemporaryDirectory() as shared:
+        for number, function in enumerate(tests, 1):
+            folder = os.path.join(shared, function.__name__)
+            os.mkdir(folder)
+            try:
+                function(folder)
+                print(f"ok {number} - {function.__name__}", flush=True)
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                print(f"not ok {number} - {function.__name__}", flush=True)
+                for line in str(error).splitlines():
+                    print(f"# {line}")
+    return failed > 0
