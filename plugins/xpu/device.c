@@ -108,16 +108,18 @@ static void set_options(struct xpu_device *d)
              d->has_f64 ? "" : " -DNO_F64 -cl-single-precision-constant");
 }
 
-static enum bp_status add(struct xpu *self, cl_context context, cl_device_id id)
+/* A context of its own: drivers keep a buffer in the memory of each device of its context. */
+static enum bp_status add(struct xpu *self, cl_platform_id platform, cl_device_id id)
 {
+    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
     struct xpu_device *d = &self->device[self->n_device];
     void *common;
     enum bp_status status;
+    cl_int code;
 
-    d->self = self;
-    d->id = id;
-    d->context = context;
-    d->number = self->n_device;
+    *d = (struct xpu_device){.self = self, .id = id, .number = self->n_device};
+    d->context = self->call->clCreateContext(properties, 1, &id, NULL, NULL, &code);
+    if (!d->context) return xpu_fail(self, d->number, "clCreateContext", code);
     set_options(d);
     pthread_mutex_init(&d->lock, NULL);
     xpu_programs_init(d);
@@ -125,6 +127,7 @@ static enum bp_status add(struct xpu *self, cl_context context, cl_device_id id)
     if (status) {
         xpu_programs_finish(d);
         pthread_mutex_destroy(&d->lock);
+        self->call->clReleaseContext(d->context);
         return status;
     }
     d->common = common;
@@ -132,39 +135,36 @@ static enum bp_status add(struct xpu *self, cl_context context, cl_device_id id)
     return BP_OK;
 }
 
+/* One that cannot be opened does not stop the others: the first failure, or BP_OK. */
 static enum bp_status add_platform(struct xpu *self, cl_platform_id platform)
 {
-    cl_device_id id[DEVICES], admitted[DEVICES];
-    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
-    cl_uint found = 0, n = 0;
+    cl_device_id id[DEVICES];
+    cl_uint found = 0;
     cl_int code = self->call->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, id, &found);
-    cl_context context;
-    enum bp_status status = BP_OK;
+    enum bp_status first = BP_OK;
 
     if (code != CL_SUCCESS) return BP_OK; /* a driver without hardware */
     if (found > DEVICES) found = DEVICES;
-    for (cl_uint i = 0; i < found && self->n_device + n < DEVICES; i++)
-        if (is_admitted(self, platform, id[i])) admitted[n++] = id[i];
-    if (!n) return BP_OK;
-    context = self->call->clCreateContext(properties, n, admitted, NULL, NULL, &code);
-    if (!context) return xpu_fail(self, self->n_device, "clCreateContext", code);
-    self->context[self->n_context++] = context;
-    for (cl_uint i = 0; i < n && status == BP_OK; i++) status = add(self, context, admitted[i]);
-    return status;
+    for (cl_uint i = 0; i < found && self->n_device < DEVICES; i++) {
+        char name[NAME] = "";
+        enum bp_status status;
+        if (!is_admitted(self, platform, id[i])) continue;
+        status = add(self, platform, id[i]);
+        if (!status) continue;
+        first = first ? first : status;
+        self->call->clGetDeviceInfo(id[i], CL_DEVICE_NAME, NAME - 1, name, NULL);
+        bp_log(self->host, BP_LOG_WARN, "xpu: %s cannot be opened", name);
+    }
+    return first;
 }
 
-/* One whose devices cannot be opened does not stop the others. */
 static enum bp_status add_platforms(struct xpu *self, const cl_platform_id *platform, cl_uint n)
 {
     enum bp_status first = BP_OK;
-    char name[NAME] = "";
 
     for (cl_uint i = 0; i < n; i++) {
         enum bp_status status = add_platform(self, platform[i]);
-        if (!status) continue;
         first = first ? first : status;
-        self->call->clGetPlatformInfo(platform[i], CL_PLATFORM_NAME, NAME - 1, name, NULL);
-        bp_log(self->host, BP_LOG_WARN, "xpu: the devices of %s cannot be opened", name);
     }
     return self->n_device ? BP_OK : first;
 }
@@ -181,8 +181,7 @@ enum bp_status xpu_devices_init(struct xpu *self)
         return bp_fail(self->host, BP_ERR_ABSENT, "xpu: no OpenCL driver is installed (%s)",
                        xpu_opencl_name(code));
     self->device = calloc(DEVICES, sizeof *self->device);
-    self->context = calloc(PLATFORMS, sizeof *self->context);
-    if (!self->device || !self->context)
+    if (!self->device)
         status = bp_fail(self->host, BP_ERR_MEMORY, "xpu: no memory for devices");
     if (n > PLATFORMS) n = PLATFORMS;
     if (status == BP_OK) status = add_platforms(self, platform, n);
@@ -196,10 +195,9 @@ void xpu_devices_finish(struct xpu *self)
         xpu_stream_destroy(self, i, self->device[i].common);
         xpu_programs_finish(&self->device[i]);
         pthread_mutex_destroy(&self->device[i].lock);
+        self->call->clReleaseContext(self->device[i].context);
     }
-    for (uint32_t i = 0; i < self->n_context; i++) self->call->clReleaseContext(self->context[i]);
     free(self->device);
-    free(self->context);
 }
 
 /* Operators whose results hang on places or terms that 24 bits do not hold: their kernels make them

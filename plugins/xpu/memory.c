@@ -149,13 +149,3 @@ enum bp_status xpu_copy_within(void *p, uint32_t device, void *stream, const str
 
     return code == CL_SUCCESS ? BP_OK : xpu_fail(self, device, "clEnqueueCopyBuffer", code);
 }
-
-/* Devices of one platform share a context, and so buffers. */
-enum bp_status xpu_copy_peer(void *p, uint32_t device, void *stream, uint32_t to,
-                             const struct bp_copy *copy)
-{
-    struct xpu *self = p;
-
-    if (self->device[device].context != self->device[to].context) return BP_ERR_UNSUPPORTED;
-    return xpu_copy_within(self, device, stream, copy);
-}

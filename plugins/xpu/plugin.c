@@ -65,7 +65,6 @@ static const struct bp_runtime runtime = {
     .event_query = xpu_event_query,
     .event_wait = xpu_event_wait,
     .stream_wait = xpu_stream_wait,
-    .copy_peer = xpu_copy_peer,
 };
 
 static const struct bp_plugin plugin = {

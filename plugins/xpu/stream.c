@@ -92,7 +92,7 @@ enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
     return status || stream ? status : finish_all(s->device);
 }
 
-/* Events of one context only: one platform's devices. */
+/* Events of one context only: of one device. */
 enum bp_status xpu_stream_wait(void *p, uint32_t device, void *stream, void *event)
 {
     struct xpu *self = p;
@@ -101,7 +101,7 @@ enum bp_status xpu_stream_wait(void *p, uint32_t device, void *stream, void *eve
     cl_int code;
 
     if (!e->event) return BP_OK;
-    if (e->device->context != s->device->context) return BP_ERR_UNSUPPORTED;
+    if (e->device != s->device) return BP_ERR_UNSUPPORTED;
     code = self->call->clEnqueueBarrierWithWaitList(s->queue, 1, &e->event, NULL);
     return code == CL_SUCCESS ? BP_OK
                               : xpu_fail(self, device, "clEnqueueBarrierWithWaitList", code);

@@ -3,7 +3,7 @@
  *
  * A device of OpenCL 1.2 or later is a device here. Memory is a buffer object: bp_memory.handle is
  * a cl_mem, addresses are byte offsets in it (BP_DEVICE_HANDLES). A stream is an in-order queue.
- * Devices of one platform share a context, so that buffers and events of one serve the others. */
+ * Each device has a context of its own: buffers and events of one serve no other. */
 #ifndef XPU_H
 #define XPU_H
 
@@ -85,8 +85,7 @@ struct xpu {
     const struct bp_host *host;
     const struct xpu_calls *call;
     struct xpu_device *device;
-    cl_context *context;          /* one for each platform with devices */
-    uint32_t n_device, n_context;
+    uint32_t n_device;
     _Atomic uint64_t released;    /* buffers, so far */
 };
 
@@ -107,8 +106,6 @@ enum bp_status xpu_copy_in(void *self, uint32_t device, void *stream, const stru
 enum bp_status xpu_copy_out(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status xpu_copy_within(void *self, uint32_t device, void *stream,
                                const struct bp_copy *copy);
-enum bp_status xpu_copy_peer(void *self, uint32_t device, void *stream, uint32_t to,
-                             const struct bp_copy *copy);
 
 /* stream.c */
 enum bp_status xpu_stream_create(void *self, uint32_t device, void **out_stream);

@@ -62,4 +62,14 @@ def what_is_not_bent_is_passed_on(folder):
     assert trace(env, "clEnqueueNDRangeKernel") and trace(env, "clFinish"), "the loader in between was not used"
 
 
+@test
+def each_device_has_a_context_of_its_own(folder):
+    """Drivers keep a buffer in the memory of each device of its context."""
+    env = bent(folder)
+    code, text = bp(env, "conform", "xpu:0", "--filter=runtime/pair/*", "--filter=memory/copy/peer*")
+    assert code == 0 and " pass" in text and " fail" not in text and "unsupported" not in text, text
+    contexts = trace(env, "clCreateContext")
+    assert len(contexts) >= 2 and {c["devices"] for c in contexts} == {"1"}, contexts
+
+
 sys.exit(run_tests(tests, BUILT))
