@@ -74,8 +74,8 @@ static enum bp_status ask(struct xpu *self, uint32_t device, struct xpu_event *e
     if (e->event)
         code = self->call->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                           &state, NULL);
-    if (code != CL_SUCCESS) return xpu_fail(self, device, "clGetEventInfo", code);
-    if (state < 0) return xpu_fail(self, device, "work before an event", state);
+    if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clGetEventInfo", code);
+    if (state < 0) return xpu_work_fail(self, device, "work before an event", state);
     *out_reached = state == CL_COMPLETE;
     return *out_reached && e->event ? tell(e) : BP_OK;
 }
@@ -86,6 +86,19 @@ enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
     enum bp_status status = ask(p, device, event, &reached);
 
     return status == BP_OK && !reached ? BP_ERR_BUSY : status;
+}
+
+/* For as long as it takes. How work has failed the event says. */
+static enum bp_status wait(struct xpu *self, uint32_t device, struct xpu_event *e)
+{
+    cl_int code = self->call->clWaitForEvents(1, &e->event);
+    enum bp_status status = BP_OK;
+    bool reached;
+
+    if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        status = ask(self, device, e, &reached);
+    return status || code == CL_SUCCESS ? status
+                                        : xpu_work_fail(self, device, "clWaitForEvents", code);
 }
 
 static uint64_t now_ns(void)
@@ -107,8 +120,8 @@ enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t ti
     bool reached = false;
 
     if (timeout_ns == UINT64_MAX && e->event) {
-        cl_int code = self->call->clWaitForEvents(1, &e->event);
-        if (code != CL_SUCCESS) return xpu_fail(self, device, "clWaitForEvents", code);
+        enum bp_status status = wait(self, device, e);
+        if (status) return status;
     }
     for (;;) {
         enum bp_status status = ask(self, device, e, &reached);

@@ -57,7 +57,7 @@ enum bp_status xpu_fault_read(struct xpu_stream *s, uint32_t *word, uint64_t *ou
         code = self->call->clEnqueueReadBuffer(s->queue, s->faults, CL_FALSE, 0,
                                                XPU_FAULTS * sizeof *word, word, 0, NULL, NULL);
     if (code != CL_SUCCESS)
-        return xpu_fail(self, s->device->number, "clEnqueueReadBuffer", code);
+        return xpu_work_fail(self, s->device->number, "clEnqueueReadBuffer", code);
     *out_launched = none ? 0 : launched;
     return BP_OK;
 }

@@ -134,7 +134,7 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
                                            (size_t)copy->size, copy->dst, 0, NULL, NULL);
     if (code != CL_SUCCESS) {
         self->call->clFinish(s->queue); /* nobody writes word any more */
-        return xpu_fail(self, device, "clEnqueueReadBuffer", code);
+        return xpu_work_fail(self, device, "clEnqueueReadBuffer", code);
     }
     return xpu_fault_check(s, word, launched);
 }

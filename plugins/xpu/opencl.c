@@ -77,8 +77,12 @@ static const struct {
 #undef ERROR
 };
 
+/* NVIDIA's, of no header: a kernel has read or written where it must not. */
+enum { ILLEGAL_ACCESS = -9999 };
+
 const char *xpu_opencl_name(cl_int code)
 {
+    if (code == ILLEGAL_ACCESS) return "an illegal access of a kernel";
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].code == code) return errors[i].name;
     return code == -1001 ? "CL_PLATFORM_NOT_FOUND_KHR" : "an error of the driver";
@@ -88,5 +92,10 @@ enum bp_status xpu_opencl_status(cl_int code)
 {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i].code == code) return errors[i].status;
-    return BP_ERR_DEVICE;
+    return code == ILLEGAL_ACCESS ? BP_ERR_DEVICE_LOST : BP_ERR_DEVICE;
+}
+
+enum bp_status xpu_opencl_outcome(cl_int code)
+{
+    return code == CL_OUT_OF_RESOURCES ? BP_ERR_DEVICE_LOST : xpu_opencl_status(code);
 }

@@ -20,5 +20,8 @@ enum bp_status xpu_opencl_open(const struct bp_host *host, const struct xpu_call
 /* What an error of OpenCL is: its name, and the status that says it best. */
 const char *xpu_opencl_name(cl_int code);
 enum bp_status xpu_opencl_status(cl_int code);
+/* The same of a call that tells how work has ended, or of that work's own state: there a lack of
+ * resources is a kernel that crashed, and the context is dead. */
+enum bp_status xpu_opencl_outcome(cl_int code);
 
 #endif

@@ -41,10 +41,21 @@ static void xpu_destroy(void *p)
     self->host->release(self->host->ctx, self, sizeof *self);
 }
 
+static enum bp_status fail(const struct xpu *self, uint32_t device, const char *call, cl_int code,
+                           enum bp_status status)
+{
+    return bp_fail(self->host, status, "xpu:%u: %s answered %s (%d)", device, call,
+                   xpu_opencl_name(code), code);
+}
+
 enum bp_status xpu_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code)
 {
-    return bp_fail(self->host, xpu_opencl_status(code), "xpu:%u: %s answered %s (%d)", device, call,
-                   xpu_opencl_name(code), code);
+    return fail(self, device, call, code, xpu_opencl_status(code));
+}
+
+enum bp_status xpu_work_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code)
+{
+    return fail(self, device, call, code, xpu_opencl_outcome(code));
 }
 
 static const struct bp_runtime runtime = {

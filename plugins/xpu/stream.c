@@ -75,7 +75,7 @@ static enum bp_status finish_all(struct xpu_device *d)
         call->clReleaseCommandQueue(queue);
         if (code == CL_SUCCESS) code = one;
     }
-    return code == CL_SUCCESS ? BP_OK : xpu_fail(d->self, d->number, "clFinish", code);
+    return code == CL_SUCCESS ? BP_OK : xpu_work_fail(d->self, d->number, "clFinish", code);
 }
 
 enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
@@ -87,7 +87,7 @@ enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
     enum bp_status status = xpu_fault_read(s, word, &launched);
     cl_int code = self->call->clFinish(s->queue);
 
-    if (code != CL_SUCCESS) return xpu_fail(self, device, "clFinish", code);
+    if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clFinish", code);
     if (status == BP_OK) status = xpu_fault_check(s, word, launched);
     return status || stream ? status : finish_all(s->device);
 }

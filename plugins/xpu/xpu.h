@@ -159,7 +159,9 @@ void xpu_cache_remove(const struct xpu_key *key);
 int xpu_cache_begin(const struct xpu_key *key);
 void xpu_cache_end(const struct xpu_key *key, int turn);
 
-/* Says what a call of OpenCL answered. */
+/* Says what a call of OpenCL answered; xpu_work_fail: one that tells how work has ended. */
 enum bp_status xpu_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code);
+enum bp_status xpu_work_fail(const struct xpu *self, uint32_t device, const char *call,
+                             cl_int code);
 
 #endif

@@ -72,4 +72,28 @@ def each_device_has_a_context_of_its_own(folder):
     assert len(contexts) >= 2 and {c["devices"] for c in contexts} == {"1"}, contexts
 
 
+@test
+def work_that_ends_out_of_resources_has_lost_the_device(folder):
+    """So NVIDIA's and AMD's drivers tell of kernels that crashed. Where memory is asked for, it is memory."""
+    for code in ("-5", "-9999"):
+        for fail, words in ((f"clFinish={code}", ("add", "sync")), (f"clEnqueueReadBuffer={code}", ("add", "read")),
+                            (f"event={code}", ("add", "record", "query")),
+                            (f"event={code};clWaitForEvents=-14", ("add", "record", "wait")),
+                            (f"clWaitForEvents={code}", ("add", "record", "wait"))):
+            answer = steps(bent(folder, BENT_FAIL=fail), *words)[words[-1]]
+            assert answer.startswith("BP_ERR_DEVICE_LOST: "), (fail, answer)
+    answers = steps(bent(folder, BENT_FAIL="clCreateBuffer=-5;launch=-5"), "add", "add", "allocate")
+    assert answers["add"].startswith("BP_ERR_MEMORY: ") and answers["allocate"].startswith("BP_ERR_MEMORY: "), answers
+
+
+@test
+def work_that_fails_otherwise_has_not_lost_the_device(folder):
+    for fail, words in (("event=-59;clWaitForEvents=-14", ("add", "record", "wait")),
+                        ("clFinish=-59", ("add", "sync"))):
+        answer = steps(bent(folder, BENT_FAIL=fail), *words)[words[-1]]
+        assert answer.startswith("BP_ERR_DEVICE: ") and "CL_INVALID_OPERATION" in answer, (fail, answer)
+    answer = steps(bent(folder, BENT_FAIL="clWaitForEvents=-14"), "add", "record", "wait")["wait"]
+    assert answer.startswith("BP_ERR_DEVICE: ") and "clWaitForEvents" in answer, answer
+
+
 sys.exit(run_tests(tests, BUILT))
