@@ -81,6 +81,22 @@ static bool is_set(const char *name, const char *value)
     return set && !strcmp(set, value);
 }
 
+/* Whether the host and the device see what the other writes in memory that stays mapped: one memory,
+ * and no caches in between that only mapping anew would empty. A processor is the host's; what
+ * others say is that a buffer may be shared in place (of OpenCL 2.0: older drivers do not know it).
+ */
+static bool is_coherent(const struct xpu *self, cl_device_id id, cl_device_type type)
+{
+    enum { SVM_CAPABILITIES = 0x1053, SVM_FINE_GRAIN_BUFFER = 1 << 1 };
+    cl_bool unified = CL_FALSE;
+    cl_bitfield svm = 0;
+
+    self->call->clGetDeviceInfo(id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+    if (self->call->clGetDeviceInfo(id, SVM_CAPABILITIES, sizeof svm, &svm, NULL) != CL_SUCCESS)
+        svm = 0;
+    return unified && (type & CL_DEVICE_TYPE_CPU || svm & SVM_FINE_GRAIN_BUFFER);
+}
+
 /* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
  * f64 a number of the sources is an f32, whatever it looks like. */
 static void set_options(struct xpu_device *d)
@@ -88,7 +104,6 @@ static void set_options(struct xpu_device *d)
     const struct xpu_calls *call = d->self->call;
     cl_device_fp_config f32 = 0, f64 = 0;
     cl_device_type type = 0;
-    cl_bool unified = CL_FALSE;
 
     call->clGetDeviceInfo(d->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof f32, &f32, NULL);
     call->clGetDeviceInfo(d->id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
@@ -96,8 +111,7 @@ static void set_options(struct xpu_device *d)
     d->is_processor = type & CL_DEVICE_TYPE_CPU && !is_set("BP_XPU_TEAMS", "1");
     d->lanes = d->is_processor ? 1 : LANES;
     d->has_f64 = f64 && !is_set("BP_XPU_FP64", "0");
-    call->clGetDeviceInfo(d->id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
-    d->has_host_memory = unified;
+    d->has_host_memory = is_coherent(d->self, d->id, type);
     d->parameters = 1024; /* every driver takes so much */
     call->clGetDeviceInfo(d->id, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof d->parameters,
                           &d->parameters, NULL);

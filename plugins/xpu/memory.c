@@ -11,8 +11,8 @@ static enum bp_status no_space(const struct xpu_device *d, uint32_t space)
 {
     return bp_fail(d->self->host, BP_ERR_UNSUPPORTED, "xpu:%u: no memory space %u%s", d->number,
                    space,
-                   space == BP_SPACE_PINNED ? ": its memory is not the host's, and OpenCL does not "
-                                              "say that both see what the other writes"
+                   space == BP_SPACE_PINNED ? ": its driver does not say that host and device see "
+                                              "what the other writes there"
                                             : "");
 }
 

@@ -96,4 +96,15 @@ def work_that_fails_otherwise_has_not_lost_the_device(folder):
     assert answer.startswith("BP_ERR_DEVICE: ") and "clWaitForEvents" in answer, answer
 
 
+@test
+def pinned_memory_is_where_both_see_what_the_other_writes(folder):
+    """One memory (0x1035) is not enough: a GPU's caches may stand in between, unless it has fine-grained SVM (0x1053)."""
+    cpu, gpu = "0x1000=2", "0x1000=4"
+    for kind, unified, svm, there in ((cpu, 1, 0, True), (gpu, 1, 0, False), (gpu, 1, 1, False), (gpu, 1, 3, True),
+                                      (gpu, 0, 3, False), (cpu, 0, 0, False)):
+        answers = steps(bent(folder, BENT_INFO=f"{kind};0x1035={unified};0x1053={svm}"), "allocate", "pinned")
+        assert answers["allocate"] == "BP_OK", answers
+        assert answers["pinned"].split(":")[0] == ("BP_OK" if there else "BP_ERR_UNSUPPORTED"), (kind, unified, svm, answers)
+
+
 sys.exit(run_tests(tests, BUILT))
