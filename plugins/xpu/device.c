@@ -10,16 +10,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLATFORMS = 16, DEVICES = 64, NAME = 128, LANES = 256 };
+enum { PLATFORMS = 16, DEVICES = 64, NAME = 128 };
 
-/* Those of OpenCL 1.2 with a compiler, little-endian memory and work-groups as large as kernels'
- * teams, which are of one lane on a processor, can run portable kernels. 16-bit floating-point
- * numbers are made of integers, and 64-bit ones need not be there. */
+static uint64_t info_of(const struct xpu *self, cl_device_id id, cl_device_info what)
+{
+    cl_ulong value = 0;
+
+    self->call->clGetDeviceInfo(id, what, sizeof value, &value, NULL);
+    return value;
+}
+
+/* For tests: BP_XPU_FP64=0 has devices compute as those do that have no 64-bit floating-point
+ * numbers, BP_XPU_TEAMS=1 has processors run kernels in teams of many lanes, as GPUs do. */
+static bool is_set(const char *name, const char *value)
+{
+    const char *set = secure_getenv(name);
+
+    return set && !strcmp(set, value);
+}
+
+/* Its teams are of one lane. */
+static bool is_processor(const struct xpu *self, cl_device_id id)
+{
+    return info_of(self, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU && !is_set("BP_XPU_TEAMS", "1");
+}
+
+/* Lanes of a team, at most, where a team is many: 0 are too few. */
+static size_t lanes_of(const struct xpu *self, cl_device_id id)
+{
+    size_t most = (size_t)info_of(self, id, CL_DEVICE_MAX_WORK_GROUP_SIZE), lanes = XPU_LANES;
+
+    while (lanes > most && lanes > XPU_LANES_FEWEST) lanes /= 2;
+    return lanes > most ? 0 : lanes;
+}
+
+/* Teams of one lane need nothing. */
+static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
+{
+    if (is_processor(self, id)) return NULL;
+    if (!lanes_of(self, id)) return "its work-groups have less than 64 items";
+    return NULL;
+}
+
+/* Those of OpenCL 1.2 with a compiler, little-endian memory and
+ * work-groups for kernels' teams can run portable kernels. 16-bit floating-point numbers are made
+ * of integers, and 64-bit ones need not be there. */
 static const char *is_unfit(const struct xpu *self, cl_device_id id)
 {
     cl_bool compiler = CL_FALSE, little = CL_FALSE;
-    cl_device_type type = 0;
-    size_t lanes = 0;
     char version[NAME] = "";
     int major = 0, minor = 0;
 
@@ -30,10 +68,7 @@ static const char *is_unfit(const struct xpu *self, cl_device_id id)
     self->call->clGetDeviceInfo(id, CL_DEVICE_ENDIAN_LITTLE, sizeof little, &little, NULL);
     if (!compiler) return "it has no compiler";
     if (!little) return "it is big-endian";
-    self->call->clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof lanes, &lanes, NULL);
-    self->call->clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
-    if (type & CL_DEVICE_TYPE_CPU || lanes >= LANES) return NULL;
-    return "its work-groups have less than 256 items";
+    return is_unfit_for_teams(self, id);
 }
 
 static bool is_named(const char *list, const char *platform, const char *device)
@@ -72,15 +107,6 @@ static bool is_admitted(const struct xpu *self, cl_platform_id platform, cl_devi
     return !why;
 }
 
-/* For tests: BP_XPU_FP64=0 has devices compute as those do that have no 64-bit floating-point
- * numbers, BP_XPU_TEAMS=1 has processors run kernels in teams of many lanes, as GPUs do. */
-static bool is_set(const char *name, const char *value)
-{
-    const char *set = secure_getenv(name);
-
-    return set && !strcmp(set, value);
-}
-
 /* Whether the host and the device see what the other writes in memory that stays mapped: one memory,
  * and no caches in between that only mapping anew would empty. A processor is the host's; what
  * others say is that a buffer may be shared in place (of OpenCL 2.0: older drivers do not know it).
@@ -108,8 +134,9 @@ static void set_options(struct xpu_device *d)
     call->clGetDeviceInfo(d->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof f32, &f32, NULL);
     call->clGetDeviceInfo(d->id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
     call->clGetDeviceInfo(d->id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof f64, &f64, NULL);
-    d->is_processor = type & CL_DEVICE_TYPE_CPU && !is_set("BP_XPU_TEAMS", "1");
-    d->lanes = d->is_processor ? 1 : LANES;
+    d->is_processor = is_processor(d->self, d->id);
+    d->lanes = d->is_processor ? 1 : lanes_of(d->self, d->id);
+    d->has_blocks = d->lanes == XPU_LANES; /* fewer bring a block again for each turn */
     d->has_f64 = f64 && !is_set("BP_XPU_FP64", "0");
     d->has_host_memory = is_coherent(d->self, d->id, type);
     d->parameters = 1024; /* every driver takes so much */
@@ -242,14 +269,6 @@ enum bp_status xpu_device_count(void *p, uint32_t *out_count)
 
     *out_count = self->n_device;
     return BP_OK;
-}
-
-static uint64_t info_of(const struct xpu *self, cl_device_id id, cl_device_info what)
-{
-    cl_ulong value = 0;
-
-    self->call->clGetDeviceInfo(id, what, sizeof value, &value, NULL);
-    return value;
 }
 
 enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_properties *out)

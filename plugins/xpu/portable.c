@@ -64,16 +64,17 @@ struct division {
     int64_t run; /* elements that a lane makes together; 0: entries do not ask */
 };
 
-static struct division divide(const struct xpu_device *d, const struct portable *p)
+static struct division divide(const struct xpu_device *d, const struct xpu_kernel *kernel,
+                              const struct portable *p)
 {
     static const int64_t most = 1 << 22;
     static const double run_work = 32768; /* enough that handing it out costs little */
-    struct division by = {.lanes = d->lanes};
+    struct division by = {.lanes = kernel->lanes};
     int64_t each = 1;
 
     if (!portable_entry_is_team(p->family, p->entry)) {
         if (d->is_processor) by.run = (int64_t)(run_work / (p->work > 1 ? p->work : 1)) + 1;
-        each = d->is_processor ? by.run : (int64_t)d->lanes;
+        each = d->is_processor ? by.run : (int64_t)kernel->lanes;
     }
     each = (p->count - 1) / each + 1;
     by.groups = (size_t)(each < most ? each : most);
@@ -174,7 +175,7 @@ static enum bp_status check_size(const struct xpu_device *d, const struct bp_lau
 
 int portable_has_blocks(void *self, uint32_t device)
 {
-    return !((struct xpu *)self)->device[device].is_processor;
+    return ((struct xpu *)self)->device[device].has_blocks;
 }
 
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
@@ -194,7 +195,7 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
     if (status == BP_OK) status = xpu_kernel_get(d, p->family, p->type, p->entry, &kernel);
     if (status == BP_OK) status = place(s, launch, p, operand);
     if (status) return status;
-    by = divide(d, p);
+    by = divide(d, kernel, p);
     global = by.groups * by.lanes;
     pthread_mutex_lock(&kernel->lock);
     code = set_args(d, kernel, p, &by, operand);

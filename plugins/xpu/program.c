@@ -109,7 +109,41 @@ static enum bp_status compile(struct xpu_device *d, const struct xpu_source *sou
     return xpu_fail(self, d->number, "clBuildProgram", code);
 }
 
-static enum bp_status make_kernels(struct xpu_device *d, cl_program program,
+/* The kernel may be launched in teams of its lanes. A driver that does not say is believed. */
+static enum bp_status check_lanes(struct xpu_device *d, const struct xpu_kernel *k,
+                                  const char *name)
+{
+    const struct xpu *self = d->self;
+    size_t most = 0;
+    cl_int code = self->call->clGetKernelWorkGroupInfo(k->kernel, d->id, CL_KERNEL_WORK_GROUP_SIZE,
+                                                       sizeof most, &most, NULL);
+
+    if (code != CL_SUCCESS || most >= k->lanes) return BP_OK;
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "xpu:%u: %s has work-groups of %zu items at most, %zu are needed", d->number,
+                   name, most, k->lanes);
+}
+
+static enum bp_status make_kernel(struct xpu_device *d, cl_program program, const char *name,
+                                  size_t lanes, struct xpu_kernel *out)
+{
+    const struct xpu *self = d->self;
+    cl_int code = CL_SUCCESS;
+    enum bp_status status;
+
+    out->lanes = lanes;
+    out->kernel = self->call->clCreateKernel(program, name, &code);
+    if (!out->kernel)
+        return bp_fail(self->host, xpu_opencl_status(code),
+                       "xpu:%u: clCreateKernel of %s answered %s", d->number, name,
+                       xpu_opencl_name(code));
+    status = check_lanes(d, out, name);
+    if (status) self->call->clReleaseKernel(out->kernel);
+    else pthread_mutex_init(&out->lock, NULL);
+    return status;
+}
+
+static enum bp_status make_kernels(struct xpu_device *d, cl_program program, size_t lanes,
                                    enum portable_family family, enum portable_type type,
                                    struct xpu_kernel **out)
 {
@@ -120,17 +154,14 @@ static enum bp_status make_kernels(struct xpu_device *d, cl_program program,
     if (!kernel) return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
     for (int i = 0; i < n; i++) {
         char name[96];
-        cl_int code = CL_SUCCESS;
+        enum bp_status status;
         snprintf(name, sizeof name, "bp_%s_%s", portable_entry_name(family, i),
                  portable_type_name(type));
-        kernel[i].kernel = self->call->clCreateKernel(program, name, &code);
-        if (!kernel[i].kernel) {
+        status = make_kernel(d, program, name, lanes, &kernel[i]);
+        if (status) {
             kernels_destroy(d->self, kernel, i);
-            return bp_fail(self->host, xpu_opencl_status(code),
-                           "xpu:%u: clCreateKernel of %s answered %s", d->number, name,
-                           xpu_opencl_name(code));
+            return status;
         }
-        pthread_mutex_init(&kernel[i].lock, NULL);
     }
     *out = kernel;
     return BP_OK;
@@ -152,23 +183,40 @@ static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source
     return status;
 }
 
-/* Under the program's lock. */
-static enum bp_status build(struct xpu_device *d, enum portable_family family,
-                            enum portable_type type, struct xpu_kernel **out)
+/* For teams of so many lanes. */
+static enum bp_status build_for(struct xpu_device *d, size_t lanes, enum portable_family family,
+                                enum portable_type type, struct xpu_kernel **out)
 {
     const struct xpu_source *source = &xpu_source[family];
     const char *name = portable_type_name(type);
-    char options[256];
+    char options[288];
     cl_program program;
     enum bp_status status = BP_OK;
 
     snprintf(options, sizeof options, "%s -DELEM=%s -DELEM_%s", d->options, name, name);
+    if (lanes > 1 && lanes < XPU_LANES)
+        snprintf(options + strlen(options), 32, " -DMAX_LANES=%zu", lanes);
     const struct xpu_key key = xpu_cache_key(d, source, options);
     program = from_cache(d, &key, options);
     if (!program) status = compile_once(d, source, &key, options, &program);
     if (status) return status;
-    status = make_kernels(d, program, family, type, out);
+    status = make_kernels(d, program, lanes, family, type, out);
     d->self->call->clReleaseProgram(program); /* its kernels keep it */
+    return status;
+}
+
+/* Under the program's lock. Some devices can run single kernels in small work-groups only, and say
+ * so when a kernel is there, or refuse to compile it. */
+static enum bp_status build(struct xpu_device *d, enum portable_family family,
+                            enum portable_type type, struct xpu_kernel **out)
+{
+    size_t lanes = d->lanes;
+    enum bp_status status = build_for(d, lanes, family, type, out);
+
+    while (status && lanes > XPU_LANES_FEWEST) {
+        lanes /= 2;
+        status = build_for(d, lanes, family, type, out);
+    }
     return status;
 }
 

@@ -17,6 +17,8 @@
 enum {
     XPU_FAULTS = 64,  /* launches that may be told apart by their fault words */
     XPU_RESULTS = 64, /* true extents that one launch may write */
+    XPU_LANES = 256,  /* of a team, if the device and the kernel can have so many */
+    XPU_LANES_FEWEST = 64,
 };
 
 /* What the arguments of a kernel are: those that are the same in the next launch need not be set
@@ -33,6 +35,7 @@ struct xpu_setting {
 /* An entry of a portable kernel. Arguments are state of the object: set and enqueued under lock. */
 struct xpu_kernel {
     cl_kernel kernel;
+    size_t lanes;                 /* of a team, for which it was compiled */
     pthread_mutex_t lock;
     struct xpu_setting set;
 };
@@ -67,10 +70,11 @@ struct xpu_device {
     cl_device_id id;
     cl_context context;
     uint32_t number;
-    size_t lanes;                 /* of a team */
+    size_t lanes;                 /* of a team, at most */
     size_t parameters;            /* bytes that the arguments of a kernel may take */
     bool has_f64;                 /* else its dtypes are those that need none */
     bool is_processor;            /* a team is one lane, which makes runs of independent elements */
+    bool has_blocks;              /* teams share memory that is fast: portable_has_blocks */
     bool has_host_memory;         /* device and host have one memory: what is mapped stays so */
     char options[128];            /* to compile for it */
     struct xpu_stream *common;    /* the stream NULL */

@@ -51,8 +51,13 @@ KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const a
 
 #else
 
+#ifdef FEW_LANES
+/* Lanes that are not there are others' work, one after the other: all go round as often. */
+#define EACH_BLOCK_LANE(lane) for (int lane = (int)LANE; lane < BLOCK_LANES; lane += MAX_LANES)
+#else
 /* This lane alone: what follows is made by all lanes of a team together. */
 #define EACH_BLOCK_LANE(lane) int lane = (int)LANE;
+#endif
 
 typedef struct __attribute__((aligned(16))) {
     acc at[4];
@@ -77,6 +82,32 @@ KFN void block_add(acc *s, LOCAL const acc *a, LOCAL const acc *b)
     }
 }
 
+#ifdef FEW_LANES
+KFN void block_bring(LOCAL acc *side, GLOBAL const acc *from)
+{
+    for (int i = (int)LANE; i < BLOCK_LANES; i += MAX_LANES)
+        ((LOCAL quad *)side)[i] = ((GLOBAL const quad *)from)[i];
+}
+
+/* As below, but a lane brings several quads of a step, and none before it. */
+KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const acc *b,
+                    LOCAL acc *scratch)
+{
+    UNROLL
+    for (int i = 0; i < BLOCK_EDGE * BLOCK_EDGE; i++) s[i] = acc_zero();
+    for (i64 at = 0; at < k; at += BLOCK_STEP) {
+        LOCAL acc *side = scratch + (at / BLOCK_STEP & 1) * 2 * BLOCK_SIDE;
+        LOCAL const acc *at_a = side + block_row(lane);
+        LOCAL const acc *at_b = side + BLOCK_SIDE + block_column(lane);
+        block_bring(side, a + at * BLOCK);
+        block_bring(side + BLOCK_SIDE, b + at * BLOCK);
+        BARRIER(); /* the other one is read no more when the next step has come here */
+        UNROLL
+        for (int i = 0; i < BLOCK_STEP; i++) block_add(s, at_a + i * BLOCK, at_b + i * BLOCK);
+    }
+    BARRIER();
+}
+#else
 /* The result is whole in s when the last lane is through; scratch may be used again at once. k is a
  * multiple of BLOCK_STEP. */
 KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const acc *b,
@@ -106,6 +137,7 @@ KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const a
     }
     BARRIER();
 }
+#endif
 
 #endif
 

@@ -6,7 +6,9 @@
  *   KFN                    a function of a kernel
  *   KERNEL(name)           an entry point of a GPU; hosts have none and call the functions
  *   GLOBAL, LOCAL          where a pointer points: device memory, memory of the team
- *   MAX_LANES              lanes of a team on a GPU, a plugin launches them with as many
+ *   MAX_LANES              lanes of a team on a GPU, a plugin launches them with as many: 256, or
+ *                          what the build gives for an OpenCL device that cannot run so many, 128
+ *                          or 64 (FEW_LANES is defined then)
  *   MAX_LOCAL              bytes of a team's memory at most
  *   TEAM, TEAMS            this team's number, how many there are
  *   LANE, LANES            this lane's number in the team, how many there are: a power of two
@@ -38,10 +40,12 @@
 #ifndef BP_KERNELS_DIALECT_H
 #define BP_KERNELS_DIALECT_H
 
-enum {
-    MAX_LANES = 256,
-    MAX_LOCAL = 32 << 10 /* what every device of OpenCL has; CUDA takes 48 KiB */
-};
+#ifdef MAX_LANES
+#define FEW_LANES
+#else
+enum { MAX_LANES = 256 };
+#endif
+enum { MAX_LOCAL = 32 << 10 /* what every device of OpenCL has; CUDA takes 48 KiB */ };
 
 #if defined(__OPENCL_C_VERSION__)
 

@@ -107,4 +107,43 @@ def pinned_memory_is_where_both_see_what_the_other_writes(folder):
         assert answers["pinned"].split(":")[0] == ("BP_OK" if there else "BP_ERR_UNSUPPORTED"), (kind, unified, svm, answers)
 
 
+def groups(env):
+    """How many items the work-groups of each kernel had, by the kernel's name."""
+    found = {}
+    for launch in trace(env, "clEnqueueNDRangeKernel"):
+        found.setdefault(launch["kernel"], set()).add(int(launch["local"]))
+    return found
+
+
+FEW = [f"--filter=kernel/{case}" for case in ("matmul/f32/blocks*", "softmax/f32/*", "sum/f32/*", "argmax/f32*/*", "attention/f32/*")]
+
+
+@test
+def kernels_for_which_256_items_are_too_many_have_fewer(folder):
+    limits = {"bp_matmul_block": 128, "bp_softmax": 64, "bp_fold_end": 64, "bp_attention": 127}
+    env = bent(folder, BP_XPU_TEAMS="1", BENT_GROUP=";".join(f"{k}={v}" for k, v in limits.items()))
+    code, text = bp(env, "conform", "xpu:0", "--quick", *FEW)
+    assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
+    had = groups(env)
+    for name, items in (("bp_matmul_blocks_f32", 128), ("bp_softmax_f32", 64), ("bp_fold_f32", 64), ("bp_attention_f32", 64),
+                        ("bp_arg_extreme_f32", 256)):
+        assert min(had.get(name, [0])) == items, (name, items, had)
+
+
+@test
+def a_device_with_small_work_groups_has_teams_of_as_many(folder):
+    env = bent(folder, BP_XPU_TEAMS="1", BENT_INFO="0x1004=200")
+    code, text = bp(env, "conform", "xpu:0", "--quick", *FEW[:2])
+    assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
+    had = groups(env)
+    assert {n for of in had.values() for n in of} == {128} and "bp_matmul_blocks_f32" not in had, had
+
+
+@test
+def a_kernel_that_not_even_64_items_can_run_is_refused(folder):
+    env = bent(folder, BP_XPU_TEAMS="1", BENT_GROUP="bp_softmax=32")
+    _, text = bp(env, "conform", "xpu:0", "--quick", "--filter=kernel/softmax/f32/*", "--filter=kernel/sum/f32/*")
+    assert "bp_softmax_f32 has work-groups of 32 items at most, 64 are needed" in text, text
+
+
 sys.exit(run_tests(tests, BUILT))

@@ -43,10 +43,12 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size, voi
 {
     static const cl_ulong all = ~(cl_ulong)0;
     static const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+    static const cl_uint bits = 64;
 
     switch (what) {
     case CL_DEVICE_NAME: return answer("Taken GPU", sizeof "Taken GPU", size, out, out_size);
     case CL_DEVICE_VERSION: return answer("OpenCL 1.2", sizeof "OpenCL 1.2", size, out, out_size);
+    case CL_DEVICE_ADDRESS_BITS: return answer(&bits, sizeof bits, size, out, out_size);
     case CL_DEVICE_TYPE: return answer(&gpu, sizeof gpu, size, out, out_size);
     default: return answer(&all, size < sizeof all ? size : sizeof all, size, out, out_size);
     }

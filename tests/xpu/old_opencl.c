@@ -42,7 +42,8 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
 {
     static const cl_ulong all = ~(cl_ulong)0;
     static const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
-    static const size_t lanes = 128;
+    static const size_t lanes = 32;
+    static const cl_uint bits = 64;
 #ifdef SMALL_GROUPS
     static const char version[] = "OpenCL 1.2 small";
 #else
@@ -52,6 +53,7 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
     switch (what) {
     case CL_DEVICE_NAME: return answer("Old GPU", sizeof "Old GPU", size, out);
     case CL_DEVICE_VERSION: return answer(version, sizeof version, size, out);
+    case CL_DEVICE_ADDRESS_BITS: return answer(&bits, sizeof bits, size, out);
     case CL_DEVICE_MAX_WORK_GROUP_SIZE: return answer(&lanes, sizeof lanes, size, out);
     case CL_DEVICE_TYPE: return answer(&gpu, sizeof gpu, size, out);
     default: return answer(&all, sizeof all, size, out);
