@@ -123,6 +123,17 @@ static bool is_coherent(const struct xpu *self, cl_device_id id, cl_device_type 
     return unified && (type & CL_DEVICE_TYPE_CPU || svm & SVM_FINE_GRAIN_BUFFER);
 }
 
+/* Where a team's memory is the device's own, as Mali's is, blocks only cost. PoCL says so of a
+ * processor, on which blocks are for tests. Fewer lanes than a block has bring it again for each of
+ * their turns. */
+static bool has_blocks(const struct xpu_device *d, cl_device_type type)
+{
+    cl_device_local_mem_type memory = 0;
+
+    d->self->call->clGetDeviceInfo(d->id, CL_DEVICE_LOCAL_MEM_TYPE, sizeof memory, &memory, NULL);
+    return d->lanes == XPU_LANES && (type & CL_DEVICE_TYPE_CPU || memory == CL_LOCAL);
+}
+
 /* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
  * f64 a number of the sources is an f32, whatever it looks like. */
 static void set_options(struct xpu_device *d)
@@ -136,7 +147,7 @@ static void set_options(struct xpu_device *d)
     call->clGetDeviceInfo(d->id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof f64, &f64, NULL);
     d->is_processor = is_processor(d->self, d->id);
     d->lanes = d->is_processor ? 1 : lanes_of(d->self, d->id);
-    d->has_blocks = d->lanes == XPU_LANES; /* fewer bring a block again for each turn */
+    d->has_blocks = has_blocks(d, type);
     d->has_f64 = f64 && !is_set("BP_XPU_FP64", "0");
     d->has_host_memory = is_coherent(d->self, d->id, type);
     d->parameters = 1024; /* every driver takes so much */
