@@ -49,16 +49,18 @@ static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
 {
     if (is_processor(self, id)) return NULL;
     if (!lanes_of(self, id)) return "its work-groups have less than 64 items";
+    if (info_of(self, id, CL_DEVICE_LOCAL_MEM_SIZE) < 32 << 10)
+        return "its work-groups have less than 32 KiB of memory";
     return NULL;
 }
 
-/* Those of OpenCL 1.2 with a compiler, little-endian memory and
+/* Those of OpenCL 1.2 with a compiler, 64-bit numbers and addresses, little-endian memory and
  * work-groups for kernels' teams can run portable kernels. 16-bit floating-point numbers are made
  * of integers, and 64-bit ones need not be there. */
 static const char *is_unfit(const struct xpu *self, cl_device_id id)
 {
     cl_bool compiler = CL_FALSE, little = CL_FALSE;
-    char version[NAME] = "";
+    char version[NAME] = "", profile[NAME] = "";
     int major = 0, minor = 0;
 
     self->call->clGetDeviceInfo(id, CL_DEVICE_VERSION, NAME - 1, version, NULL);
@@ -68,6 +70,10 @@ static const char *is_unfit(const struct xpu *self, cl_device_id id)
     self->call->clGetDeviceInfo(id, CL_DEVICE_ENDIAN_LITTLE, sizeof little, &little, NULL);
     if (!compiler) return "it has no compiler";
     if (!little) return "it is big-endian";
+    self->call->clGetDeviceInfo(id, CL_DEVICE_PROFILE, NAME - 1, profile, NULL);
+    if (!strcmp(profile, "EMBEDDED_PROFILE"))
+        return "it has the embedded profile, in which 64-bit integers may be missing";
+    if (info_of(self, id, CL_DEVICE_ADDRESS_BITS) != 64) return "its addresses are not of 64 bits";
     return is_unfit_for_teams(self, id);
 }
 

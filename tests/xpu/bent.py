@@ -107,6 +107,21 @@ def pinned_memory_is_where_both_see_what_the_other_writes(folder):
         assert answers["pinned"].split(":")[0] == ("BP_OK" if there else "BP_ERR_UNSUPPORTED"), (kind, unified, svm, answers)
 
 
+@test
+def devices_that_cannot_run_the_kernels_are_left_out(folder):
+    """0x102e: the profile, 0x100d: bits of an address, 0x1023: bytes of a team's memory."""
+    for how, why in (("0x102e=EMBEDDED_PROFILE", "it has the embedded profile, in which 64-bit integers may be missing"),
+                     ("0x100d=32", "its addresses are not of 64 bits"),
+                     ("0x1000=4;0x1023=16384", "its work-groups have less than 32 KiB of memory"),
+                     ("0x1000=4;0x1004=32", "its work-groups have less than 64 items")):
+        _, text = bp(bent(folder, BENT_INFO=how, BP_LOG="warn"), "info", "xpu:0")
+        assert f"is left out: {why}" in text, (how, text[:1000])
+    code, text = bp(bent(folder, BENT_INFO="0x1023=16384"), "info", "xpu:0")
+    assert code == 0, f"a processor's teams need no memory: {text}"
+    code, text = bp(bent(folder, BENT_INFO="1:0x100d=32"), "info", "xpu:0")
+    assert code == 0, f"the other device is fit: {text}"
+
+
 def groups(env):
     """How many items the work-groups of each kernel had, by the kernel's name."""
     found = {}
