@@ -8,20 +8,35 @@
 
 #include "dialect.h"
 
+/* With normal numbers of f32 alone: a device may take others for 0. */
+KFN f32 f16_to_f32_normal(u16 h)
+{
+    u32 fraction = h & 0x3ff, exponent = h & 0x7c00, rest = (u32)(h & 0x7fff) << 13;
+    u32 bits = exponent == 0x7c00 ? 0x7f800000 | rest : rest + (112u << 23);
+
+    bits = exponent ? bits : f32_bits((f32)fraction * 0x1p-24f);
+    return f32_from_bits(bits | (u32)(h & 0x8000) << 16);
+}
+
 KFN f32 f16_to_f32(u16 h)
 {
+#ifdef __OPENCL_C_VERSION__
+    return f16_to_f32_normal(h);
+#else
     /* Exponent and fraction moved into place are the value times 2^-112, subnormals too. */
     u32 rest = (u32)(h & 0x7fff) << 13;
     u32 bits = f32_bits(f32_from_bits(rest) * 0x1p112f);
     u32 special = (h & 0x7c00) == 0x7c00 ? 0x7f800000 | rest : 0;
 
     return f32_from_bits((special ? special : bits) | (u32)(h & 0x8000) << 16);
+#endif
 }
 
 KFN u16 f16_from_f32(f32 x)
 {
     u32 sign = f32_bits(x) >> 16 & 0x8000, u = f32_bits(x) & 0x7fffffff;
-    /* Below 2^-14: adding 0.5, whose last place is 2^-24, rounds to a multiple of that. */
+    /* Below 2^-14: adding 0.5, whose last place is 2^-24, rounds to a multiple of that. What of it
+     * is subnormal is nothing beside the 0.5, and may be taken for 0. */
     u32 small = f32_bits(f32_from_bits(u) + 0.5f) - 0x3f000000;
     u32 normal = (u + 0xc8000fff + (u >> 13 & 1)) >> 13;
     u32 h = u < 0x38800000 ? small : normal;

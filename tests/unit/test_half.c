@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_half.c: conversions of f16 where the processor takes subnormal numbers of f32 for 0, as some
+ * GPUs do: the form of f16_to_f32 that such devices have, of all 65,536 numbers, and f16_from_f32
+ * at and beside each number, and each middle of two, that it rounds to a subnormal one. */
+#include <criterion/criterion.h>
+#include <kernels/half.h>
+#include <stdbool.h>
+
+/* Whether subnormal numbers are now 0, as operands and as results; false: no way is known. */
+static bool flush(bool on)
+{
+#if defined(__x86_64__)
+    const u32 bits = 0x8040; /* FTZ, DAZ */
+    u32 control = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(on ? control | bits : control & ~bits);
+    return on;
+#elif defined(__aarch64__)
+    const u64 bits = 1 << 24; /* FZ */
+    u64 control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    control = on ? control | bits : control & ~bits;
+    __asm__ volatile("msr fpcr, %0" : : "r"(control));
+    return on;
+#else
+    (void)on;
+    return false;
+#endif
+}
+
+static bool is_flushed(void)
+{
+    volatile f32 small = f32_from_bits(1 << 22);
+
+    return small * 2.0f == 0;
+}
+
+/* By its definition. */
+static f64 value_of(u16 h)
+{
+    int exponent = h >> 10 & 31;
+    f64 fraction = (h & 0x3ff) / 1024.0;
+    f64 x = exponent ? ldexp(1 + fraction, exponent - 15) : ldexp(fraction, -14);
+
+    return h & 0x8000 ? -x : x;
+}
+
+static void expect_all(void)
+{
+    for (u32 h = 0; h < 65536; h++) {
+        u32 got = f32_bits(f16_to_f32_normal((u16)h));
+        u32 expected = f32_bits((f32)value_of((u16)h));
+        if ((h & 0x7c00) == 0x7c00)
+            expected = (h & 0x8000) << 16 | 0x7f800000 | (h & 0x3ff) << 13;
+        cr_assert_eq(got, expected, "%04x: %08x, not %08x", h, got, expected);
+    }
+}
+
+Test(half, all_numbers_are_read)
+{
+    expect_all();
+}
+
+Test(half, all_numbers_are_read_where_subnormal_ones_are_0)
+{
+    if (!flush(true)) cr_skip_test("this processor is not known to flush");
+    cr_assert(is_flushed());
+    expect_all();
+    flush(false);
+}
+
+/* Numbers beside the middle of two neighbours of f16, counted in halves of 2^-24. */
+static u32 rounded(u32 halves, int step)
+{
+    f32 x = f32_from_bits(f32_bits((f32)halves * 0x1p-25f) + (u32)step);
+
+    return f16_from_f32(x);
+}
+
+Test(half, small_numbers_are_rounded_where_subnormal_ones_are_0)
+{
+    if (!flush(true)) cr_skip_test("this processor is not known to flush");
+    cr_assert(is_flushed());
+    for (u32 halves = 1; halves <= 2048; halves++) {
+        u32 below = halves / 2, above = (halves + 1) / 2, even = below & 1 ? above : below;
+        cr_assert_eq(rounded(halves, -1), halves & 1 ? below : above, "below %u", halves);
+        cr_assert_eq(rounded(halves, 0), halves & 1 ? even : below, "%u", halves);
+        cr_assert_eq(rounded(halves, 1), above, "above %u", halves);
+    }
+    for (u32 bits = 0; bits < 0x800000; bits += 4097)
+        cr_assert_eq(f16_from_f32(f32_from_bits(0x80000000 | bits)), 0x8000, "%x", bits);
+    flush(false);
+}
