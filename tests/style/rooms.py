@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The rooms of libbackplane are a tower: a room may use those before it in ROOMS. The objects of a build say which file
+uses a symbol of which other. What still goes up, from a room to one after it, is listed in upward.txt, and so are the
+files of a room that use each other in circles. The list may only become shorter: an entry that is new fails, and one
+that is not needed any more has to be removed.
+
+    rooms.py ROOT BUILD LIST
+    rooms.py ROOT BUILD --print     prints the list as it would be today
+
+Lines of the list: `ROOM ROOM SYMBOL`, a symbol of the second room that the first one, which is below it, uses; a symbol
+may end in * for a table of operators. `circle FILE FILE...`: files of one room that reach each other.
+"""
+import collections
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+
+# From the lowest to the highest. A file belongs to the first pattern that it fits.
+ROOMS = [
+    ("base", ["core/error.c", "core/host_memory.c", "core/activity.c", "core/process.c", "core/device/deadline.c",
+              "core/random/*"]),
+    ("schema", ["core/op/info.c", "core/op/attrs.c", "core/op/custom.c"]),
+    ("plugin", ["core/plugin/*"]),
+    ("device", ["core/device/*"]),
+    ("memory", ["core/memory/*"]),
+    ("tensor", ["core/tensor/*"]),
+    ("graph", ["core/graph/graph.c", "core/graph/names.c", "core/graph/record.c"]),
+    ("autodiff", ["core/graph/gradient.c", "core/op/gradient.c", "core/op/gradient_expand.c"]),
+    ("exec", ["core/graph/*", "core/op/recording.c"]),
+    ("ops", ["core/op/rules/*", "core/op/infer*.c", "core/op/gradient_rules.c", "core/op/expand_rules.c"]),
+    ("call", ["core/op/*", "calls.c"]),
+    ("ccl", ["core/ccl/*"]),
+    ("runtime", ["core/core.c"]),
+]
+TOWER = ["base", "schema", "plugin", "device", "memory", "tensor", "graph", "call", "ops", "autodiff", "exec", "ccl",
+         "runtime"]
+# The table of operators (schema) names the rules of each (ops): an entry of the list for all of a kind.
+FAMILIES = ["bp_infer_*", "bp_values_*", "bp_grad_*", "bp_expand_*"]
+DEFINED, NEEDED = "TDBRVW", "U"
+
+
+def room_of(path):
+    for room, patterns in ROOMS:
+        if any(fnmatch.fnmatch(path, pattern) for pattern in patterns):
+            return room
+    return None
+
+
+def objects(root, build):
+    """(source, object) of each file of libbackplane; a source is named from ROOT, or by its name if it is generated."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
+        commands = json.load(f)
+    for command in commands:
+        if os.path.dirname(command["output"]).startswith("core/libbackplane.so"):
+            path = os.path.relpath(os.path.realpath(os.path.join(command["directory"], command["file"])), os.path.realpath(root))
+            yield path if os.path.exists(os.path.join(root, path)) and not path.startswith("build") \
+                else os.path.basename(path), os.path.join(build, command["output"])
+
+
+def symbols(path):
+    """What an object defines, and what it needs."""
+    out = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    pairs = [line.split()[-2:] for line in out.splitlines()]
+    return {s for kind, s in pairs if kind in DEFINED}, {s for kind, s in pairs if kind in NEEDED}
+
+
+def uses(files):
+    """(file, file that it uses, symbol) of {file: (defined, needed)}."""
+    home = {symbol: path for path, (defined, _) in files.items() for symbol in defined}
+    return sorted((path, home[symbol], symbol) for path, (_, needed) in files.items()
+                  for symbol in needed if home.get(symbol, path) != path)
+
+
+def short(rooms, symbol):
+    patterns = FAMILIES if rooms == ("schema", "ops") else []
+    return next((f for f in patterns if fnmatch.fnmatch(symbol, f)), symbol)
+
+
+def upward(found):
+    """The lines of uses that go up, each with a file of each side for the message."""
+    lines = {}
+    for user, used, symbol in found:
+        low, high = room_of(user), room_of(used)
+        if low and high and TOWER.index(low) < TOWER.index(high):
+            lines.setdefault(f"{low} {high} {short((low, high), symbol)}", f"{user} uses {symbol} of {used}")
+    return lines
+
+
+def reached(start, edges):
+    seen, todo = set(), [start]
+    while todo:
+        new = edges[todo.pop()] - seen
+        seen |= new
+        todo += new
+    return seen
+
+
+def circles(found):
+    """Sets of files of one room that reach each other, by uses inside of the room."""
+    edges = collections.defaultdict(set)
+    for user, used, _ in found:
+        if room_of(user) == room_of(used):
+            edges[user].add(used)
+    far = {path: reached(path, edges) for path in list(edges)}
+    return {frozenset(q for q in far[p] if p in far.get(q, ())) for p in far if p in far[p]}
+
+
+def circle_lines(found):
+    return {" ".join(["circle", *sorted(circle)]) for circle in circles(found)}
+
+
+def compare(found, listed):
+    """Breaches of the list by what was found."""
+    up, rings = upward(found), circles(found)
+    told = {line for line in listed if not line.startswith("circle ")}
+    known = [frozenset(line.split()[1:]) for line in listed if line.startswith("circle ")]
+    for line in sorted(up.keys() - told):
+        yield f"{line}: {up[line]}; a room may use only those before it"
+    for line in sorted(told - up.keys()):
+        yield f"{line}: not needed any more; remove it from the list"
+    for ring in sorted(map(sorted, rings)):
+        old = max(known, key=lambda k: len(k & set(ring)), default=frozenset())
+        if set(ring) - old:
+            yield f"circle {' '.join(ring)}: of these the list has no circle with {' '.join(sorted(set(ring) - old))}"
+    for old in sorted(map(sorted, known)):
+        for path in sorted(set(old) - set().union(*rings)):
+            yield f"circle {old[0]} ...: {path} is in no circle any more; remove it from the list"
+
+
+def has_teeth():
+    """The check finds what it is there for, in a small library."""
+    a, b, c, d = "core/error.c", "core/ccl/a.c", "core/ccl/b.c", "core/ccl/c.c"
+    sound = {a: ({"base"}, {"ext"}), b: ({"one"}, {"base", "two"}), c: ({"two"}, {"one"}), d: ({"three"}, {"one"})}
+    listed = [f"circle {b} {c}"]
+    tries = [("nothing new", {}, listed, 0), ("a call up", {a: ({"base"}, {"one"})}, listed, 1),
+             ("a call up that is listed", {a: ({"base"}, {"one"})}, [*listed, "base ccl one"], 0),
+             ("a listed call that is gone", {}, [*listed, "base ccl one"], 1),
+             ("a circle that is new", {}, [], 1), ("a circle that grew", {b: ({"one"}, {"two", "three"})}, listed, 1),
+             ("a circle that is gone", {c: ({"two"}, set())}, listed, 2),
+             ("a circle that shrank", {}, [f"circle {b} {c} {d}"], 1)]
+    for name, change, lines, count in tries:
+        breaches = list(compare(uses({**sound, **change}), lines))
+        if len(breaches) != count:
+            yield f"{name}: expected {count} breaches, got {breaches}"
+
+
+def read_list(path):
+    with open(path, encoding="utf-8") as f:
+        return [line.strip() for line in f if line.strip() and not line.startswith("#")]
+
+
+def main():
+    root, build, listed = sys.argv[1:4]
+    files = {source: symbols(path) for source, path in objects(root, build)}
+    found = uses(files)
+    if listed == "--print":
+        print("\n".join([*sorted(upward(found), key=lambda line: (*map(TOWER.index, line.split()[:2]), line)),
+                         *sorted(circle_lines(found))]))
+        return 0
+    homeless = [f"{path}: in no room of {os.path.basename(__file__)}" for path in files if not room_of(path)]
+    empty = [f"{room}: no file of it was found" for room in TOWER if room not in map(room_of, files)]
+    checks = [("the check of rooms has teeth", list(has_teeth())), ("each file of core is in a room", homeless + empty),
+              (f"calls go down but for a list ({len(found)} looked at)", list(compare(found, read_list(listed))))]
+    print(f"1..{len(checks)}")
+    for number, (title, breaches) in enumerate(checks, 1):
+        print(f"{'not ok' if breaches else 'ok'} {number} - {title}")
+        for breach in breaches:
+            print("#  ", breach)
+    return 1 if any(breaches for _, breaches in checks) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
