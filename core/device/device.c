@@ -178,7 +178,11 @@ static enum bp_status read_properties(struct bp_device *device)
     bp_activity_leave(note);
     TRY(bp_error_leave(status, entry->plugin.name,
                        "device_properties")); /* not open yet: not lost */
-    p->size = sizeof *p;
+    if (p->size != sizeof *p)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: device_properties changed size from %zu, which the core had set, to "
+                        "%zu: write the other fields alone, with BP_SET",
+                        device->name, sizeof *p, p->size);
     if (!memchr(p->name, 0, sizeof p->name) || !memchr(p->driver, 0, sizeof p->driver))
         return bp_error(BP_ERR_PLUGIN,
                         "%s: name or driver in its properties has no end within %zu bytes; the "

@@ -368,6 +368,8 @@ static enum bp_status device_properties(void *self, uint32_t device,
            (is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
     BP_SET(out, units, is("units-change") ? ++asked : 1);
     BP_SET(out, dlpack_type, 1);
+    if (is("no-size")) out->size = 0;
+    if (is("larger-size")) out->size += 8;
     return BP_OK;
 }
 

@@ -265,6 +265,18 @@ def plugin_whose_name_has_no_end():
     assert "name or driver in its properties has no end within 64 bytes" in result.err, result
 
 
+# BP_MUTANT, what is said when the device is opened
+SIZES = [("no-size", " to 0: write the other fields"), ("larger-size", ": write the other fields alone, with BP_SET")]
+
+
+@test
+def plugin_that_changes_the_size_of_its_properties():
+    for name, text in SIZES:
+        result = run(name, report=False)
+        assert result.status in (1, 3) and text in result.err, f"{name}: {result}"
+        assert "device_properties changed size from" in result.err, f"{name}: {result}"
+
+
 @test
 def plugin_second_symbol():
     result = run("none", "--suite", "plugin", device=EXTRA)

@@ -39,7 +39,8 @@ enum bp_device_flags {
     BP_DEVICE_HANDLES = 4,      /* memory is a handle; bp_view.data is a byte offset in it */
 };
 
-/* What a device is. The core has set size and zeroed the rest; alignment 0 means 256. */
+/* What a device is. The core has set size, which stays as it is, and zeroed the rest; alignment 0
+ * means 256. */
 struct bp_device_properties { /* answer */
     size_t size;
     char name[64];       /* as the driver says it: "NVIDIA H200" */
