@@ -537,12 +537,16 @@ int mutant_extra(void)
 const struct bp_plugin *bp_plugin_get(void)
 {
     static struct bp_plugin again;
+    static char endless[1 << 16];
     static int calls;
 
     if (is("attrs-size")) rows[1].attrs_size = 8;
     if (is("stray-dtype")) rows[1].types[0] |= BP_M(I32);
     if (is("no-variable")) rows[4].types[1] = 0;
     if (is("stray-variable")) rows[1].types[3] = BP_M(F32);
+    if (is("all-flags")) rows[1].flags = UINT32_MAX;
+    if (is("html-name")) rows[1].name = "<b>mutant</b>";
+    if (is("endless-row-name")) rows[1].name = memset(endless, 'm', sizeof endless - 1);
     again = plugin; /* the same in another place */
     return is("impure") && calls++ & 1 ? &again : &plugin;
 }

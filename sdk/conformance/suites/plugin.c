@@ -18,6 +18,10 @@
 
 typedef const struct bp_plugin *get_fn(void);
 
+enum { ROW_NAME = 64 }; /* bytes of a row's name, with the zero behind it */
+static const char ROW_LETTERS[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
 /* The plugin's entry, its library mapped as the core maps it. NULL: the case has failed. */
 static get_fn *entry(struct check *c)
 {
@@ -176,6 +180,32 @@ static const struct bp_opinfo *find_op(const struct bp_kernels *k, const char *n
     return bp_opinfo_find(name);
 }
 
+/* It stands in ids, on command lines and in reports, after an '@' and with nothing around it. */
+static bool row_name_is_good(struct check *c, const struct bp_kernel *row, size_t i)
+{
+    size_t n = strnlen(row->name, ROW_NAME);
+
+    for (size_t at = 0; at < n; at++)
+        if (!strchr(ROW_LETTERS, row->name[at]))
+            return check_that(c, false,
+                              "row %zu: character %zu of its name is 0x%02x, expected letters, "
+                              "digits and _ . -",
+                              i, at, (unsigned)(unsigned char)row->name[at]);
+    return check_that(c, n < ROW_NAME,
+                      "row %zu: its name, %.16s..., has no end within %d bytes", i, row->name,
+                      ROW_NAME);
+}
+
+static void row_flags(struct check *c, const struct bp_kernel *row)
+{
+    const uint32_t known = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | BP_KERNEL_IN_PLACE |
+                           BP_KERNEL_NO_CAPTURE;
+
+    check_that(c, !(row->flags & ~known),
+               "row %s: flags is 0x%x, which has bits that kernel.h does not define (0x%x)",
+               row->name, row->flags, row->flags & ~known);
+}
+
 static void rows(struct check *c, const int64_t *arg)
 {
     const struct bp_plugin *p = plugin(c);
@@ -193,8 +223,10 @@ static void rows(struct check *c, const int64_t *arg)
         const struct bp_kernel *row = (const void *)((const char *)k->first + i * k->stride);
         const struct bp_opinfo *op = row->op ? find_op(k, row->op) : NULL;
         if (!check_that(c, row->name && *row->name && row->op && row->launch,
-                        "row %zu has no op, name or launch", i))
+                        "row %zu has no op, name or launch", i) ||
+            !row_name_is_good(c, row, i))
             return;
+        row_flags(c, row);
         for (size_t other = 0; other < i; other++)
             check_that(
                 c,

@@ -124,7 +124,8 @@ enum bp_kernel_flags {
  * out_known. */
 struct bp_kernel { /* rows */
     const char *op;       /* operator, its own name, no alias */
-    const char *name;     /* unique in the plugin: "cpu_softmax_f32_avx512" */
+    const char *name;     /* unique in the plugin: "cpu_softmax_f32_avx512"; letters, digits and
+                             '_', '.', '-', 63 at most */
     uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0 where there is none. A
                              row with a dtype that the operator does not have, or without any for a
                              variable that it has, is not used: bp_kernel_info.reason says which */
