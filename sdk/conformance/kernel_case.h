@@ -87,6 +87,10 @@ struct kernel_case {
     bool in_place; /* the output is the input that it may share */
     bool quick;    /* part of a quick run */
     bool twice;    /* runs on two streams from two threads at once, each with its own numbers */
+    /* Of such a case: the row's cases, n_twice of them, the largest first: the first that the row
+       takes runs. They are the list's. */
+    const struct kernel_case **of_twice;
+    int n_twice;
     int64_t sweep; /* runs with each extent of the last axis of all inputs, from 1 to this; 0: no */
     int64_t large; /* elements: its inputs, of one axis, are repeated to as many; 0: they are not */
     enum layout out; /* of the output that is given */

@@ -232,28 +232,51 @@ static int64_t elements_of(const struct kernel_case *made)
     return all;
 }
 
-/* The largest of a row's cases, those from first on, again: on two streams at once. */
+/* Larger ones first; of equal ones the row's first. */
+static int compare_sizes(const void *a, const void *b)
+{
+    const struct kernel_case *const *x = a, *const *y = b;
+    int64_t p = elements_of(*x), q = elements_of(*y);
+
+    return p != q ? (p < q) - (p > q) : strcmp((*x)->id, (*y)->id);
+}
+
+/* Whether it may run on two streams: once, over no input; and its row must take it or decline. */
+static bool may_be_twice(const struct kernel_case *k)
+{
+    bool refused = kernel_case_is_strided(k) && !(k->row_flags & BP_KERNEL_STRIDED);
+
+    return !k->sweep && !k->large && !k->in_place && !k->host && !refused;
+}
+
+/* The largest of a row's cases, those from first on, that the row takes, again: on two streams at
+ * once. Which one that is, is known when it runs; the id has the largest. */
 static void add_twice(struct list *list, size_t first)
 {
-    const struct kernel_case *most = NULL;
+    size_t n_case = list->n - first, n = 0, stem;
+    const struct kernel_case **of = calloc(n_case + 1, sizeof *of);
     struct kernel_case *made;
     struct listed *l;
-    size_t stem;
 
-    for (size_t i = first; i < list->n; i++) {
-        const struct kernel_case *k = list->at[i].kernel;
-        if (!k || k->sweep || k->large || k->in_place || k->host) continue;
-        if (!most || elements_of(k) > elements_of(most)) most = k;
+    if (!of) abort();
+    for (size_t i = first; i < list->n; i++)
+        if (list->at[i].kernel && may_be_twice(list->at[i].kernel)) of[n++] = list->at[i].kernel;
+    if (!n) {
+        free(of);
+        return;
     }
-    if (!most) return;
-    made = case_copy(most);
+    qsort(of, n, sizeof *of, compare_sizes);
+    made = case_copy(of[0]);
     made->twice = true;
-    stem = strcspn(most->id, "@");
-    snprintf(made->id, sizeof made->id, "%.*s.twice%s", (int)stem, most->id, most->id + stem);
+    made->of_twice = of;
+    made->n_twice = (int)n;
+    stem = strcspn(made->id, "@");
+    snprintf(made->id, sizeof made->id, "%.*s.twice%s", (int)stem, of[0]->id, of[0]->id + stem);
     l = add(list, SUITE_KERNEL);
     snprintf(l->id, sizeof l->id, "%s", made->id);
     l->hash = hash_of(l->id);
     l->kernel = made;
+    l->of_twice = of;
     l->row = list->at[first].row;
     l->quick = true;
 }
@@ -598,6 +621,7 @@ void list_finish(struct list *list)
 {
     for (size_t i = 0; i < list->n; i++) {
         free(list->at[i].kernel);
+        free(list->at[i].of_twice);
         free(list->at[i].message);
     }
     free(list->at);

@@ -21,6 +21,7 @@ struct listed {
     /* Its gradient is, in that suite, the order: 1 or 2. NULL: there is nothing to run, outcome and
      * message say why. */
     struct kernel_case *kernel;
+    const struct kernel_case **of_twice; /* own */
     enum outcome outcome;
     char *message; /* own */
     /* Of the id of a kernel's or gradient's case, before it got a number; of a line that stands

@@ -11,6 +11,8 @@ struct lazy_launch;
 
 /* lazy.c: a copy of a launch is run later, and is lazy.c's then. */
 enum bp_status lazy_give(const struct bp_launch *launch, struct lazy_launch *copy);
+/* Runs all that the launch's stream has to do. */
+void lazy_catch_up(const struct bp_launch *launch);
 const struct bp_host *lazy_host(void *self);
 
 #ifdef LAZY_ROWS

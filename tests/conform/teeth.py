@@ -403,6 +403,20 @@ def late_device_that_leaks_events():
     assert set(result.bad()) == {"memory/returned/device"}, result  # which keeps events for the next ones
 
 
+@test
+def late_device_with_one_block_of_arguments():
+    """Who waits for each call sees nothing of it: the case gives to both streams before it waits."""
+    result = run_late("one-block", "--filter=kernel/*.twice@*", "-j", "1")
+    assert len(result.bad()) == 2 and all("twice@late_" in case for case in result.bad()), result
+
+
+@test
+def row_that_declines_its_largest_case_runs_on_two_streams():
+    result = run_late("declines", "--filter=kernel/add/*.twice@*")
+    assert [case["outcome"] for case in result.by_id.values()] == ["pass"], result
+    assert result.json["rows"]["executed"] == 1, result
+
+
 # LAZY_BREAK, and what is said of memory
 LEAKS = [
     ("host-leak", "late_add_f32", "allocations of host->allocate, "),

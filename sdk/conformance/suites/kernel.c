@@ -238,9 +238,14 @@ static enum bp_status draw(struct run *r, enum bp_status (*go)(struct run *r, vo
     return status;
 }
 
+static enum bp_status give(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
+{
+    return r->info->flags & BP_OP_RANDOM ? draw(r, go, ctx) : go(r, ctx);
+}
+
 enum bp_status run_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
 {
-    enum bp_status status = r->info->flags & BP_OP_RANDOM ? draw(r, go, ctx) : go(r, ctx);
+    enum bp_status status = give(r, go, ctx);
 
     return status ? status : bp_stream_synchronize(r->c->place->stream);
 }
@@ -262,6 +267,11 @@ static enum bp_status call(struct run *r, void *out)
 enum bp_status run_call(struct run *r, struct bp_tensor **out)
 {
     return run_draw(r, call, out);
+}
+
+enum bp_status run_give(struct run *r, struct bp_tensor **out)
+{
+    return give(r, call, out);
 }
 
 bool run_take(struct run *r, struct bp_tensor *out, void *data)
@@ -302,20 +312,20 @@ bool run_guarded(struct run *r, enum bp_status *out_status)
     return ok;
 }
 
-/* Memory that the device is likely to take for the output is filled with numbers: what the kernel
- * does not write is no NaN by chance. */
-static void fill_memory(struct run *r)
+void run_fill_memory(struct run *r, int n)
 {
     size_t bytes = run_bytes(&r->expected);
     const struct ref_array *e = &r->expected;
-    struct bp_tensor *t = NULL;
+    struct bp_tensor *t[RUN_FILL] = {NULL};
     void *filled = malloc(bytes + 1);
 
     if (!filled) abort();
     memset(filled, 0x3c, bytes);
-    if (!bp_tensor_create(r->c->place->device, e->type->dtype, (uint32_t)e->rank, e->shape, &t))
-        bp_tensor_write(r->c->place->stream, t, filled, bytes);
-    bp_tensor_destroy(t);
+    for (int i = 0; i < n; i++)
+        if (!bp_tensor_create(r->c->place->device, e->type->dtype, (uint32_t)e->rank, e->shape,
+                              &t[i]))
+            bp_tensor_write(r->c->place->stream, t[i], filled, bytes);
+    for (int i = 0; i < n; i++) bp_tensor_destroy(t[i]);
     free(filled);
 }
 
@@ -326,7 +336,7 @@ void run_again(struct run *r)
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *out = NULL;
 
-    fill_memory(r);
+    run_fill_memory(r, 1);
     if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
         run_judge(r, r->data[1], "into a new tensor: ") && alike &&
         r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_info(out, &info) &&
@@ -382,8 +392,7 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
     if (!over) bp_tensor_destroy(out);
 }
 
-/* Whether a tensor lies as only rows flagged BP_KERNEL_STRIDED can take it. */
-static bool is_strided(const struct kernel_case *made)
+bool kernel_case_is_strided(const struct kernel_case *made)
 {
     for (int i = 0; i < made->n_in; i++)
         if (made->in[i].present && made->in[i].layout > LAYOUT_OFFSET) return true;
@@ -426,7 +435,7 @@ static void run_case(struct run *r)
     char refusal[400];
     bool more;
 
-    if (is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
+    if (kernel_case_is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
         run_unflagged(r);
         return;
     }

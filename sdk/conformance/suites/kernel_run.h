@@ -62,6 +62,14 @@ void run_expect(struct run *r, const void *attrs, struct ref_array *out);
 /* Runs the call, to its end. out: NULL for a tensor of the core's making. */
 enum bp_status run_call(struct run *r, struct bp_tensor **out);
 
+/* The same, given to the case's stream: nobody waits. */
+enum bp_status run_give(struct run *r, struct bp_tensor **out);
+
+/* Memory that the device is likely to take for n results (RUN_FILL at most) is filled with numbers:
+ * what the kernel does not write is no NaN by chance. */
+enum { RUN_FILL = 6 };
+void run_fill_memory(struct run *r, int n);
+
 /* Does go with the generator of the case, and waits for its end. */
 enum bp_status run_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx);
 

@@ -32,6 +32,9 @@ void memory_roundtrip(struct check *c, const int64_t *arg);
 /* Runs one kernel case. */
 void kernel_case_run(struct check *c, const struct kernel_case *made);
 
+/* Whether a tensor of it lies as only rows flagged BP_KERNEL_STRIDED can take it. */
+bool kernel_case_is_strided(const struct kernel_case *made);
+
 /* Runs one case of the suite gradient: made->gradient says of which order. */
 void gradient_case_run(struct check *c, const struct kernel_case *made);
 
