@@ -72,7 +72,7 @@ static bool put_folder(char out[GPU_PATH_SIZE], const char *folder, size_t lengt
     return used < GPU_PATH_SIZE && *out == '/';
 }
 
-/* Of several folders that a pattern fits, that of the newest version is the last. */
+/* Of several folders that a pattern fits, that of the newest version. */
 static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char *name)
 {
     char pattern[GPU_PATH_SIZE + 64];
@@ -81,9 +81,11 @@ static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char
 
     snprintf(pattern, sizeof pattern, "%s/%s", folder, name);
     if (glob(pattern, 0, NULL, &all)) return false;
-    for (size_t i = all.gl_pathc; i-- > 0 && !found;) {
-        found = strlen(all.gl_pathv[i]) < GPU_PATH_SIZE && !access(all.gl_pathv[i], R_OK);
-        if (found) strcpy(out, all.gl_pathv[i]);
+    for (size_t i = 0; i < all.gl_pathc; i++) {
+        const char *path = all.gl_pathv[i];
+        if (strlen(path) >= GPU_PATH_SIZE || access(path, R_OK)) continue;
+        if (!found || strverscmp(path, out) > 0) strcpy(out, path);
+        found = true;
     }
     globfree(&all);
     return found;

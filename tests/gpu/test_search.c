@@ -95,8 +95,8 @@ static void drivers_of_two_versions(const void *arg)
     struct world w;
 
     (void)arg;
-    copy(new, driver_path, "rocm-6.2/lib", DRIVER_NAME);
-    copy(old, driver_path, "rocm-5.7/lib", DRIVER_NAME);
+    copy(new, driver_path, "rocm-10.1/lib", DRIVER_NAME);
+    copy(old, driver_path, "rocm-7.2/lib", DRIVER_NAME);
     begin(&w, elsewhere);
     expect(is_loaded(new) && !is_loaded(old), "the older one is used");
     world_end(&w);
