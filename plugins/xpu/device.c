@@ -113,10 +113,9 @@ static bool is_admitted(const struct xpu *self, cl_platform_id platform, cl_devi
     return !why;
 }
 
-/* Whether the host and the device see what the other writes in memory that stays mapped: one memory,
- * and no caches in between that only mapping anew would empty. A processor is the host's; what
- * others say is that a buffer may be shared in place (of OpenCL 2.0: older drivers do not know it).
- */
+/* Whether host and device see what the other writes in memory that stays mapped: one memory, and no
+ * caches in between that only mapping anew would empty. A processor is the host's; what others say
+ * is that a buffer may be shared in place (of OpenCL 2.0: older drivers do not know it). */
 static bool is_coherent(const struct xpu *self, cl_device_id id, cl_device_type type)
 {
     enum { SVM_CAPABILITIES = 0x1053, SVM_FINE_GRAIN_BUFFER = 1 << 1 };
@@ -265,19 +264,32 @@ static const char *const of_f64[] = {
     "resize_axis", "resize_axis_grad", "roi_align", "roi_align_grad", "tan",
 };
 
+static bool needs_f64(const struct bp_kernel *row)
+{
+    for (size_t i = 0; i < sizeof of_f64 / sizeof *of_f64; i++)
+        if (!strcmp(row->op, of_f64[i])) return true;
+    return false;
+}
+
+/* Here, where no device has f64; in portable_accepts, where this one has none. */
 enum bp_status portable_usable(void *p, const struct bp_kernel *row)
 {
     const struct xpu *self = p;
-    uint32_t lacks = 0;
 
-    while (lacks < self->n_device && self->device[lacks].has_f64) lacks++;
-    if (lacks == self->n_device) return BP_OK;
-    for (size_t i = 0; i < sizeof of_f64 / sizeof *of_f64; i++)
-        if (!strcmp(row->op, of_f64[i]))
-            return bp_fail(self->host, BP_ERR_UNSUPPORTED,
-                           "%s: it computes with 64-bit floating-point numbers, which xpu:%u does "
-                           "not have", row->name, lacks);
-    return BP_OK;
+    for (uint32_t i = 0; i < self->n_device; i++)
+        if (self->device[i].has_f64) return BP_OK;
+    if (!needs_f64(row)) return BP_OK;
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "%s: it computes with 64-bit floating-point numbers, which no device of xpu has",
+                   row->name);
+}
+
+enum bp_status portable_accepts(void *p, const struct bp_prep *prep)
+{
+    const struct xpu *self = p;
+
+    return self->device[prep->device].has_f64 || !needs_f64(prep->kernel) ? BP_OK
+                                                                          : BP_ERR_UNSUPPORTED;
 }
 
 enum bp_status xpu_device_count(void *p, uint32_t *out_count)

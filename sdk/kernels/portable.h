@@ -87,6 +87,10 @@ extern const struct bp_kernels portable_rows;
  * `usable` of all rows. */
 enum bp_status portable_usable(void *self, const struct bp_kernel *row);
 
+/* Provided by a plugin with -DPORTABLE_USABLE (rows.c): whether the device takes the row at all.
+ * BP_OK, or BP_ERR_UNSUPPORTED without a message. */
+enum bp_status portable_accepts(void *self, const struct bp_prep *prep);
+
 /* Puts an operand at the end: a view (NULL: absent), the launch's fault word, part of its
  * workspace. */
 void portable_view(struct portable *p, const struct bp_view *view);

@@ -8,9 +8,20 @@
  *       rows that share them, its dtypes, flags that only it has; and portable_usable says whether
  *       there is the library
  *
- * A plugin that asks portable_usable about its rows for another reason says -DPORTABLE_USABLE. */
+ * A plugin some of whose devices cannot run all rows says -DPORTABLE_USABLE: portable_usable is
+ * asked of the machine, and portable_accepts, before a row's own prepare, of the device. */
 #include "formulas.h"
 #include "portable.h"
+
+typedef enum bp_status plan_function(void *self, const struct bp_prep *prep, struct bp_plan *out);
+#ifdef PORTABLE_USABLE
+static plan_function prepare_accepted;
+#define ACCEPTS .accepts = portable_accepts,
+#define PREPARE(plan) _Generic((plan), plan_function *: prepare_accepted, default: NULL)
+#else
+#define ACCEPTS
+#define PREPARE(plan) plan
+#endif
 
 static const struct bp_kernel rows[] = {
 #ifdef PORTABLE_LIBRARIES
@@ -22,9 +33,23 @@ static const struct bp_kernel rows[] = {
 #endif
 #define PORTABLE_ROW(operator, variant, function, plan, number, T, U, I, R, set) \
     {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator #variant, .types = {T, U, I, R}, \
-     .flags = (set), .launch = function, .prepare = plan},
+     .flags = (set), .launch = function, ACCEPTS .prepare = PREPARE(plan)},
 #include "rows.def"
 };
+
+#ifdef PORTABLE_USABLE
+static plan_function *const plans[] = {
+#define PORTABLE_ROW(op, variant, launch, plan, number, T, U, I, R, flags) plan,
+#include "rows.def"
+};
+
+static enum bp_status prepare_accepted(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    enum bp_status status = portable_accepts(self, prep);
+
+    return status ? status : plans[prep->kernel - rows](self, prep, out);
+}
+#endif
 
 static const uint8_t numbers[] = {
 #ifdef PORTABLE_LIBRARIES

@@ -179,4 +179,18 @@ def small_numbers_of_f16_are_kept_where_those_of_f32_are_flushed(folder):
     assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
 
 
+@test
+def a_device_without_f64_takes_no_rows_from_another(folder):
+    """xpu:1 has none (0x1032): it alone refuses what computes with f64, with and without a plan."""
+    env = bent(folder, BENT_INFO="1:0x1032=0")
+    cases = [f"--filter=kernel/{case}" for case in ("tan/f32/*", "roi_align_grad/f32*/*", "neg/f32/*")]
+    code, text = bp(env, "conform", "xpu:0", "--quick", *cases)
+    assert code == 0 and " pass" in text and "fail" not in text and "unsupported" not in text, text[:2000]
+    code, text = bp(env, "conform", "xpu:1", "--quick", cases[-1])
+    assert code == 0 and " pass" in text, text[:2000]
+    for op, case in zip(("tan", "roi_align_grad"), cases):
+        _, text = bp(env, "conform", "xpu:1", "--quick", case)
+        assert "rows executed 0 of 1" in text and f"xpu_{op}: does not take this configuration" in text, text[:2000]
+
+
 sys.exit(run_tests(tests, BUILT))
