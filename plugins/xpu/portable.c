@@ -178,6 +178,14 @@ int portable_has_blocks(void *self, uint32_t device)
     return ((struct xpu *)self)->device[device].has_blocks;
 }
 
+/* Drivers gather launches, some until somebody waits: then the device stands idle until then. */
+static void start_some(struct xpu_stream *s)
+{
+    uint32_t given = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed) + 1;
+
+    if (given % XPU_UNSTARTED == 0) s->device->self->call->clFlush(s->queue);
+}
+
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
 {
     struct xpu *self = launch->self;
@@ -207,5 +215,6 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
         return bp_fail(self->host, xpu_opencl_status(code), "xpu:%u: %s: launch of %s answered %s",
                        d->number, launch->kernel->name, portable_entry_name(p->family, p->entry),
                        xpu_opencl_name(code));
+    start_some(s);
     return p->results ? give_results(s, p, operand) : BP_OK;
 }

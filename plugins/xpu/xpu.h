@@ -16,6 +16,7 @@
 
 enum {
     XPU_FAULTS = 64,  /* launches that may be told apart by their fault words */
+    XPU_UNSTARTED = 16, /* launches that a driver may gather before it is told to start */
     XPU_RESULTS = 64, /* true extents that one launch may write */
     XPU_LANES = 256,  /* of a team, if the device and the kernel can have so many */
     XPU_LANES_FEWEST = 64,
@@ -54,7 +55,8 @@ struct xpu_stream {
     pthread_mutex_t lock;
     cl_mem faults, results;       /* made when first needed */
     const char *name[XPU_FAULTS]; /* of the kernels that were given the fault words */
-    uint64_t launched, checked;   /* launches with one; those of them known to have gone well */
+    _Atomic uint32_t given;       /* launches */
+    uint64_t launched, checked;   /* those with a fault word; those of them that went well */
 };
 
 struct xpu_event {

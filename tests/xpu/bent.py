@@ -40,6 +40,12 @@ def trace(env, call):
     return [dict(w.split("=", 1) for w in line[1:] if "=" in w) for line in words if line[0] == call]
 
 
+def names(env):
+    """The calls in order."""
+    with open(env["BENT_TRACE"], encoding="utf-8") as f:
+        return [line.split()[0] for line in f]
+
+
 def steps(env, *words, device="xpu:0"):
     """How each step was answered, by its word: status and message. No step: on which the device failed."""
     done = subprocess.run([STEPS, device, *words], capture_output=True, text=True, env=env, timeout=240, check=False)
@@ -191,6 +197,16 @@ def a_device_without_f64_takes_no_rows_from_another(folder):
     for op, case in zip(("tan", "roi_align_grad"), cases):
         _, text = bp(env, "conform", "xpu:1", "--quick", case)
         assert "rows executed 0 of 1" in text and f"xpu_{op}: does not take this configuration" in text, text[:2000]
+
+
+@test
+def launches_are_handed_on_before_anybody_waits(folder):
+    """Drivers gather launches until they are told to start: no more than 16 of them wait for that."""
+    env = bent(folder)
+    assert set(steps(env, *["add"] * 50).values()) == {"BP_OK"}
+    launches = "".join({"clEnqueueNDRangeKernel": "l", "clFlush": "f"}.get(name, "") for name in names(env))
+    assert launches.count("l") == 50 and launches.count("f") >= 3, launches
+    assert all(len(part) == 16 for part in launches.split("f")[:3]), launches
 
 
 sys.exit(run_tests(tests, BUILT))
