@@ -10,7 +10,6 @@
  *
  * The folder is BP_XPU_CACHE, else backplane/xpu in XDG_CACHE_HOME or ~/.cache. BP_XPU_CACHE=
  * (empty) means no cache. A program with more rights than its caller has none. */
-#include "sources.h"
 #include "xpu.h"
 
 #include <errno.h>
@@ -31,40 +30,13 @@ static const uint64_t largest = UINT64_C(1) << 28;
 
 enum { PATH = 1024 };
 
-/* FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint64_t hash(uint64_t h, const void *data, size_t size)
+uint64_t xpu_hash(uint64_t h, const void *data, size_t size)
 {
     const unsigned char *at = data;
 
     for (size_t i = 0; i < size; i++) h = (h ^ at[i]) * UINT64_C(1099511628211);
     return h;
 }
-static const uint64_t hash_begin = UINT64_C(14695981039346656037);
-
-struct xpu_key xpu_cache_key(const struct xpu_device *d, const struct xpu_source *source,
-                             const char *options)
-{
-    static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
-                                          CL_DEVICE_VENDOR};
-    struct xpu_key key = {0};
-    uint64_t text = hash_begin, again = ~hash_begin;
-    int n;
-
-    for (uint32_t i = 0; i < source->n; i++) {
-        text = hash(text, source->line[i], strlen(source->line[i]));
-        again = hash(again, source->line[i], strlen(source->line[i]));
-    }
-    n = snprintf(key.text, sizeof key.text, "%016llx%016llx %s", (unsigned long long)text,
-                 (unsigned long long)again, options);
-    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
-        char value[128] = "";
-        d->self->call->clGetDeviceInfo(d->id, what[i], sizeof value - 1, value, NULL);
-        n += snprintf(key.text + n, sizeof key.text - (size_t)n, " | %s", value);
-    }
-    key.size = (uint32_t)n;
-    return key;
-}
-
 /* The folder's path; false: there is to be no cache. */
 static bool folder(char *out)
 {
@@ -82,7 +54,7 @@ static bool file(const struct xpu_key *key, char *out)
 {
     if (!folder(out)) return false;
     snprintf(out + strlen(out), 32, "/%016llx.bin",
-             (unsigned long long)hash(hash_begin, key->text, key->size));
+             (unsigned long long)xpu_hash(XPU_HASH_BEGIN, key->text, key->size));
     return true;
 }
 
@@ -123,7 +95,7 @@ static unsigned char *read_binary(int fd, const struct xpu_key *key, size_t *out
     binary = malloc((size_t)head.binary);
     if (!binary) return NULL;
     if (read_all(fd, binary, (size_t)head.binary) &&
-        hash(hash_begin, binary, (size_t)head.binary) == head.hash) {
+        xpu_hash(XPU_HASH_BEGIN, binary, (size_t)head.binary) == head.hash) {
         *out_size = (size_t)head.binary;
         return binary;
     }
@@ -161,7 +133,7 @@ static void make_folders(const char *path)
 void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, size_t size)
 {
     struct head head = {.key = key->size, .binary = size,
-                        .hash = hash(hash_begin, binary, size)};
+                        .hash = xpu_hash(XPU_HASH_BEGIN, binary, size)};
     char path[PATH], beside[PATH + 16];
     bool good;
     int fd;

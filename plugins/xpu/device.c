@@ -20,6 +20,24 @@ static uint64_t info_of(const struct xpu *self, cl_device_id id, cl_device_info 
     return value;
 }
 
+bool xpu_device_extends(const struct xpu_device *d, const char *extension)
+{
+    const struct xpu_calls *call = d->self->call;
+    size_t size = 0, length = strlen(extension);
+    bool found = false;
+    char *all;
+
+    if (call->clGetDeviceInfo(d->id, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
+        return false;
+    all = calloc(1, size + 1);
+    if (!all) return false;
+    call->clGetDeviceInfo(d->id, CL_DEVICE_EXTENSIONS, size, all, NULL);
+    for (char *at = all; (at = strstr(at, extension)); at += length)
+        found |= (at == all || at[-1] == ' ') && (!at[length] || at[length] == ' ');
+    free(all);
+    return found;
+}
+
 /* For tests: BP_XPU_FP64=0 has devices compute as those do that have no 64-bit floating-point
  * numbers, BP_XPU_TEAMS=1 has processors run kernels in teams of many lanes, as GPUs do. */
 static bool is_set(const char *name, const char *value)
@@ -174,7 +192,8 @@ static enum bp_status add(struct xpu *self, cl_platform_id platform, cl_device_i
     enum bp_status status;
     cl_int code;
 
-    *d = (struct xpu_device){.self = self, .id = id, .number = self->n_device};
+    *d = (struct xpu_device){
+        .self = self, .platform = platform, .id = id, .number = self->n_device};
     d->context = self->call->clCreateContext(properties, 1, &id, NULL, NULL, &code);
     if (!d->context) return xpu_fail(self, d->number, "clCreateContext", code);
     set_options(d);

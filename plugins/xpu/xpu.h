@@ -69,6 +69,7 @@ struct xpu_event {
 
 struct xpu_device {
     struct xpu *self;
+    cl_platform_id platform;
     cl_device_id id;
     cl_context context;
     uint32_t number;
@@ -101,6 +102,9 @@ void xpu_devices_finish(struct xpu *self);
 enum bp_status xpu_device_count(void *self, uint32_t *out_count);
 enum bp_status xpu_device_properties(void *self, uint32_t device,
                                      struct bp_device_properties *out);
+
+/* Whether the driver has the extension for it. */
+bool xpu_device_extends(const struct xpu_device *device, const char *extension);
 
 /* memory.c */
 enum bp_status xpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
@@ -146,15 +150,21 @@ enum bp_status xpu_kernel_get(struct xpu_device *device, enum portable_family fa
 void xpu_programs_init(struct xpu_device *device);
 void xpu_programs_finish(struct xpu_device *device);
 
-/* cache.c: compiled programs on disk, by what they were compiled from, for which device and driver.
- * A folder that is full, read-only or holds junk costs the compilation only. */
+/* key.c: what a program that is compiled with these options depends on. */
 struct xpu_source;
 struct xpu_key {
     uint32_t size;
-    char text[1024];
+    char text[1536]; /* the longest: 6 times 142, options, two hashes, a UUID */
 };
 struct xpu_key xpu_cache_key(const struct xpu_device *device, const struct xpu_source *source,
                              const char *options);
+
+/* FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/), of size bytes more. */
+#define XPU_HASH_BEGIN UINT64_C(14695981039346656037)
+uint64_t xpu_hash(uint64_t hash, const void *data, size_t size);
+
+/* cache.c: compiled programs on disk, by what they were compiled from, for which device and driver.
+ * A folder that is full, read-only or holds junk costs the compilation only. */
 /* The program's binary, in memory of malloc; NULL: not there. */
 unsigned char *xpu_cache_read(const struct xpu_key *key, size_t *out_size);
 void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, size_t size);

@@ -3,9 +3,9 @@
  * the machine's own and bends single answers, as environment variables say:
  *
  *   BENT_REAL    path of the machine's loader
- *   BENT_INFO    [DEVICE:]PARAMETER=VALUE;...   what clGetDeviceInfo answers: of the device of that
- *                number (in the platform's order) or of each, for the parameter (0x102e), a number
- *                or else a text
+ *   BENT_INFO    [DEVICE:]PARAMETER=VALUE;...   what clGetDeviceInfo and clGetPlatformInfo answer
+ *                of the device of that number (in the platform's order) or of each, for the
+ *                parameter (0x102e): a number or else a text
  *   BENT_FAIL    CALL=CODE;...   what these calls answer after the first launch of a kernel, and
  *                have then not done. The call `event` is the state of an event, `launch` each
  *                launch but the first

@@ -209,4 +209,19 @@ def launches_are_handed_on_before_anybody_waits(folder):
     assert all(len(part) == 16 for part in launches.split("f")[:3]), launches
 
 
+@test
+def programs_are_kept_by_all_that_they_depend_on(folder):
+    """Names and versions of platform and driver, however long, and the driver's number where it has one."""
+    cache = os.path.join(folder, "cache")
+    base = "0x1030=cl_khr_fp64 cl_khr_device_uuid;0x106b=one driver uuid"
+    kinds = ["", base, base.replace("one driver", "two driver"), "0x0902=Another platform", "0x0901=OpenCL 3.0 another",
+             "0x102d=" + 300 * "v" + "1", "0x102d=" + 300 * "v" + "2"]
+    for n, info in enumerate(kinds, 1):
+        for again in range(2):
+            env = bent(folder, BENT_INFO=info, BP_XPU_CACHE=cache)
+            assert steps(env, "add")["add"] == "BP_OK"
+            kept = sorted(os.listdir(cache))
+            assert len(kept) == n, (info, again, kept)
+
+
 sys.exit(run_tests(tests, BUILT))

@@ -5,6 +5,7 @@
 #include "bent.h"
 
 /* Those of bent_opencl.c. */
+#define clGetPlatformInfo other_clGetPlatformInfo
 #define clGetDeviceIDs other_clGetDeviceIDs
 #define clGetDeviceInfo other_clGetDeviceInfo
 #define clCreateContext other_clCreateContext

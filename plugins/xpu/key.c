@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* key.c: all that a compiled program depends on, as a text: its sources, options, the device, its
+ * driver and that one's platform. */
+#include "sources.h"
+#include "xpu.h"
+
+#include <string.h>
+
+/* What a driver says of itself: its beginning, and a hash of all. */
+static void append(struct xpu_key *key, const char *value, size_t size)
+{
+    enum { SHOWN = 120 };
+
+    key->size += (uint32_t)snprintf(key->text + key->size, sizeof key->text - key->size,
+                                    " | %.*s #%016llx", (int)(size < SHOWN ? size : SHOWN), value,
+                                    (unsigned long long)xpu_hash(XPU_HASH_BEGIN, value, size));
+}
+
+static void append_device(struct xpu_key *key, const struct xpu_device *d, cl_device_info what)
+{
+    const struct xpu_calls *call = d->self->call;
+    char value[2048] = "";
+    size_t size = 0;
+
+    if (call->clGetDeviceInfo(d->id, what, sizeof value, value, &size) != CL_SUCCESS) size = 0;
+    append(key, value, size < sizeof value ? size : sizeof value);
+}
+
+static void append_platform(struct xpu_key *key, const struct xpu_device *d, cl_platform_info what)
+{
+    const struct xpu_calls *call = d->self->call;
+    char value[2048] = "";
+    size_t size = 0;
+
+    if (call->clGetPlatformInfo(d->platform, what, sizeof value, value, &size) != CL_SUCCESS)
+        size = 0;
+    append(key, value, size < sizeof value ? size : sizeof value);
+}
+
+/* What tells builds of a driver apart whose versions are the same (cl_khr_device_uuid). The
+ * device's own number is none of a program's business: devices of one name share it. */
+static void append_uuid(struct xpu_key *key, const struct xpu_device *d)
+{
+    enum { DRIVER_UUID = 0x106b };
+    unsigned char uuid[16] = {0};
+
+    if (!xpu_device_extends(d, "cl_khr_device_uuid") ||
+        d->self->call->clGetDeviceInfo(d->id, DRIVER_UUID, sizeof uuid, uuid, NULL) != CL_SUCCESS)
+        return;
+    key->size += (uint32_t)snprintf(key->text + key->size, sizeof key->text - key->size, " | ");
+    for (size_t i = 0; i < sizeof uuid; i++)
+        key->size += (uint32_t)snprintf(key->text + key->size, sizeof key->text - key->size,
+                                        "%02x", uuid[i]);
+}
+
+struct xpu_key xpu_cache_key(const struct xpu_device *d, const struct xpu_source *source,
+                             const char *options)
+{
+    static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
+                                          CL_DEVICE_VENDOR};
+    struct xpu_key key = {0};
+    uint64_t text = XPU_HASH_BEGIN, again = ~XPU_HASH_BEGIN;
+
+    for (uint32_t i = 0; i < source->n; i++) {
+        text = xpu_hash(text, source->line[i], strlen(source->line[i]));
+        again = xpu_hash(again, source->line[i], strlen(source->line[i]));
+    }
+    key.size = (uint32_t)snprintf(key.text, sizeof key.text, "%016llx%016llx %s",
+                                  (unsigned long long)text, (unsigned long long)again, options);
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) append_device(&key, d, what[i]);
+    append_platform(&key, d, CL_PLATFORM_NAME);
+    append_platform(&key, d, CL_PLATFORM_VERSION);
+    append_uuid(&key, d);
+    return key;
+}
