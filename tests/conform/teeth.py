@@ -49,6 +49,7 @@ ROWS = [f"--filter=kernel/{op}/*" for op in ("add", "mean", "nonzero", "scale", 
 KERNEL = [
     ("last", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/width/17+17@*", "kernel/add/f32/rank8/*"], "ulp"),
     ("zero-sign", ["kernel/add/*"], ["kernel/add/f32/zeros/*"], "expected -0"),
+    ("rank8", ["kernel/add/f32/rank8/*"], ["kernel/add/f32/rank8/*"], "ulp"),
     ("magnitude", ["kernel/add/*"], ["kernel/add/f32/range/*"], "ulp"),
     ("extent-17", ["kernel/add/*"], ["kernel/add/f32/sweep/*"], "extent 17: "),
     ("extent-97", ["kernel/add/*"], ["kernel/add/f32/sweep/*"], "extent 97: "),
@@ -211,6 +212,14 @@ OTHERS = [
     ("umask", "plugin", "plugin/process", "the umask was 0"),
     ("rounding", "plugin", "plugin/process", "the rounding mode was"),
     ("folder", "plugin", "plugin/process", "the working directory was"),
+    ("ftz", "plugin", "plugin/process", "opened: subnormal numbers have become zero in the calling thread"),
+    ("ftz-launch", "plugin", "plugin/process", "when a kernel had been launched: subnormal numbers have become zero"),
+    ("nodump", "plugin", "plugin/process", "the process cannot be dumped and traced"),
+    ("sigign", "plugin", "plugin/process", "what signal 13 (Broken pipe) does has changed: it was the default, is ignored"),
+    ("handler", "plugin", "plugin/process", "what signal 12 (User defined signal 2) does has changed: it was the default, is a handler"),
+    ("setenv", "plugin", "plugin/process", "variable HOME of the environment has another value, or none"),
+    ("setenv-launch", "plugin", "plugin/process", "launched: variable MUTANT_WAS_HERE of the environment was set"),
+    ("noenv", "plugin", "plugin/process", "of the environment has another value, or none"),
     ("daemon", "plugin", "plugin/process", "a process that the plugin started is still there"),
     ("no-copy", "runtime", "runtime/stream/order-copies", "byte"),
     ("no-copy", "memory", "memory/copy/sizes", "the copy"),
@@ -232,6 +241,8 @@ def other_test(name, suite, case, text):
     TESTS.append(found)
 
 
+if os.geteuid() == 0:  # others may not become who they are not
+    OTHERS.append(("setuid", "plugin", "plugin/process", "ran as user 0 and group 0, runs as 65534 and 0"))
 for row in OTHERS:
     other_test(*row)
 

@@ -2,7 +2,10 @@
 /* plugin_process.c: what a plugin does to the process that opens its device, and whether it says
  * the same of its devices when it is asked again. */
 #include "suites.h"
+#include "../list.h"
+#include "../place.h"
 #include <backplane/plugin.h>
+#include <dlfcn.h>
 #include <fenv.h>
 #include <locale.h>
 #include <limits.h>
@@ -20,14 +23,27 @@
 
 enum { FOUND = 600, PATIENCE_MS = 2000, DEVICES = 64 };
 
+enum { IDS = 6, SIGNALS = 64 };
+
+/* What the process does on a signal. */
+struct handling {
+    void (*handler)(int);
+    int flags;
+};
+
 /* State of the process that all of its code shares. */
 struct state {
     sigset_t mask;
+    struct handling on[SIGNALS + 1]; /* by signal; those that have none are all zero */
     char locale[256], folder[PATH_MAX];
+    char **variables; /* of the environment, own, up to NULL */
+    bool may_add;     /* whether there may be more of them later */
+    const char *plugin; /* the file whose handlers of signals count */
     struct itimerval timer[3];
     mode_t umask;
     int rounding;
-    bool subnormals;
+    bool subnormals, dumpable;
+    uid_t id[IDS]; /* real, effective and saved, of the user, then of the group */
 };
 
 static bool keeps_subnormals(void)
@@ -37,12 +53,40 @@ static bool keeps_subnormals(void)
     return product != 0;
 }
 
+static void read_signals(struct state *s)
+{
+    struct sigaction action;
+
+    pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
+    for (int i = 1; i <= SIGNALS; i++)
+        if (!sigaction(i, NULL, &action))
+            s->on[i] = (struct handling){action.sa_handler, action.sa_flags};
+}
+
+static void read_variables(struct state *s)
+{
+    size_t n = 0;
+
+    while (environ && environ[n]) n++;
+    s->variables = calloc(n + 1, sizeof *s->variables);
+    if (!s->variables) abort();
+    for (size_t i = 0; i < n; i++)
+        if (!(s->variables[i] = strdup(environ[i]))) abort();
+}
+
+static void finish_state(struct state *s)
+{
+    for (char **v = s->variables; *v; v++) free(*v);
+    free(s->variables);
+}
+
 static void read_state(struct state *s)
 {
     static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 
     memset(s, 0, sizeof *s);
-    pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
+    read_signals(s);
+    read_variables(s);
     snprintf(s->locale, sizeof s->locale, "%s", setlocale(LC_ALL, NULL));
     if (!getcwd(s->folder, sizeof s->folder)) *s->folder = 0;
     for (int i = 0; i < 3; i++) getitimer(timers[i], &s->timer[i]);
@@ -50,6 +94,9 @@ static void read_state(struct state *s)
     umask(s->umask);
     s->rounding = fegetround();
     s->subnormals = keeps_subnormals();
+    s->dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
+    getresuid(&s->id[0], &s->id[1], &s->id[2]);
+    getresgid(&s->id[3], &s->id[4], &s->id[5]);
 }
 
 static bool same_mask(const sigset_t *a, const sigset_t *b, int *out_signal)
@@ -62,21 +109,116 @@ static bool same_mask(const sigset_t *a, const sigset_t *b, int *out_signal)
     return true;
 }
 
+static const char *handling_name(const struct handling *h)
+{
+    return h->handler == SIG_DFL ? "the default" : h->handler == SIG_IGN ? "ignored" : "a handler";
+}
+
+/* Whether it is a function of another library than the plugin's: drivers bring compilers that set
+ * handlers of their own, and ask nobody. */
+static bool is_of_others(const struct handling *h, const char *plugin)
+{
+    struct stat a, b;
+    void *address;
+    Dl_info info;
+
+    if (h->handler == SIG_DFL || h->handler == SIG_IGN) return false;
+    memcpy(&address, &h->handler, sizeof address); /* ISO C has no cast for this */
+    return dladdr(address, &info) && !stat(info.dli_fname, &a) && !stat(plugin, &b) &&
+           (a.st_dev != b.st_dev || a.st_ino != b.st_ino);
+}
+
+/* The first signal for which the process does something else now; 0: none. */
+static int changed_signal(const struct state *a, const struct state *b, const char *plugin)
+{
+    for (int i = 1; i <= SIGNALS; i++) {
+        const struct handling *before = &a->on[i], *now = &b->on[i];
+        bool same = before->handler == now->handler && before->flags == now->flags;
+        if (!same && !is_of_others(now, plugin)) return i;
+    }
+    return 0;
+}
+
+/* What compare_ functions do: true if nothing has changed; else the first difference, in words;
+ * when: at which moment. */
+
+static bool compare_signals(const struct state *a, const struct state *b, const char *when,
+                            char *found)
+{
+    int number = 0;
+
+    if (!same_mask(&a->mask, &b->mask, &number)) {
+        snprintf(found, FOUND, "%s: the signal mask of the thread has changed: signal %d (%s)",
+                 when, number, strsignal(number));
+        return false;
+    }
+    number = changed_signal(a, b, a->plugin);
+    if (!number) return true;
+    snprintf(found, FOUND,
+             "%s: what signal %d (%s) does has changed: it was %s, is %s (sigaction)", when,
+             number, strsignal(number), handling_name(&a->on[number]),
+             handling_name(&b->on[number]));
+    return false;
+}
+
+/* The first variable of one environment that the other does not have so; NULL: there is none. */
+static const char *variable_without(char *const *some, char *const *others)
+{
+    for (; *some; some++) {
+        char *const *other = others;
+        while (*other && strcmp(*some, *other)) other++;
+        if (!*other) return *some;
+    }
+    return NULL;
+}
+
+/* As the device is opened, a variable that nobody has set may be: libraries take settings so for
+ * which they have no call. */
+static bool compare_variables(const struct state *a, const struct state *b, const char *when,
+                              char *found)
+{
+    const char *changed = variable_without(a->variables, b->variables);
+    const char *one = changed;
+
+    if (!one && !a->may_add) one = variable_without(b->variables, a->variables);
+    if (!one) return true;
+    snprintf(found, FOUND, "%s: variable %.*s of the environment %s (setenv, putenv, unsetenv)",
+             when, (int)strcspn(one, "="), one,
+             changed ? "has another value, or none" : "was set");
+    return false;
+}
+
+/* Numbers that the calling thread computes with, and what the process may do. */
+static bool compare_rights(const struct state *a, const struct state *b, const char *when,
+                           char *found)
+{
+    if (a->rounding != b->rounding)
+        snprintf(found, FOUND, "%s: the rounding mode was %d, is %d (fegetround)", when,
+                 a->rounding, b->rounding);
+    else if (a->subnormals != b->subnormals)
+        snprintf(found, FOUND, "%s: subnormal numbers have become zero in the calling thread",
+                 when);
+    else if (memcmp(a->id, b->id, sizeof a->id))
+        snprintf(found, FOUND,
+                 "%s: the process ran as user %u and group %u, runs as %u and %u (effective ones)",
+                 when, (unsigned)a->id[1], (unsigned)a->id[4], (unsigned)b->id[1],
+                 (unsigned)b->id[4]);
+    else if (a->dumpable != b->dumpable)
+        snprintf(found, FOUND, "%s: the process %s be dumped and traced (PR_SET_DUMPABLE)", when,
+                 b->dumpable ? "can" : "cannot");
+    else return true;
+    return false;
+}
+
 static bool is_set(const struct itimerval *t)
 {
     return t->it_value.tv_sec || t->it_value.tv_usec;
 }
 
-/* The first difference, in words; when: at which moment. */
 static bool compare_states(const struct state *a, const struct state *b, const char *when,
                            char *found)
 {
-    int number = 0;
-
-    if (!same_mask(&a->mask, &b->mask, &number))
-        snprintf(found, FOUND, "%s: the signal mask of the thread has changed: signal %d (%s)",
-                 when, number, strsignal(number));
-    else if (strcmp(a->locale, b->locale))
+    if (strcmp(a->locale, b->locale))
         snprintf(found, FOUND, "%s: the locale was '%.60s', is '%.60s'", when, a->locale,
                  b->locale);
     else if (strcmp(a->folder, b->folder))
@@ -87,13 +229,9 @@ static bool compare_states(const struct state *a, const struct state *b, const c
                  "%s: an alarm is set: its signal will end the app (alarm, setitimer)", when);
     else if (a->umask != b->umask)
         snprintf(found, FOUND, "%s: the umask was 0%03o, is 0%03o", when, a->umask, b->umask);
-    else if (a->rounding != b->rounding)
-        snprintf(found, FOUND, "%s: the rounding mode was %d, is %d (fegetround)", when,
-                 a->rounding, b->rounding);
-    else if (a->subnormals != b->subnormals)
-        snprintf(found, FOUND, "%s: subnormal numbers have become zero in the calling thread",
-                 when);
-    else return true;
+    else
+        return compare_signals(a, b, when, found) && compare_variables(a, b, when, found) &&
+               compare_rights(a, b, when, found);
     return false;
 }
 
@@ -157,31 +295,80 @@ static void end_children(void)
     if (file) fclose(file);
 }
 
+/* Whether a kernel has nothing to do in the case. */
+static bool is_empty(const struct kernel_case *made)
+{
+    int64_t least = 1;
+
+    for (int i = 0; i < made->n_in; i++)
+        for (int a = 0; made->in[i].present && a < made->in[i].rank; a++)
+            if (made->in[i].shape[a] < least) least = made->in[i].shape[a];
+    return least < 1;
+}
+
+/* One case of the first row that takes one, so that a kernel has been launched on this thread;
+ * whether it is passed does not matter here. */
+static void launch_kernel(struct place *place)
+{
+    const struct selection wanted = {.suites = "kernel"};
+    bool launched = bp_stream_create(place->device, &place->stream) != BP_OK;
+    int most = 1;
+
+    bp_device_properties(place->device, &place->properties);
+    for (int unit = 1; !launched && unit <= most; unit++) {
+        struct list list;
+        list_init(&list, place->device, unit, place->seed, &wanted);
+        most = list.unit;
+        for (size_t i = 0; i < list.n && !launched; i++) {
+            struct result result = {0};
+            if (!list.at[i].kernel || list.at[i].row < 0 || is_empty(list.at[i].kernel)) continue;
+            listed_run(place, &list.at[i], &result);
+            launched = result.executed;
+        }
+        list_finish(&list);
+    }
+}
+
+/* Whether the state is as before. Variables that may have been added are from now on there. */
+static bool is_as(struct state *before, const char *when, char *found)
+{
+    struct state now;
+    bool same;
+
+    read_state(&now);
+    same = compare_states(before, &now, when, found);
+    finish_state(before->may_add ? before : &now);
+    if (before->may_add) before->variables = now.variables;
+    before->may_add = false;
+    return same;
+}
+
 /* In a process of its own: timers and children there are none but the plugin's. */
 static void watch(struct check *c, char *found)
 {
-    struct state before, now;
-    struct bp_core *core = NULL;
-    struct bp_device *device = NULL;
-    uint32_t plugin;
+    struct place place = {.name = c->place->library, .seed = c->place->seed,
+                          .properties.size = sizeof place.properties};
+    char children[FOUND] = "";
+    struct state before;
     bool same;
 
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     read_state(&before);
-    if (open_device(c, &core, &plugin, &device)) {
-        read_state(&now);
-        same = compare_states(&before, &now, "when the device had been opened", found);
-        use_device(device);
-        read_state(&now);
-        same = same && compare_states(&before, &now, "when the device had been used", found);
-        bp_device_destroy(device);
-        bp_core_destroy(core);
-        read_state(&now);
-        same = same && compare_states(&before, &now, "when the device had been closed", found);
-        if (!no_children(same ? found : now.folder)) end_children();
-        return;
+    before.may_add = true;
+    before.plugin = c->place->library;
+    if (open_device(c, &place.core, &place.plugin, &place.device)) {
+        same = is_as(&before, "when the device had been opened", found);
+        use_device(place.device);
+        same = same && is_as(&before, "when the device had been used", found);
+        if (same) launch_kernel(&place);
+        same = same && is_as(&before, "when a kernel had been launched", found);
+        place_finish(&place);
+        same = same && is_as(&before, "when the device had been closed", found);
+        if (!no_children(same ? found : children)) end_children();
+    } else {
+        snprintf(found, FOUND, "%.*s", FOUND - 1, c->result->message);
     }
-    snprintf(found, FOUND, "%.*s", FOUND - 1, c->result->message);
+    finish_state(&before);
 }
 
 void plugin_process(struct check *c, const int64_t *arg)
