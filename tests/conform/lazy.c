@@ -16,6 +16,7 @@
  *   event-leak  events are not freed
  *   one-block  launches of all streams have one block of arguments
  *   declines   add takes small tensors only
+ *   map-leak   memory that is given back stays mapped
  *   host-leak, plan-leak, wrong-size   the host's memory is not released, or as another size */
 #include "lazy.h"
 
@@ -62,7 +63,8 @@ struct lazy {
     pthread_mutex_t lock;   /* all below */
     struct stream *streams; /* newest first */
     uint64_t used;
-    uint32_t asked;         /* how often, modulo PATIENCE */
+    struct bp_memory last; /* given back last, and mapped still; data NULL: none */
+    uint32_t asked;        /* how often, modulo PATIENCE */
 };
 
 /* What follows is called under the lock, up to the callbacks. */
@@ -165,16 +167,27 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     return BP_OK;
 }
 
-/* The addresses stay, so that work that comes too late finds zeros. */
+static void unmap(const struct bp_memory *memory)
+{
+    if (memory->data && !lazy_breaks("map-leak"))
+        munmap((char *)memory->data - ALIGNMENT, (uintptr_t)memory->handle + PAGE);
+}
+
+/* The last one's addresses stay, so that work that comes too late finds zeros; those before are
+ * gone, so that it crashes. */
 static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
     struct lazy *lazy = self;
     uint64_t size = (uintptr_t)memory->handle;
+    struct bp_memory before;
 
     pthread_mutex_lock(&lazy->lock);
     lazy->used -= size;
+    before = lazy->last;
+    lazy->last = *memory;
     pthread_mutex_unlock(&lazy->lock);
     madvise((char *)memory->data - ALIGNMENT, size + PAGE, MADV_DONTNEED);
+    unmap(&before);
 }
 
 static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
@@ -383,6 +396,7 @@ static void destroy(void *self)
         forget(s);
         free(s);
     }
+    unmap(&lazy->last);
     pthread_mutex_destroy(&lazy->lock);
     free(lazy);
 }

@@ -428,6 +428,15 @@ def row_that_declines_its_largest_case_runs_on_two_streams():
     assert result.json["rows"]["executed"] == 1, result
 
 
+@test
+def late_device_that_never_unmaps():
+    """It allocates by mmap and has no memory_info: neither the process's allocator nor the driver tells."""
+    result = run_late("map-leak", "--filter=memory/returned/*")
+    assert set(result.bad()) == {"memory/returned/tensors", "memory/returned/device"}, result
+    message = result.bad()["memory/returned/tensors"]["message"]
+    assert "the process had mapped 16" in message and "the plugin does not unmap them" in message, message
+
+
 # LAZY_BREAK, and what is said of memory
 LEAKS = [
     ("host-leak", "late_add_f32", "allocations of host->allocate, "),
