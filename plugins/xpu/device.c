@@ -157,6 +157,17 @@ static bool has_blocks(const struct xpu_device *d, cl_device_type type)
     return d->lanes == XPU_LANES && (type & CL_DEVICE_TYPE_CPU || memory == CL_LOCAL);
 }
 
+/* Drivers of GPUs that show a screen take a launch of a second or more for one that hangs, and
+ * reset the device. So many additions a slow one does in less. BP_XPU_LAUNCH_WORK has another
+ * number, for tests. */
+static double launch_work(cl_device_type type)
+{
+    const char *set = secure_getenv("BP_XPU_LAUNCH_WORK");
+
+    if (set) return strtod(set, NULL);
+    return type & CL_DEVICE_TYPE_CPU ? 0 : 1e10;
+}
+
 /* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
  * f64 a number of the sources is an f32, whatever it looks like. */
 static void set_options(struct xpu_device *d)
@@ -173,6 +184,8 @@ static void set_options(struct xpu_device *d)
     d->has_blocks = has_blocks(d, type);
     d->has_f64 = f64 && !is_set("BP_XPU_FP64", "0");
     d->has_host_memory = is_coherent(d->self, d->id, type);
+    d->units = (uint32_t)info_of(d->self, d->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    d->launch_work = launch_work(type);
     d->parameters = 1024; /* every driver takes so much */
     call->clGetDeviceInfo(d->id, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof d->parameters,
                           &d->parameters, NULL);

@@ -58,11 +58,30 @@ static enum bp_status place(struct xpu_stream *s, const struct bp_launch *launch
     return status;
 }
 
-/* How a launch is divided. Kernels go round where there are more elements, or teams, than that. */
+/* How a launch is divided. Kernels go round where there are more elements, or teams, than that. One
+ * of more groups than a part is launched as several, one after the other. */
 struct division {
     size_t groups, lanes;
-    int64_t run; /* elements that a lane makes together; 0: entries do not ask */
+    size_t part;  /* groups of a launch */
+    int64_t each; /* elements, or teams, of a group */
+    int64_t run;  /* elements that a lane makes together; 0: entries do not ask */
 };
+
+/* Groups that a launch should have, of n: so few that it ends in time, so many that no unit of the
+ * device stands idle. Elements that are made with little work wait for memory; their number is not
+ * what lasts. */
+static size_t part_of(const struct xpu_device *d, const struct portable *p, int64_t each, int64_t n)
+{
+    static const double little = 64;
+    bool is_team = portable_entry_is_team(p->family, p->entry);
+    double group = p->work * (double)each, least = 4 * (double)d->units, part;
+
+    if (!d->launch_work || (!is_team && p->work < little) || group * (double)n <= d->launch_work)
+        return (size_t)n;
+    part = d->launch_work / group > least ? d->launch_work / group : least;
+    if (part < 1) part = 1;
+    return part < (double)n ? (size_t)part : (size_t)n;
+}
 
 static struct division divide(const struct xpu_device *d, const struct xpu_kernel *kernel,
                               const struct portable *p)
@@ -70,14 +89,17 @@ static struct division divide(const struct xpu_device *d, const struct xpu_kerne
     static const int64_t most = 1 << 22;
     static const double run_work = 32768; /* enough that handing it out costs little */
     struct division by = {.lanes = kernel->lanes};
-    int64_t each = 1;
+    int64_t each = 1, n;
 
     if (!portable_entry_is_team(p->family, p->entry)) {
         if (d->is_processor) by.run = (int64_t)(run_work / (p->work > 1 ? p->work : 1)) + 1;
         each = d->is_processor ? by.run : (int64_t)kernel->lanes;
     }
-    each = (p->count - 1) / each + 1;
-    by.groups = (size_t)(each < most ? each : most);
+    n = (p->count - 1) / each + 1;
+    by.each = each;
+    by.part = part_of(d, p, each, n);
+    if (by.part == (size_t)n) by.part = n = n < most ? n : most;
+    by.groups = (size_t)n;
     return by;
 }
 
@@ -134,9 +156,11 @@ static cl_int set_operands(const struct xpu *self, struct xpu_kernel *k, cl_uint
     return code;
 }
 
-/* Under the kernel's lock: those arguments that differ from what they are. */
+/* Under the kernel's lock: those arguments that differ from what they are. count: what the launch
+ * goes to. */
 static cl_int set_args(const struct xpu_device *d, struct xpu_kernel *k, const struct portable *p,
-                       const struct division *by, const struct portable_operand *operand)
+                       int64_t count, const struct division *by,
+                       const struct portable_operand *operand)
 {
     struct xpu *self = d->self;
     struct xpu_setting *set = &k->set;
@@ -145,14 +169,14 @@ static cl_int set_args(const struct xpu_device *d, struct xpu_kernel *k, const s
     cl_uint n = 1;
     cl_int code = set_numbers(d, k, p);
 
-    if (again || set->count != p->count)
-        code |= self->call->clSetKernelArg(k->kernel, n, sizeof p->count, &p->count);
+    if (again || set->count != count)
+        code |= self->call->clSetKernelArg(k->kernel, n, sizeof count, &count);
     n++;
     if (by->run && (again || set->run != by->run))
         code |= self->call->clSetKernelArg(k->kernel, n, sizeof by->run, &by->run);
     n += by->run != 0;
     code |= set_operands(self, k, n, again, p->n_operand, operand);
-    set->count = p->count;
+    set->count = count;
     set->run = by->run;
     set->released = released;
     set->is_whole = code == CL_SUCCESS;
@@ -179,11 +203,34 @@ int portable_has_blocks(void *self, uint32_t device)
 }
 
 /* Drivers gather launches, some until somebody waits: then the device stands idle until then. */
-static void start_some(struct xpu_stream *s)
+static void start_some(struct xpu_stream *s, bool now)
 {
     uint32_t given = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed) + 1;
 
-    if (given % XPU_UNSTARTED == 0) s->device->self->call->clFlush(s->queue);
+    if (now || given % XPU_UNSTARTED == 0) s->device->self->call->clFlush(s->queue);
+}
+
+/* The part of the launch that begins with group first. What a driver gathers it may hand to the
+ * device as one: a part is handed on alone. */
+static cl_int enqueue(struct xpu_stream *s, struct xpu_kernel *kernel, const struct portable *p,
+                      const struct division *by, size_t first,
+                      const struct portable_operand *operand)
+{
+    const struct xpu_calls *call = s->device->self->call;
+    bool is_last = by->groups - first <= by->part;
+    size_t n = is_last ? by->groups - first : by->part;
+    size_t global = n * by->lanes, offset = first * by->lanes;
+    int64_t count = is_last ? p->count : (int64_t)(first + n) * by->each;
+    cl_int code;
+
+    pthread_mutex_lock(&kernel->lock);
+    code = set_args(s->device, kernel, p, count, by, operand);
+    if (code == CL_SUCCESS)
+        code = call->clEnqueueNDRangeKernel(s->queue, kernel->kernel, 1, first ? &offset : NULL,
+                                            &global, &by->lanes, 0, NULL, NULL);
+    pthread_mutex_unlock(&kernel->lock);
+    if (code == CL_SUCCESS) start_some(s, by->part < by->groups);
+    return code;
 }
 
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
@@ -195,8 +242,7 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
     struct xpu_kernel *kernel;
     enum bp_status status;
     struct division by;
-    size_t global;
-    cl_int code;
+    cl_int code = CL_SUCCESS;
 
     if (p->count <= 0) return BP_OK;
     status = check_size(d, launch, p);
@@ -204,17 +250,11 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
     if (status == BP_OK) status = place(s, launch, p, operand);
     if (status) return status;
     by = divide(d, kernel, p);
-    global = by.groups * by.lanes;
-    pthread_mutex_lock(&kernel->lock);
-    code = set_args(d, kernel, p, &by, operand);
-    if (code == CL_SUCCESS)
-        code = self->call->clEnqueueNDRangeKernel(s->queue, kernel->kernel, 1, NULL, &global,
-                                                  &by.lanes, 0, NULL, NULL);
-    pthread_mutex_unlock(&kernel->lock);
+    for (size_t first = 0; first < by.groups && code == CL_SUCCESS; first += by.part)
+        code = enqueue(s, kernel, p, &by, first, operand);
     if (code != CL_SUCCESS)
         return bp_fail(self->host, xpu_opencl_status(code), "xpu:%u: %s: launch of %s answered %s",
                        d->number, launch->kernel->name, portable_entry_name(p->family, p->entry),
                        xpu_opencl_name(code));
-    start_some(s);
     return p->results ? give_results(s, p, operand) : BP_OK;
 }

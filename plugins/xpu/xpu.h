@@ -74,6 +74,8 @@ struct xpu_device {
     cl_context context;
     uint32_t number;
     size_t lanes;                 /* of a team, at most */
+    uint32_t units;               /* that run teams side by side */
+    double launch_work;           /* of one launch, in additions, about; 0: any */
     size_t parameters;            /* bytes that the arguments of a kernel may take */
     bool has_f64;                 /* else its dtypes are those that need none */
     bool is_processor;            /* a team is one lane, which makes runs of independent elements */

@@ -52,14 +52,17 @@ enum { MAX_LOCAL = 32 << 10 /* what every device of OpenCL has; CUDA takes 48 Ki
 #define KFN static inline
 #define GLOBAL __global
 #define LOCAL __local
-#define TEAM ((i64)get_group_id(0))
 #define TEAMS ((i64)get_num_groups(0))
+/* Of a launch in parts each begins where the one before ended: at an offset, of which a group's
+ * number knows nothing. */
 #ifdef ON_PROCESSOR
+#define TEAM ((i64)get_global_id(0))
 #define KERNEL(name) __kernel void name
 #define LANE ((i64)0)
 #define LANES ((i64)1)
 #define BARRIER() ((void)0)
 #else
+#define TEAM ((i64)(get_global_id(0) / MAX_LANES))
 #define KERNEL(name) __kernel __attribute__((reqd_work_group_size(MAX_LANES, 1, 1))) void name
 #define LANE ((i64)get_local_id(0))
 #define LANES ((i64)get_local_size(0))

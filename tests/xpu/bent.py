@@ -224,4 +224,17 @@ def programs_are_kept_by_all_that_they_depend_on(folder):
             assert len(kept) == n, (info, again, kept)
 
 
+@test
+def long_launches_are_made_in_parts(folder):
+    """Where a launch is given little work, on a device that no number of units (0x1002) keeps busy, results are the same."""
+    cases = ["--filter=kernel/conv/f32/*", *FEW[1:2]]
+    for teams in ("1", "0"):
+        env = bent(folder, BP_XPU_TEAMS=teams, BP_XPU_LAUNCH_WORK="100", BENT_INFO="0x1002=0",
+                   BENT_TRACE=os.path.join(folder, "trace" + teams))
+        code, text = bp(env, "conform", "xpu:0", "--quick", *cases)
+        assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
+        parts = {launch["kernel"] for launch in trace(env, "clEnqueueNDRangeKernel") if launch["offset"] != "0"}
+        assert {"bp_softmax_f32", "bp_conv_f32"} <= parts, (teams, sorted(parts))
+
+
 sys.exit(run_tests(tests, BUILT))

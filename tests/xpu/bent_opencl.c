@@ -208,7 +208,8 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
     size_t limit = limit_of(kernel, name, sizeof name);
     cl_int code;
 
-    bent_trace("clEnqueueNDRangeKernel kernel=%s local=%zu", name, *local);
+    bent_trace("clEnqueueNDRangeKernel kernel=%s local=%zu offset=%zu", name, *local,
+               offset ? *offset : 0);
     if (bent_fails("launch", &code)) return code;
     launches++;
     if (*local > limit) return CL_INVALID_WORK_GROUP_SIZE;
