@@ -188,6 +188,11 @@ static enum bp_status read_properties(struct bp_device *device)
                         "%s: name or driver in its properties has no end within %zu bytes; the "
                         "plugin's device_properties is at fault",
                         device->name, sizeof p->name);
+    if (!memchr(p->pci, 0, sizeof p->pci) || !memchr(p->arch, 0, sizeof p->arch))
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: pci or arch in its properties has no end within %zu or %zu bytes; the "
+                        "plugin's device_properties is at fault",
+                        device->name, sizeof p->pci, sizeof p->arch);
     if (!p->alignment) p->alignment = 256;
     if (p->alignment & (p->alignment - 1) || p->alignment > 1 << 20)
         return bp_error(BP_ERR_PLUGIN,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.c: the devices: what they are, and their contexts. */
 #include "vendor.h"
+#include <ctype.h>
+#include <string.h>
 
 enum bp_status gpu_device_count(void *self, uint32_t *out_count)
 {
@@ -35,6 +37,21 @@ void gpu_device_identify(struct gpu_device *device)
     }
 }
 
+/* What tells the hardware from others, as far as the driver does. */
+static void tell_hardware(struct gpu_device *device, struct bp_device_properties *out)
+{
+    const struct gpu_calls *call = &device->gpu->call;
+    char pci[sizeof out->pci] = "";
+    uint8_t uuid[16] = {0};
+
+    if (call->device_uuid) GPU_NOTE(device, device_uuid, uuid, device->number);
+    if (call->device_pci) GPU_NOTE(device, device_pci, pci, sizeof pci - 1, device->number);
+    for (char *c = pci; *c; c++) *c = (char)tolower(*c);
+    if (BP_HAS(out, uuid)) memcpy(out->uuid, uuid, sizeof uuid);
+    if (BP_HAS(out, pci)) memcpy(out->pci, pci, sizeof pci);
+    if (BP_HAS(out, arch)) snprintf(out->arch, sizeof out->arch, "%s", device->arch);
+}
+
 /* Needs no context, which costs memory of the device and time. */
 enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_device_properties *out)
 {
@@ -53,6 +70,7 @@ enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_devic
     BP_SET(out, alignment, 256);
     BP_SET(out, units, units_of(device));
     BP_SET(out, dlpack_type, gpu_target.dlpack_type);
+    tell_hardware(device, out);
     return BP_OK;
 }
 

@@ -197,6 +197,22 @@ int sim_device_attribute(int *out, int attribute, int device)
     return sim_leave(code);
 }
 
+int sim_device_uuid(void *out, int device)
+{
+    int code = enter_device(SIM_CALL_device_uuid, device);
+
+    if (!code) snprintf(out, 16, "simulated GPU %c", '0' + device);
+    return sim_leave(code);
+}
+
+int sim_device_pci(char *out, int size, int device)
+{
+    int code = enter_device(SIM_CALL_device_pci, device);
+
+    if (!code) snprintf(out, (size_t)size, "0000:%02X:00.0", 0x1a + device);
+    return sim_leave(code);
+}
+
 /* Nothing is told in this way. */
 int sim_device_description(void *out, int device)
 {

@@ -332,6 +332,23 @@ enum bp_status xpu_device_count(void *p, uint32_t *out_count)
     return BP_OK;
 }
 
+/* Of extensions, whose numbers older headers lack: CL_DEVICE_UUID_KHR and
+ * CL_DEVICE_PCI_BUS_INFO_KHR. */
+enum { UUID = 0x106a, PCI_BUS = 0x410f };
+
+/* What tells the hardware from others, as far as the driver does. */
+static void tell_hardware(const struct xpu_device *d, struct bp_device_properties *out)
+{
+    const struct xpu_calls *call = d->self->call;
+    cl_uint pci[4]; /* domain, bus, device, function */
+
+    if (BP_HAS(out, uuid) && xpu_device_extends(d, "cl_khr_device_uuid"))
+        call->clGetDeviceInfo(d->id, UUID, sizeof out->uuid, out->uuid, NULL);
+    if (BP_HAS(out, pci) && xpu_device_extends(d, "cl_khr_pci_bus_info") &&
+        !call->clGetDeviceInfo(d->id, PCI_BUS, sizeof pci, pci, NULL))
+        snprintf(out->pci, sizeof out->pci, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2], pci[3]);
+}
+
 enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_properties *out)
 {
     struct xpu *self = p;
@@ -355,5 +372,6 @@ enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_
     BP_SET(out, alignment, align_bits / 8 > 64 ? align_bits / 8 : 64);
     BP_SET(out, units, units);
     BP_SET(out, flags, BP_DEVICE_HANDLES);
+    tell_hardware(d, out);
     return BP_OK;
 }

@@ -117,6 +117,17 @@ static void print_bytes(const char *name, uint64_t bytes, const char *zero)
     free(text);
 }
 
+/* Nothing where it is not known: most devices have none of these. */
+static void print_hardware(const struct bp_device_properties *p)
+{
+    char *uuid = bp_uuid_text(p->uuid);
+
+    if (*p->arch) print_fact("architecture", p->arch);
+    if (*uuid) print_fact("uuid", uuid);
+    if (*p->pci) print_fact("PCI", p->pci);
+    free(uuid);
+}
+
 static void print_device(const struct facts *facts)
 {
     const struct bp_device_properties *p = &facts->properties;
@@ -134,6 +145,7 @@ static void print_device(const struct facts *facts)
     print_bytes("in one piece", p->max_alloc, "as much as there is");
     print_bytes("alignment", p->alignment, "unknown");
     print_fact("units", units);
+    print_hardware(p);
     print_fact("dtypes", dtypes);
     for (size_t i = 0; i < COUNT(flag_words); i++)
         if (p->flags & flag_words[i].bit) print_fact(n++ ? "" : "kind", flag_words[i].text);
@@ -220,6 +232,7 @@ static cJSON *kernels_json(const struct facts *facts)
 static int print_json(const struct facts *facts)
 {
     const struct bp_device_properties *p = &facts->properties;
+    char *uuid = bp_uuid_text(p->uuid);
     cJSON *json = cJSON_CreateObject();
     cJSON *part;
 
@@ -234,6 +247,9 @@ static int print_json(const struct facts *facts)
     cJSON_AddNumberToObject(json, "max_alloc", (double)p->max_alloc);
     cJSON_AddNumberToObject(json, "alignment", (double)p->alignment);
     cJSON_AddNumberToObject(json, "units", p->units);
+    bp_json_text(json, "arch", p->arch);
+    bp_json_text(json, "uuid", uuid);
+    bp_json_text(json, "pci", p->pci);
     bp_json_dtypes(json, "dtypes", p->dtypes);
     part = cJSON_AddArrayToObject(json, "flags");
     for (size_t i = 0; i < COUNT(flag_words); i++)
@@ -247,6 +263,7 @@ static int print_json(const struct facts *facts)
     cJSON_AddNumberToObject(part, "total", (double)facts->memory.device_total);
     cJSON_AddNumberToObject(part, "free", (double)facts->memory.device_free);
     cJSON_AddItemToObject(json, "kernels", kernels_json(facts));
+    free(uuid);
     return bp_json_print(json);
 }
 

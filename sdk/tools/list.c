@@ -5,6 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* "xpu:0 is the same hardware as cuda:0", for each device of which that is known; to be freed. */
+static char *same_hardware(const struct bp_probe *probes, uint32_t i)
+{
+    char *text = bp_text_format("%s", probes[i].reason);
+
+    for (uint32_t k = 0; k < probes[i].n_hardware; k++) {
+        const struct bp_probe_device *device = &probes[i].hardware[k], *as;
+        const struct bp_probe *other = bp_probe_same(probes, i, device, &as);
+        char *more;
+        if (!other) continue;
+        more = bp_text_format("%s%s%s:%u is the same hardware as %s:%u", text, *text ? "; " : "",
+                              probes[i].kind, device->index, other->kind, as->index);
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
 static void print_table(const struct bp_probe *probes, uint32_t n)
 {
     static const char *const headings[] = {"NAME", "KIND", "VERSION", "STATE", "DEVICES"};
@@ -19,10 +37,31 @@ static void print_table(const struct bp_probe *probes, uint32_t n)
                                bp_state_name(probes[i].state), devices};
         for (size_t j = 0; j < 3; j++)
             if (!*cells[j]) cells[j] = "?";
-        bp_table_row(&table, cells, probes[i].reason);
+        char *note = same_hardware(probes, i);
+        bp_table_row(&table, cells, note);
+        free(note);
     }
     bp_table_print(&table, 0);
     bp_table_finish(&table);
+}
+
+static cJSON *hardware_json(const struct bp_probe *probes, uint32_t i)
+{
+    cJSON *list = cJSON_CreateArray();
+
+    for (uint32_t k = 0; k < probes[i].n_hardware; k++) {
+        const struct bp_probe_device *device = &probes[i].hardware[k], *as;
+        const struct bp_probe *other = bp_probe_same(probes, i, device, &as);
+        char *same = other ? bp_text_format("%s:%u", other->kind, as->index) : NULL;
+        cJSON *json = cJSON_CreateObject();
+        cJSON_AddNumberToObject(json, "device", device->index);
+        bp_json_text(json, "uuid", device->uuid);
+        bp_json_text(json, "pci", device->pci);
+        bp_json_text(json, "same_as", same);
+        cJSON_AddItemToArray(list, json);
+        free(same);
+    }
+    return list;
 }
 
 static int print_json(const struct bp_probe *probes, uint32_t n)
@@ -30,7 +69,12 @@ static int print_json(const struct bp_probe *probes, uint32_t n)
     cJSON *json = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(json, "plugins");
 
-    for (uint32_t i = 0; i < n; i++) cJSON_AddItemToArray(list, bp_probe_json(&probes[i]));
+    for (uint32_t i = 0; i < n; i++) {
+        cJSON *plugin = bp_probe_json(&probes[i]);
+        if (probes[i].n_hardware)
+            cJSON_AddItemToObject(plugin, "hardware", hardware_json(probes, i));
+        cJSON_AddItemToArray(list, plugin);
+    }
     return bp_json_print(json);
 }
 

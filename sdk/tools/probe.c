@@ -2,8 +2,9 @@
 /* probe.c: asks a plugin what it is in a child process. The child is bp itself (bp probe-plugin
  * PATH, probe_child.c), which reports lines of JSON, each with its "pid": {"step":"open"} before
  * each step, so that it is known where a plugin was when it took the process with it, then
- * {"plugin":{...}} once, {"step":"destroy"} and {"step":"exit"}. A copy of the child, made by a
- * plugin's fork, reports too: with another pid, and with the step in which it was "forked". */
+ * {"plugin":{...}} once, {"device":{...}} for each that tells what its hardware is,
+ * {"step":"destroy"} and {"step":"exit"}. A copy of the child, made by a plugin's fork, reports
+ * too: with another pid, and with the step in which it was "forked". */
 #include "probe.h"
 
 #include <errno.h>
@@ -98,6 +99,7 @@ void bp_probe_finish(struct bp_probe *probe)
     free(probe->library);
     free(probe->reason);
     free(probe->output);
+    free(probe->hardware);
     *probe = (struct bp_probe){0};
 }
 
@@ -130,6 +132,40 @@ static void take_plugin(struct bp_probe *probe, const cJSON *plugin)
     set(&probe->reason, bp_json_get(plugin, "reason"));
 }
 
+static void take_device(struct bp_probe *probe, const cJSON *device)
+{
+    const cJSON *index = cJSON_GetObjectItemCaseSensitive(device, "index");
+    struct bp_probe_device *more, *d;
+
+    if (!cJSON_IsNumber(index) || index->valueint < 0) return;
+    more = realloc(probe->hardware, (probe->n_hardware + 1u) * sizeof *more);
+    if (!more) return;
+    probe->hardware = more;
+    d = &more[probe->n_hardware++];
+    d->index = (uint32_t)index->valueint;
+    snprintf(d->uuid, sizeof d->uuid, "%s", bp_json_get(device, "uuid"));
+    snprintf(d->pci, sizeof d->pci, "%s", bp_json_get(device, "pci"));
+}
+
+static bool is_same(const struct bp_probe_device *a, const struct bp_probe_device *b)
+{
+    if (*a->uuid && *b->uuid) return !strcmp(a->uuid, b->uuid);
+    return *a->pci && !strcmp(a->pci, b->pci);
+}
+
+const struct bp_probe *bp_probe_same(const struct bp_probe *probes, uint32_t i,
+                                     const struct bp_probe_device *device,
+                                     const struct bp_probe_device **out)
+{
+    for (uint32_t k = 0; k < i; k++) {
+        const struct bp_probe *other = &probes[k];
+        if (other->state != BP_PLUGIN_READY || !strcmp(other->kind, probes[i].kind)) continue;
+        for (*out = other->hardware; *out < other->hardware + other->n_hardware; ++*out)
+            if (is_same(*out, device)) return other;
+    }
+    return NULL;
+}
+
 /* One line of the report. The plugin shares the child's descriptors: a line that is none of ours is
  * passed over. */
 static void take_line(void *ctx, const char *line)
@@ -137,6 +173,7 @@ static void take_line(void *ctx, const char *line)
     struct answer *answer = ctx;
     cJSON *json = cJSON_Parse(line);
     const cJSON *plugin = cJSON_GetObjectItemCaseSensitive(json, "plugin");
+    const cJSON *device = cJSON_GetObjectItemCaseSensitive(json, "device");
     const cJSON *pid = cJSON_GetObjectItemCaseSensitive(json, "pid");
     const char *word = bp_json_get(json, "step");
     uint32_t step = step_find(word);
@@ -152,6 +189,8 @@ static void take_line(void *ctx, const char *line)
     } else if (cJSON_IsObject(plugin)) {
         take_plugin(answer->probe, plugin);
         answer->complete = true;
+    } else if (answer->complete && cJSON_IsObject(device)) {
+        take_device(answer->probe, device);
     } else if (answer->complete) {
         answer->destroying = answer->destroying || !strcmp(word, BP_STEP_DESTROY);
         answer->leaving = answer->leaving || !strcmp(word, BP_STEP_EXIT);

@@ -5,6 +5,12 @@
 
 #include "tools.h"
 
+/* A device that tells what its hardware is: texts as of `bp info`, or "". */
+struct bp_probe_device {
+    uint32_t index;
+    char uuid[40], pci[32];
+};
+
 /* What is known of a plugin; strings are owned and never NULL. */
 struct bp_probe {
     char *name, *kind, *version;
@@ -13,6 +19,8 @@ struct bp_probe {
     char *output; /* what its process printed, the end of it; a plugin should print nothing */
     uint32_t state;           /* enum bp_plugin_state */
     uint32_t devices;
+    struct bp_probe_device *hardware; /* n_hardware of them */
+    uint32_t n_hardware;
     uint32_t step;            /* enum bp_plugin_step: the one that failed, or BP_STEP_COUNT */
     double seconds;           /* that the child took; 0: none was run */
     bool not_asked;           /* there was no child: nothing is known of the plugin, see reason */
@@ -35,6 +43,12 @@ void bp_probe_init_path(struct bp_probe *probe, const char *path);
 uint32_t bp_probe_run(const char *command, struct bp_probe *probes, uint32_t n, double timeout_s,
                       bool all, void (*done)(void *ctx, const struct bp_probe *probe), void *ctx);
 void bp_probe_finish(struct bp_probe *probe);
+
+/* The device, of another kind's plugin that stands before it among the probes, that is the same
+ * hardware as one of probes[i]: its plugin, and which of its hardware; NULL: there is none. */
+const struct bp_probe *bp_probe_same(const struct bp_probe *probes, uint32_t i,
+                                     const struct bp_probe_device *device,
+                                     const struct bp_probe_device **out);
 
 /* {"name","kind","version","state","reason","devices"} */
 cJSON *bp_probe_json(const struct bp_probe *probe);

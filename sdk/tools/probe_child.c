@@ -93,6 +93,35 @@ static void report_plugin(struct bp_core *core, uint32_t index, const char *path
     report(json);
 }
 
+enum { DEVICES_ASKED = 64 };
+
+/* What its devices are, of those that can be opened. */
+static void report_devices(struct bp_core *core, uint32_t index)
+{
+    struct bp_plugin_info info = {.size = sizeof info};
+
+    if (bp_core_plugin(core, index, &info) || info.state != BP_PLUGIN_READY) return;
+    for (uint32_t i = 0; i < info.devices && i < DEVICES_ASKED; i++) {
+        struct bp_device_properties p = {.size = sizeof p};
+        struct bp_device *device = NULL;
+        cJSON *json, *part;
+        char *uuid;
+        if (bp_device_create_at(core, index, i, &device)) continue;
+        bp_device_properties(device, &p);
+        bp_device_destroy(device);
+        uuid = bp_uuid_text(p.uuid);
+        if (*uuid || *p.pci) {
+            json = cJSON_CreateObject();
+            part = cJSON_AddObjectToObject(json, "device");
+            cJSON_AddNumberToObject(part, "index", i);
+            bp_json_text(part, "uuid", uuid);
+            bp_json_text(part, "pci", p.pci);
+            report(json);
+        }
+        free(uuid);
+    }
+}
+
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat file_a, file_b;
@@ -160,6 +189,7 @@ int bp_cmd_probe_plugin(int argc, char **argv)
         index = load_library(core, path);
         report_plugin(core, index, path, bp_error_message());
     }
+    report_devices(core, index);
     /* Who ends the process with a good status is found by what is not said any more. */
     report_step_name(BP_STEP_DESTROY);
     bp_core_destroy(core);

@@ -210,6 +210,19 @@ void bp_table_finish(struct bp_table *table)
     *table = (struct bp_table){0};
 }
 
+char *bp_uuid_text(const uint8_t uuid[16])
+{
+    static const uint8_t none[16];
+    char text[40] = "";
+    size_t n = 0;
+
+    for (int i = 0; i < 16 && memcmp(uuid, none, sizeof none) != 0; i++) {
+        bool begins = i == 4 || i == 6 || i == 8 || i == 10;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%02x", begins ? "-" : "", uuid[i]);
+    }
+    return bp_text_format("%s", text);
+}
+
 char *bp_dtypes_text(uint64_t mask)
 {
     char *text = bp_text_format("%s", mask ? "" : "none");

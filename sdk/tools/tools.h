@@ -119,6 +119,8 @@ char *bp_dtypes_text(uint64_t mask);
 char *bp_bytes_text(uint64_t bytes);
 
 /* json.c */
+/* "2f6a...-..." of a device's uuid; "": it is unknown. To be freed. */
+char *bp_uuid_text(const uint8_t uuid[16]);
 void bp_json_text(cJSON *object, const char *key, const char *text); /* cleaned; NULL is "" */
 void bp_json_dtypes(cJSON *object, const char *key, uint64_t mask);  /* ["f32", ...] */
 const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if there is none */

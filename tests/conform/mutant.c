@@ -386,6 +386,9 @@ static enum bp_status device_properties(void *self, uint32_t device,
     BP_SET(out, dlpack_type, 1);
     if (is("no-size")) out->size = 0;
     if (is("larger-size")) out->size += 8;
+    if (is("endless-arch")) memset(out->arch, 'm', sizeof out->arch);
+    out->uuid[15] = (uint8_t)(is("uuid-changes") ? ++asked : 1);
+    strcpy(out->pci, is("crooked-pci") ? "65:00.0" : "0000:65:00.0");
     return BP_OK;
 }
 

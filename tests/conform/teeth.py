@@ -292,6 +292,13 @@ def plugin_that_changes_the_size_of_its_properties():
 
 
 @test
+def plugin_whose_architecture_has_no_end():
+    result = run("endless-arch", report=False)
+    assert result.status == 1 or result.status == 3, result
+    assert "pci or arch in its properties has no end within 32 or 64 bytes" in result.err, result
+
+
+@test
 def plugin_second_symbol():
     result = run("none", "--suite", "plugin", device=EXTRA)
     expect(result, "fail", ["plugin/symbols"], ["plugin/symbols"], "mutant_extra")

@@ -4,6 +4,8 @@
  * -DDRIVER_CUDA, or HIP's. */
 #include "alike.h"
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cuDeviceGetProperties: not called */
+
 #ifdef DRIVER_CUDA
 #include <cuda.h>
 #define SAID(cuda, hip) cuda

@@ -30,6 +30,9 @@ static enum bp_status properties(struct world *w)
 
     expect(status || (p.memory && (p.units == 2 || *heard) && !strcmp(p.driver, "simulator 1.0")),
            "memory %" PRIu64 ", %u units, driver %s", p.memory, p.units, p.driver);
+    expect(status || *heard || (!memcmp(p.uuid, "simulated GPU 0", 16) &&
+                                !strcmp(p.pci, "0000:1a:00.0") && !strcmp(p.arch, "sim_20")),
+           "uuid '%.16s', PCI %s, architecture %s", (const char *)p.uuid, p.pci, p.arch);
     return status;
 }
 
@@ -443,9 +446,27 @@ static void without_memory(const void *arg)
     expect(n == 8, "%d allocations", n - 1);
 }
 
+/* A core of ABI 0.1 has less room in its answer. */
+static void properties_of_an_older_core(const void *arg)
+{
+    struct bp_device_properties p;
+    struct world w = {.plugin = load(plugin_path)};
+
+    (void)arg;
+    w.r = w.plugin->runtime;
+    memset(&p, 0x5a, sizeof p);
+    p.size = offsetof(struct bp_device_properties, uuid);
+    expect(!create(&w) && !w.r->device_properties(w.self, 0, &p), "it said: %s", heard);
+    expect(p.units == 2 && p.uuid[0] == 0x5a && p.pci[0] == 0x5a &&
+               p.arch[0] == 0x5a,
+           "it is written past its end");
+    world_end(&w);
+}
+
 /* Of three devices the kernels are for the second and the fourth: they are the plugin's. */
 static void unfit_devices_are_left_out(const void *arg)
 {
+    struct bp_device_properties p = {.size = sizeof p};
     struct world w = {.plugin = load(plugin_path)};
     uint32_t n = 0;
 
@@ -462,8 +483,13 @@ static void unfit_devices_are_left_out(const void *arg)
                !strstr(heard, "device 3,"),
            "it said: %s", heard);
     heard_nothing();
-    for (int i = 0; i < STEPS; i++)
-        expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
+    expect(!w.r->device_properties(w.self, 0, &p) && !strcmp(p.arch, "sim_22") &&
+               !strcmp(p.pci, "0000:1b:00.0") && !w.r->device_properties(w.self, 1, &p) &&
+               !strcmp(p.arch, "sim_31") && !strcmp(p.pci, "0000:1d:00.0"),
+           "the last one is %s at %s: %s", p.arch, p.pci, heard);
+    for (int i = 1; i < STEPS; i++) /* device 0 is another one than elsewhere */
+        if (strcmp(steps[i].name, "properties") != 0)
+            expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
     world_end(&w);
     nothing_is_left("afterwards");
     expect(!*heard, "it said: %s", heard);
@@ -615,6 +641,7 @@ int main(int argc, char **argv)
     run_case("a caller without a context has none afterwards", caller_keeps_its_context, &none);
     run_case("a caller's context of the same device stays", caller_keeps_its_context, &own);
     run_case("a caller's context of another device stays", caller_keeps_its_context, &other);
+    run_case("properties that an older core asks for", properties_of_an_older_core, NULL);
     run_case("devices that no image is for are left out", unfit_devices_are_left_out, NULL);
     run_case("without a device that images are for", without_a_device_that_fits, NULL);
     run_case("a device without managed memory", managed_memory, &managed[0]);

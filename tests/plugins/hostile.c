@@ -89,6 +89,8 @@ static enum bp_status device_properties(void *self, uint32_t device,
     rogue("device");
     strcpy(out->name, PLUGIN_NAME);
     out->dtypes = BP_MASK_ANY;
+    if (IS("good")) memcpy(out->uuid, "one piece of it!", sizeof out->uuid); /* as tools/actor.c */
+    if (IS("good") || IS("wide_rows")) strcpy(out->pci, "0000:65:00.0");
     out->alignment = 64;
     out->flags = BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE;
     return BP_OK;

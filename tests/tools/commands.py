@@ -26,6 +26,8 @@ COMMANDS = ["list", "info", "doctor", "ops", "manifest"]  # others have tests of
 STEPS = ["file", "manifest", "trust", "open", "entry", "version", "create", "devices"]
 TESTS = []
 
+UUID = "6f6e6520-7069-6563-6520-6f6620697421"  # "one piece of it!"
+
 
 def test(function):
     TESTS.append(function)
@@ -175,10 +177,23 @@ def list_probe_of_a_good_plugin():
     plugin = plugin_of(expect_status(bp("list", "--probe", "--json"), 0))
     expect(plugin == {"name": "actor", "kind": "stage", "version": "1.2.3", "state": "ready",
                       "reason": "",
-                      "devices": 1}, f"{plugin}")
+                      "devices": 1, "hardware": [{"device": 0, "uuid": UUID, "pci": "0000:65:00.0", "same_as": ""}]}, f"{plugin}")
     result = expect_status(bp("list", "--probe"), 0)
     expect(result.out.split("\n")[1].split() == ["actor", "stage", "1.2.3", "ready", "1"],
            "other table", result)
+
+
+@test
+def list_probe_names_the_same_hardware():
+    """The same UUID; and where one has none, the same place on the bus. Of others nothing is said."""
+    both = {"path": os.path.join(BUILD, "tests", "plugins") + ":" + STAGE, "plugins": "actor,h_good,h_wide_rows,h_long_tables"}
+    plugins = {p["name"]: p for p in expect_status(bp("list", "--probe", "--json", **both), 0).json()["plugins"]}
+    same = {name: [d["same_as"] for d in p.get("hardware", [])] for name, p in plugins.items()}
+    expect(same == {"actor": ["h_good:0"], "h_good": [""], "h_wide_rows": ["h_good:0"], "h_long_tables": []}, f"{same}")
+    result = expect_status(bp("list", "--probe", **both), 0)
+    for text in ("stage:0 is the same hardware as h_good:0", "h_wide_rows:0 is the same hardware as h_good:0"):
+        expect(result.out.count(text) == 1, f"no '{text}'", result)
+    expect(result.out.count("the same hardware") == 2, "others are named, too", result)
 
 
 @test
@@ -416,7 +431,7 @@ def info_of_a_device():
         result = expect_status(bp("info", name), 0)
         for text in ("stage:0\n", "3.0 GiB", "i8 f32", "64 bytes", LIBRARY, "actor 1.2.3",
                      "the actor has no second costume", "kernel rows: 2, of which 1 can run here",
-                     "inline"):
+                     "inline", "architecture  wood", "uuid          " + UUID, "PCI           0000:65:00.0"):
             expect(text in result.out, f"no {text}", result)
         expect("\x1b" not in result.out and "Actor ?[31mred" in result.out, "a control character",
                result)
@@ -426,10 +441,11 @@ def info_of_a_device():
 def info_json():
     info = expect_status(bp("info", "stage", "--json"), 0).json()
     expect(list(info) == ["device", "name", "driver", "plugin", "memory", "max_alloc", "alignment",
-                          "units", "dtypes",
+                          "units", "arch", "uuid", "pci", "dtypes",
                           "flags", "emulated", "memory_now", "kernels"], f"{list(info)}")
     expect(info["device"] == "stage:0" and info["memory"] == 3 << 30
            and info["dtypes"] == ["i8", "f32"], f"{info}")
+    expect((info["arch"], info["uuid"], info["pci"]) == ("wood", UUID, "0000:65:00.0"), f"{info}")
     expect(info["plugin"] == {"name": "actor", "version": "1.2.3", "library": LIBRARY}, f"{info}")
     expect(info["emulated"] == ["streams", "events", "stream_wait", "memory_info"], f"{info}")
     expect(info["kernels"] == {"rows": 2, "usable": 1, "unusable": [

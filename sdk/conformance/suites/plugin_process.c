@@ -436,7 +436,8 @@ void plugin_again(struct check *c, const int64_t *arg)
                    a->memory == b->memory && a->dtypes == b->dtypes &&
                    a->alignment == b->alignment && a->max_alloc == b->max_alloc &&
                    a->units == b->units && a->flags == b->flags &&
-                   a->dlpack_type == b->dlpack_type,
+                   a->dlpack_type == b->dlpack_type && !memcmp(a->uuid, b->uuid, sizeof a->uuid) &&
+                   !strcmp(a->pci, b->pci) && !strcmp(a->arch, b->arch),
                "device_properties says something else when it is asked again: %s, %u units, %llu "
                "bytes; then %s, %u units, %llu bytes",
                a->name, a->units, (unsigned long long)a->memory, b->name, b->units,

@@ -24,6 +24,16 @@ static uint32_t largest(uint64_t dtypes)
     return most;
 }
 
+/* Four digits, or more for the domain; two; two; one. */
+static bool is_place_on_pci(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+    const char *rest = text + n;
+
+    return n >= 4 && n <= 8 && strlen(rest) == 8 && rest[0] == ':' && rest[3] == ':' &&
+           rest[6] == '.' && strspn(rest, "0123456789abcdef:.") == 8;
+}
+
 static void properties_sane(struct check *c, const int64_t *arg)
 {
     const struct bp_device_properties *p = &c->place->properties;
@@ -51,6 +61,8 @@ static void properties_sane(struct check *c, const int64_t *arg)
     check_that(c, !(p->flags & BP_DEVICE_HANDLES && p->flags & BP_DEVICE_HOST_VISIBLE),
                "properties.flags has HANDLES and HOST_VISIBLE: memory without addresses cannot be "
                "visible");
+    check_that(c, !*p->pci || is_place_on_pci(p->pci),
+               "properties.pci is '%.31s', expected such as 0000:65:00.0", p->pci);
     check_that(c, !p->memory || !p->max_alloc || p->max_alloc <= p->memory,
                "properties.max_alloc is %llu, more than the memory of %llu",
                (unsigned long long)p->max_alloc, (unsigned long long)p->memory);

@@ -55,6 +55,12 @@ struct bp_device_properties { /* answer */
     uint32_t flags;      /* enum bp_device_flags */
     uint32_t dlpack_type; /* DLDeviceType of BP_SPACE_DEVICE, where the addresses in bp_memory.data
                             are what DLPack's are: 1 host memory, 2 CUDA, ...; 0: none */
+    uint8_t uuid[16];    /* of the hardware, as its vendor numbers it: devices of two plugins that
+                            have the same one are the same hardware. Zeros: unknown */
+    char pci[32];        /* where it is on the PCI bus, "0000:65:00.0": domain, bus, device and
+                            function, in small letters; "": unknown, or nowhere */
+    char arch[64];       /* its architecture, as compilers for it call it: "sm_90",
+                            "gfx90a:sramecc+:xnack-"; "": unknown */
 };
 
 /* An allocation: the plugin's handle, and the address by which kernels and copies name its first
