@@ -4,8 +4,8 @@
 #include "gpu.h"
 #include <inttypes.h>
 
-/* Where the host must not use managed memory while kernels run, tensors in it would be a crash. More
- * than is free, which some drivers give, is swapped with the host's at each use. */
+/* Where the host must not use managed memory while kernels run, tensors in it would be a crash.
+ * More than is free, which some drivers give, is swapped with the host's at each use. */
 static enum bp_status admit_managed(struct gpu_device *device, uint64_t size)
 {
     size_t free_bytes = 0, total = 0;

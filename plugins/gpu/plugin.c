@@ -75,8 +75,8 @@ static enum bp_status take_device(struct gpu *gpu, int i, char reason[REASON])
         return BP_OK;
     }
     GPU_NOTE(device, device_name, name, sizeof name - 1, device->number);
-    snprintf(reason, REASON, "the driver's device %d, %s, is %s, and kernels are compiled for %s", i,
-             name, device->arch, gpu_target.targets);
+    snprintf(reason, REASON, "the driver's device %d, %s, is %s, and kernels are compiled for %s",
+             i, name, device->arch, gpu_target.targets);
     bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: it is left out", reason);
     return BP_OK;
 }

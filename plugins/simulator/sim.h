@@ -5,9 +5,10 @@
  *   later       each stream is a thread with a queue; before each piece of work it may pause
  *   strict      an address of the device is none of the host's; every address that a copy or a
  *               kernel is given is looked up, when it is given and when the work is done
- *   contexts    each thread has one that is current, or none; a kernel is launched, by the device that is current, with a function of a module
- *               that was loaded there, into a stream that was made there, and reads no memory of
- *               a device that its own does not reach; an event is recorded in streams of its device
+ *   contexts    each thread has one that is current, or none; a kernel is launched, by the device
+ *               that is current, with a function of a module that was loaded there, into a stream
+ *               that was made there, and reads no memory of a device that its own does not reach;
+ *               an event is recorded in streams of its device
  *   captured    calls on a stream that is captured are recorded; to wait for it, or to ask how far
  *               it is, is an error that spoils the capture
  *   sticky      a failure of work stays with the context: all later calls answer it, until the

@@ -11,8 +11,8 @@ int standin_driver_version(int *out)
     return SIM_SUCCESS;
 }
 
-/* Attributes by CUDA's numbers: multiprocessors, the two halves of the architecture, managed memory,
- * at any time. */
+/* Attributes by CUDA's numbers: multiprocessors, the two halves of the architecture, managed
+ * memory, at any time. */
 int standin_device_attribute(int *out, int attribute, int device)
 {
     int arch = atoi(standin_arch());
