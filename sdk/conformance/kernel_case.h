@@ -171,6 +171,9 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
  * cases with fixed extents may not have. */
 int64_t case_drawn(const struct case_maker *maker, int which, int64_t least, int64_t most);
 
+/* Two such extents as a shape, up to 40 and up to 800: "17x412". Answers text. */
+const char *case_drawn_shape(const struct case_maker *maker, char *text, size_t size);
+
 /* Hands over a case whose inputs end with one axis of the same extent: it runs with each extent of
  * that axis from 1 to CASE_EXTENTS. For one dtype, f32 where the operator has it. */
 void case_extents(const struct case_maker *maker, struct kernel_case *made, const char *variant);

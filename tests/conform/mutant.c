@@ -190,6 +190,7 @@ static enum bp_status softmax(const struct bp_launch *l)
             sum += exp(in[index_of(x, first + i * inner, is("strides"))] - max);
         for (int64_t i = 0; i < length; i++) {
             double value = exp((float)(in[index_of(x, first + i * inner, is("strides"))] - max));
+            if (is("softmax-huge") && max > 1e30 && max < 1e37) value *= 0.75;
             if (is("scratch")) value = through_scratch(value, i);
             if (is("rough")) value *= 1 + 1e-5;
             out[index_of(y, first + i * inner, false)] = (float)(value / sum);
@@ -249,9 +250,11 @@ static enum bp_status scale(const struct bp_launch *l)
     for (int64_t i = 0; i < y->count; i++) {
         float factor = (float)(is("run-factor") ? kept[0] : a->factor),
               bias = (float)(is("run-bias") ? kept[1] : a->bias);
-        ((float *)y->data)[index_of(y, i, false)] =
-            ((const float *)x->data)[index_of(x, i, false)] * factor + bias;
+        float value = ((const float *)x->data)[index_of(x, i, false)];
+        if (is("scale-1e25") && fabsf(value) > 1e20f && fabsf(value) < 1e29f) value = 0;
+        ((float *)y->data)[index_of(y, i, false)] = value * factor + bias;
     }
+    if (is("scale-16m") && y->count > 1 << 24) ((float *)y->data)[y->count - 1] += 1;
     return BP_OK;
 }
 
@@ -277,6 +280,7 @@ static enum bp_status sgd(const struct bp_launch *l)
             ((const float *)p->data)[index_of(p, i, false)] - rate * *grad;
         if (is("clears-grad")) *grad = 0;
     }
+    if (y->count == 97 && is("sgd-97")) ((float *)y->data)[96] += 1;
     if (y->count && is("past-params")) ((float *)y->data)[y->count] = 0;
     return BP_OK;
 }
@@ -290,6 +294,7 @@ static enum bp_status nonzero(const struct bp_launch *l)
         float value = ((const float *)x->data)[index_of(x, i, false)];
         int64_t rest = i;
         if (is("nan-is-zero") ? !(value < 0 || value > 0) : value == 0) continue;
+        if (is("nonzero-333") && x->count == 999) continue;
         for (int a = x->rank - 1; a >= 0; a--) {
             ((int64_t *)y->data)[found * y->stride[0] + a * y->stride[1]] = rest % x->shape[a];
             rest /= x->shape[a];

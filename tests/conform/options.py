@@ -52,6 +52,19 @@ def ids_are_unique_and_select_themselves():
 
 
 @test
+def drawn_extents_are_those_of_the_seed():
+    """Another seed gives other ids, and an id selects its case again with the seed that it came from."""
+    of_seed = [ids("--filter", "kernel/*drawn/*", "--seed", seed) for seed in ("1", "2")]
+    for family in ("add", "softmax", "sum", "scale", "sgd", "nonzero"):
+        mine, other = ([case for case in some if case.startswith(f"kernel/{family}/")] for some in of_seed)
+        assert mine and other and set(mine) != set(other), f"{family}: {mine}, {other}"
+    case = next(i for i in of_seed[0] if i not in of_seed[1] and i.startswith("kernel/scale/"))
+    assert ids("--filter", case, "--seed", "1") == [case] and ids("--filter", case, "--seed", "2", status=2) == [], case
+    again = run("--filter", case, "--seed", "1")
+    assert again.status == 0 and list(again.by_id) == [case], again
+
+
+@test
 def every_family_and_shape_is_there():
     all_ids = ids("--suite", "kernel")
     for part in ["/empty", "/scalar/", "/one/", "/prime/", "broadcast-left", "broadcast-right", "permuted", "offset",

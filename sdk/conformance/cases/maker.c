@@ -119,6 +119,13 @@ int64_t case_drawn(const struct case_maker *maker, int which, int64_t least, int
     return least + (int64_t)random_below(&random, (uint64_t)(most - least + 1));
 }
 
+const char *case_drawn_shape(const struct case_maker *maker, char *text, size_t size)
+{
+    snprintf(text, size, "%dx%d", (int)case_drawn(maker, 0, 1, 40),
+             (int)case_drawn(maker, 1, 1, 800));
+    return text;
+}
+
 /* Kernels of all dtypes are divided alike: one stands for all. */
 static bool is_usual(const struct case_maker *maker)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* matmul.c: cases of products of matrices. */
 #include "../kernel_case.h"
+#include <stdio.h>
 
 cases_fn cases_matmul;
 
@@ -71,6 +72,27 @@ static void product_data(const struct case_maker *maker, const char *shapes, enu
     case_end(maker, made, "%s", what);
 }
 
+/* Extents that are in no list: drawn ones, and each number of terms up to a limit. Not of numbers
+ * of any exponent: whether a part of a sum is too large depends on its order. */
+static void more_extents(const struct case_maker *maker)
+{
+    int rows = (int)case_drawn(maker, 0, 1, 60), terms = (int)case_drawn(maker, 1, 1, 200),
+        columns = (int)case_drawn(maker, 2, 1, 60);
+    struct kernel_case *made;
+    char shapes[64];
+
+    for (int transposed = 0; transposed < 2; transposed++) {
+        snprintf(shapes, sizeof shapes, "%dx%d+%dx%d", rows, terms, transposed ? columns : terms,
+                 transposed ? terms : columns);
+        made = case_begin(maker, shapes);
+        made->attrs.matmul.transpose_b = transposed;
+        case_end(maker, made, "drawn");
+    }
+    made = case_begin(maker, "3x1+5x1");
+    made->attrs.matmul.transpose_b = 1;
+    case_extents(maker, made, "sweep");
+}
+
 void cases_matmul(struct case_maker *maker)
 {
     struct kernel_case *made;
@@ -109,6 +131,8 @@ void cases_matmul(struct case_maker *maker)
     made = case_begin(maker, "67x129+97x129");
     made->attrs.matmul.transpose_b = 1;
     case_real(maker, made, 1, "real.transpose-b");
+    more_extents(maker);
+    product_data(maker, "13x31+31x17", DATA_ZERO, "zeros");
     product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
     product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
     if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");

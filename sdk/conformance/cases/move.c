@@ -23,6 +23,7 @@ enum { N_LINES = sizeof lines / sizeof *lines };
 void cases_assign(struct case_maker *maker)
 {
     struct kernel_case *made;
+    char drawn[32];
 
     for (int i = 0; i < N_LINES; i++) {
         made = case_begin(maker, lines[i].shape);
@@ -30,6 +31,14 @@ void cases_assign(struct case_maker *maker)
         case_smooth(made, 2);
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
+    }
+    case_end(maker, case_begin(maker, case_drawn_shape(maker, drawn, sizeof drawn)), "drawn");
+    case_extents(maker, case_begin(maker, "1"), "sweep");
+    case_large(maker, case_begin(maker, "257"), "large");
+    for (int i = 0; i < 2; i++) {
+        made = case_begin(maker, "1031");
+        case_data(made, i ? DATA_RANGE : DATA_ZERO);
+        case_end(maker, made, i ? "range" : "zeros");
     }
     made = case_begin(maker, "5x6x7");
     case_layouts(maker, made, "rank3", true);
@@ -61,7 +70,10 @@ static const struct {
 
 void cases_concat(struct case_maker *maker)
 {
+    int rows = (int)case_drawn(maker, 0, 1, 40), left = (int)case_drawn(maker, 1, 1, 500),
+        right = (int)case_drawn(maker, 2, 1, 500);
     struct kernel_case *made;
+    char drawn[64];
 
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
         made = case_begin(maker, joins[i].shapes);
@@ -71,6 +83,12 @@ void cases_concat(struct case_maker *maker)
         made->quick = joins[i].quick;
         case_end(maker, made, "%s", joins[i].variant);
     }
+    snprintf(drawn, sizeof drawn, "%dx%d+%dx%d", rows, left, rows, right);
+    made = case_begin(maker, drawn);
+    made->attrs.concat.axis = 1;
+    case_end(maker, made, "drawn");
+    made = case_begin(maker, "3x1+2x1");
+    case_extents(maker, made, "sweep");
     made = case_begin(maker, "5x6x7+5x2x7");
     made->attrs.concat.axis = 1;
     case_layouts(maker, made, "rank3", false);
@@ -108,6 +126,7 @@ static void nonzero(struct case_maker *maker, const char *shape, enum data data,
 void cases_nonzero(struct case_maker *maker)
 {
     struct kernel_case *made;
+    char drawn[32];
 
     for (int i = 0; i < N_LINES; i++)
         nonzero(maker, lines[i].shape, DATA_SPARSE, lines[i].quick, lines[i].variant);
@@ -117,6 +136,10 @@ void cases_nonzero(struct case_maker *maker)
     if (maker->dtype[0] != BP_BOOL && case_is_float(maker))
         nonzero(maker, "5x7", DATA_POSITIVE, true, "all");
     nonzero(maker, "331", DATA_SPECIAL, true, "special");
+    nonzero(maker, case_drawn_shape(maker, drawn, sizeof drawn), DATA_SPARSE, false, "drawn");
+    made = case_begin(maker, "3x1");
+    case_data(made, DATA_SPARSE);
+    case_extents(maker, made, "sweep");
     made = case_begin(maker, "5x6x7");
     case_data(made, DATA_SPARSE);
     case_layouts(maker, made, "rank3", false);

@@ -106,6 +106,7 @@ static void each_output(struct case_maker *maker, struct kernel_case *made, bool
 
 void cases_step(struct case_maker *maker)
 {
+    static const char *const extents[] = {"97", "129", "333"};
     const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
     bool optional = op->in[op->n_in - 1].kind == BP_PORT_OPT;
     struct kernel_case *made;
@@ -128,6 +129,10 @@ void cases_step(struct case_maker *maker)
             snprintf(name, sizeof name, "data%d.form%d", kind, form);
             each_output(maker, made, optional && form, name);
         }
+    for (int i = 0; i < COUNT(extents); i++)
+        case_end(maker, step(maker, extents[i], false), "odd");
+    snprintf(name, sizeof name, "%d", (int)case_drawn(maker, 0, 1, 9000));
+    case_end(maker, step(maker, name, false), "drawn");
     made = step(maker, "9001", false); /* several parts of a norm */
     case_end(maker, made, "long");
     made = step(maker, "3x5x7", false);

@@ -107,6 +107,10 @@ void cases_reduce(struct case_maker *maker)
     sum_data(maker, "16411", 0, DATA_EXACT, "exact");
     sum_data(maker, "3x4099", 1, DATA_POSITIVE, "positive");
     sum_data(maker, "4099x3", 0, DATA_POSITIVE, "positive");
+    case_drawn_shape(maker, name, sizeof name);
+    for (int64_t axis = 0; axis < 2; axis++) sum_data(maker, name, axis, DATA_POSITIVE, "drawn");
+    /* Not of any exponent: whether a part of a sum is too large depends on its order. */
+    if (case_is_float(maker)) sum_data(maker, "7x67", 1, DATA_ZERO, "zeros");
     if (case_is_float(maker)) sum_data(maker, "7x67", 1, DATA_NONFINITE, "nonfinite");
     else sum_data(maker, "7x67", 1, DATA_SPECIAL, "special");
     if (case_is_float(maker)) sum_data(maker, "67x7", 0, DATA_NONFINITE, "nonfinite");

@@ -175,6 +175,24 @@ static void of_few(const struct case_maker *maker)
     }
 }
 
+/* Extents that are in no list. What selects, or counts, does so with numbers of any exponent; of
+ * the others a part may be too large in one order and not in another. */
+static void of_extents(const struct case_maker *maker)
+{
+    static const int64_t last = -1;
+    bool any = is(maker, "max min amax amin any all count_nonzero");
+    bool wild = is(maker, "prod") && case_is_complex(maker); /* products of hundreds overflow */
+    char drawn[32];
+
+    case_drawn_shape(maker, drawn, sizeof drawn);
+    for (int64_t axis = 0; axis < 2 && !wild; axis++)
+        case_end(maker, reduction(maker, drawn, 1, &axis, false), "axes%d.drawn", (int)axis);
+    case_extents(maker, reduction(maker, "3x1", 1, &last, false), "sweep");
+    if (!any || !case_is_float(maker) || case_is_complex(maker)) return;
+    of_data(maker, "3x1031", 1, DATA_RANGE, "range");
+    of_data(maker, "131x3", 0, DATA_RANGE, "range");
+}
+
 static void of_gradient(const struct case_maker *maker)
 {
     bool smooth = is(maker, "mean prod logsumexp var std norm frobenius_norm nansum nanmean");
@@ -221,6 +239,7 @@ void cases_reduce_more(struct case_maker *maker)
             case_end(maker, made, "parts");
         }
     of_values(maker);
+    of_extents(maker);
     of_few(maker);
     of_gradient(maker);
     if (!is(maker, "var std") || !case_is_float(maker)) return;
@@ -332,9 +351,11 @@ void cases_arg_extreme(struct case_maker *maker)
         {"98317", 0, false, false, false},    {"9001x9", 0, false, false, false},
         {"521x190", 0, false, true, false},
     };
-    static const enum data data[] = {DATA_EXACT, DATA_NONFINITE, DATA_SPECIAL, DATA_ZERO};
-    static const char *const name[] = {"ties", "nonfinite", "special", "zeros"};
+    static const enum data data[] = {DATA_EXACT, DATA_NONFINITE, DATA_SPECIAL, DATA_ZERO,
+                                     DATA_RANGE};
+    static const char *const name[] = {"ties", "nonfinite", "special", "zeros", "range"};
     struct kernel_case *made;
+    char drawn[32];
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         made = arg(maker, cases[i].shape, cases[i].axis, cases[i].keep, cases[i].flatten);
@@ -346,7 +367,11 @@ void cases_arg_extreme(struct case_maker *maker)
         made = arg(maker, in_many_parts[i].shape, in_many_parts[i].axis, false, false);
         case_end(maker, made, "parts");
     }
-    for (int i = 0; i < 4; i++)
+    case_drawn_shape(maker, drawn, sizeof drawn);
+    for (int64_t axis = 0; axis < 2; axis++)
+        case_end(maker, arg(maker, drawn, axis, false, false), "axis%d.drawn", (int)axis);
+    case_extents(maker, arg(maker, "3x1", 1, false, false), "sweep");
+    for (int i = 0; i < COUNT(data); i++)
         for (int64_t axis = 0; axis < 2; axis++) {
             made = arg(maker, axis ? "7x1067" : "67x70", axis, false, false);
             case_data(made, data[i]);

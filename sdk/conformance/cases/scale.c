@@ -33,6 +33,7 @@ static void scaled(struct case_maker *maker, const char *shape, double factor, d
 void cases_scale(struct case_maker *maker)
 {
     struct kernel_case *made;
+    char drawn[32];
 
     for (int i = 0; i < N_LINES; i++) {
         made = case_begin(maker, lines[i].shape);
@@ -47,6 +48,15 @@ void cases_scale(struct case_maker *maker)
     scaled(maker, "259", -3.25, 40, DATA_WIDE, "wide");
     scaled(maker, "257", 0.75, 0, DATA_SPECIAL, "special");
     scaled(maker, "259", 1.5, 0.5, DATA_NONFINITE, "nonfinite");
+    scaled(maker, "67", -1.5, 0, DATA_ZERO, "zeros");
+    scaled(maker, "1031", 0.75, 0, DATA_RANGE, "range");
+    scaled(maker, case_drawn_shape(maker, drawn, sizeof drawn), 0.7, -0.3, DATA_PLAIN, "drawn");
+    made = case_begin(maker, "1");
+    made->attrs.scale.factor = 0.7;
+    case_extents(maker, made, "sweep");
+    made = case_begin(maker, "257");
+    made->attrs.scale.factor = 0.7;
+    case_large(maker, made, "large");
     made = case_begin(maker, "5x6x7");
     made->attrs.scale.factor = 1.7;
     made->attrs.scale.bias = 0.1;
@@ -67,7 +77,10 @@ static struct kernel_case *step(const struct case_maker *maker, const char *shap
 
 void cases_sgd(struct case_maker *maker)
 {
+    static const char *const extents[] = {"97", "129", "333", "3x255"};
+    static const enum data data[] = {DATA_ZERO, DATA_RANGE};
     struct kernel_case *made;
+    char drawn[32];
 
     for (int i = 0; i < N_LINES; i++) {
         made = step(maker, lines[i].shape, i % 2 ? "1" : "scalar");
@@ -80,6 +93,14 @@ void cases_sgd(struct case_maker *maker)
     made = step(maker, "259", "scalar");
     made->in[0].data = made->in[1].data = DATA_NONFINITE;
     case_end(maker, made, "nonfinite");
+    for (int i = 0; i < COUNT(data); i++) {
+        made = step(maker, "1031", "scalar");
+        made->in[0].data = made->in[1].data = data[i];
+        case_end(maker, made, i ? "range" : "zeros");
+    }
+    for (int i = 0; i < COUNT(extents); i++)
+        case_end(maker, step(maker, extents[i], "scalar"), "odd");
+    case_end(maker, step(maker, case_drawn_shape(maker, drawn, sizeof drawn), "1"), "drawn");
     made = step(maker, "5x6x7", "1");
     case_layouts(maker, made, "rank3", false);
 }

@@ -92,6 +92,11 @@ void cases_softmax(struct case_maker *maker)
         made->attrs.softmax.axis = axis;
         case_layouts(maker, made, axis_name(axis, name, sizeof name), true);
     }
+    softmax_data(maker, case_drawn_shape(maker, name, sizeof name), DATA_PLAIN, 1, "drawn");
+    softmax_data(maker, name, DATA_PLAIN, 0, "drawn");
+    softmax_data(maker, "9x67", DATA_ZERO, 1, "zeros");
+    softmax_data(maker, "9x67", DATA_RANGE, 1, "range");
+    softmax_data(maker, "67x9", DATA_RANGE, 0, "range");
     softmax_data(maker, "5x33", DATA_WIDE, 1, "wide");
     softmax_data(maker, "33x5", DATA_WIDE, 0, "wide");
     softmax_large(maker, "5x33", 1);
@@ -125,6 +130,16 @@ void cases_softmax_grad(struct case_maker *maker)
         made->in[0].data = DATA_LOGIT;
         case_layouts(maker, made, axis_name(axis, name, sizeof name), true);
     }
+    {
+        struct kernel_case *made = case_begin(maker, "3x1+3x1");
+        made->attrs.softmax_grad.axis = 1;
+        made->in[0].data = DATA_LOGIT;
+        case_extents(maker, made, "sweep");
+    }
+    case_drawn_shape(maker, name, sizeof name);
+    snprintf(shapes, sizeof shapes, "%s+%s", name, name);
+    softmax_data(maker, shapes, DATA_UNIT, 1, "drawn");
+    softmax_data(maker, "9x67+9x67", DATA_ZERO, 1, "zeros");
     softmax_data(maker, "7x65+7x65", DATA_EXACT, 1, "exact");
     softmax_data(maker, "9x67+9x67", DATA_NONFINITE, 1, "nonfinite");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary.c: cases of elementwise operators of three inputs, and of those that select. */
 #include "../kernel_case.h"
+#include <stdio.h>
 #include <string.h>
 
 cases_fn cases_ternary, cases_where, cases_mask, cases_masked_fill;
@@ -27,10 +28,40 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
+/* With n inputs of a shape. */
+static struct kernel_case *of_shape(const struct case_maker *maker, const char *shape, int n)
+{
+    char shapes[96];
+
+    snprintf(shapes, sizeof shapes, "%s+%s%s%s", shape, shape, n > 2 ? "+" : "",
+             n > 2 ? shape : "");
+    return case_begin(maker, shapes);
+}
+
+/* Extents that are in no list: drawn ones, all of some range, and more than 2^24 elements (lerp
+ * stands for the other two there). boolean: the input that is a mask; -1: none. */
+static void more_extents(struct case_maker *maker, int inputs, int boolean)
+{
+    static const char *const variant[] = {"drawn", "sweep", "large"};
+    char drawn[32];
+
+    case_drawn_shape(maker, drawn, sizeof drawn);
+    for (int i = 0; i < COUNT(variant); i++) {
+        struct kernel_case *made;
+        if (i == 2 && (case_is(maker, "addcmul") || case_is(maker, "addcdiv"))) continue;
+        made = of_shape(maker, i == 0 ? drawn : i == 1 ? "1" : "257", inputs);
+        if (boolean >= 0) made->in[boolean].dtype = BP_BOOL;
+        if (i == 0) case_end(maker, made, "%s", variant[i]);
+        if (i == 1) case_extents(maker, made, variant[i]);
+        if (i == 2) case_large(maker, made, variant[i]);
+    }
+}
+
 void cases_ternary(struct case_maker *maker)
 {
-    static const enum data data[] = {DATA_EXACT, DATA_WIDE, DATA_NONFINITE, DATA_POSITIVE};
-    static const char *const name[] = {"exact", "wide", "nonfinite", "positive"};
+    static const enum data data[] = {DATA_EXACT,    DATA_WIDE, DATA_NONFINITE,
+                                     DATA_POSITIVE, DATA_ZERO, DATA_RANGE};
+    static const char *const name[] = {"exact", "wide", "nonfinite", "positive", "zeros", "range"};
     struct kernel_case *made;
 
     for (int i = 0; i < N_CASES; i++) {
@@ -38,12 +69,15 @@ void cases_ternary(struct case_maker *maker)
         made->quick = cases[i].quick;
         case_end(maker, made, "%s", cases[i].variant);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < COUNT(data); i++) {
+        /* A product, or a quotient, may be too large where the result is not. */
+        if (data[i] == DATA_RANGE && !case_is(maker, "lerp")) continue;
         made = case_begin(maker, "521+521+521");
         case_data(made, data[i]);
         if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv too */
         case_end(maker, made, "%s", name[i]);
     }
+    more_extents(maker, 3, -1);
     if (!strcmp(maker->op->name, "lerp")) {
         made = case_begin(maker, "70001+70001+70001");
         case_end(maker, made, "long");
@@ -81,6 +115,7 @@ void cases_where(struct case_maker *maker)
     case_end(maker, made, "special");
     made = selected(maker, "70001+70001+70001", 0);
     case_end(maker, made, "long");
+    more_extents(maker, 3, 0);
     made = selected(maker, "5x6x7+5x6x7+5x6x7", 0);
     case_layouts(maker, made, "rank3", false);
     if (!case_is_float(maker) || case_is_complex(maker)) return;
@@ -113,6 +148,7 @@ void cases_mask(struct case_maker *maker)
         made->quick = masks[i].quick;
         case_end(maker, made, "%s", masks[i].variant);
     }
+    more_extents(maker, 2, 1);
     for (int invert = 0; invert < 2; invert++) {
         made = selected(maker, "259+259", 1);
         made->in[0].data = DATA_SPECIAL; /* nothing of NaN and infinities is left */

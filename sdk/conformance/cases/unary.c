@@ -175,8 +175,7 @@ static void more_extents(struct case_maker *maker, int inputs, bool large)
     static const char *const one[] = {"1", "1+1"};
     char shapes[64], shape[32];
 
-    snprintf(shape, sizeof shape, "%dx%d", (int)case_drawn(maker, 0, 1, 40),
-             (int)case_drawn(maker, 1, 1, 900));
+    case_drawn_shape(maker, shape, sizeof shape);
     snprintf(shapes, sizeof shapes, "%s%s%s", shape, inputs > 1 ? "+" : "",
              inputs > 1 ? shape : "");
     case_end(maker, case_begin(maker, shapes), "drawn");
