@@ -237,6 +237,7 @@ enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
     enum bp_status status;
     char *why;
 
+    if (site->expand) return bp_build_expand(b, site, in, out);
     for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
     status = is_view ? bp_build_view(b, site, in, out) : build_kernel(b, site, in, out, out_view);
     if (status != BP_ERR_UNSUPPORTED || site->kernel) return status;

@@ -145,6 +145,7 @@ static enum bp_status build_node(struct bp_builder *b, const struct bp_site *out
     for (uint32_t i = 0; i < node->n_out; i++)
         out[i] = node->out[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->out[i]];
     bp_node_site(graph, node, outer->device, site);
+    site->prefer = outer->prefer;
     bp_build_inputs(b, site, in);
     status = bp_build(b, site, in, out);
     free(site);

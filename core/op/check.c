@@ -278,6 +278,8 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     site->view_copies = false;
     site->attrs = NULL;
     site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
+    site->prefer = NULL;
+    site->expand = false;
     site->in_place = false;
     site->n_in = site->n_out = site->bound = site->want = 0;
     memset(site->dtype, 0, sizeof site->dtype);

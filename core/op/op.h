@@ -57,6 +57,9 @@ struct bp_site {
     struct bp_device *device;       /* of the inputs */
     void *attrs;                    /* own copy, full length, or NULL */
     const char *kernel;             /* the only row that will do, or NULL */
+    const char *prefer;             /* of steps of an expansion: the row that is asked first, or
+                                       NULL */
+    bool expand;                    /* runs as what it is defined in, whatever rows there are */
     bool in_place;                  /* an output is given that is the input it may share: not of
                                        updates, which always are */
     struct bp_graph *graph;         /* the call is recorded there; device is NULL then */

@@ -227,22 +227,45 @@ static uint32_t take_updates(struct bp_site *site)
     return unasked;
 }
 
-/* The device of a call is that of its first tensor, for a call without tensors the given one. */
-enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
-                                  const uint8_t *want, size_t n_want,
-                                  struct bp_prepared **out_prepared)
+/* What options say of a call that is to be prepared. */
+static enum bp_status check_options(const struct bp_site *site,
+                                    const struct bp_prepare_options *o)
 {
+    const char *op = site->row->info.name;
+
+    if (o->flags & ~(uint32_t)BP_PREPARE_EXPAND)
+        return bp_error(BP_ERR_INVALID, "%s: options->flags is %u: expected BP_PREPARE_EXPAND or 0",
+                        op, (unsigned)o->flags);
+    if (!(o->flags & BP_PREPARE_EXPAND)) return BP_OK;
+    if (!site->row->expand)
+        return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", op);
+    if (site->kernel)
+        return bp_error(BP_ERR_INVALID, "%s: BP_PREPARE_EXPAND with the kernel '%.64s'", op,
+                        site->kernel);
+    return BP_OK;
+}
+
+/* The device of a call is that of its first tensor, for a call without tensors the given one. */
+static enum bp_status create(struct bp_device *device, const struct bp_call *call,
+                             const struct bp_prepare_options *o, struct bp_prepared **out_prepared)
+{
+    const uint8_t *want = o->want || o->n_want ? o->want : bp_want_all;
     const struct bp_op_row *row;
     struct bp_site site;
     enum bp_status status;
     uint32_t unasked;
 
-    if (!bp_device_is(device)) return bp_not_a("device");
-    if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
     TRY(bp_call_check(call));
     row = bp_row_find(call->op);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_site_init(&site, device, NULL, call, want || n_want ? want : bp_want_all, n_want));
+    TRY(bp_site_init(&site, device, NULL, call, want, o->n_want));
+    status = check_options(&site, o);
+    if (status) {
+        bp_site_finish(&site);
+        return status;
+    }
+    site.prefer = o->step_kernel;
+    site.expand = o->flags & BP_PREPARE_EXPAND;
     unasked = take_updates(&site);
     status = bp_prepared_make(&site, out_prepared);
     bp_site_finish(&site);
@@ -251,6 +274,33 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
     (*out_prepared)->keeps_device = true;
     bp_device_retain(device);
     return BP_OK;
+}
+
+enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want,
+                                  struct bp_prepared **out_prepared)
+{
+    struct bp_prepare_options o = {.size = sizeof o, .want = want, .n_want = n_want};
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
+    return create(device, call, &o, out_prepared);
+}
+
+enum bp_status bp_prepared_create_with(struct bp_device *device, const struct bp_call *call,
+                                       const struct bp_prepare_options *options,
+                                       struct bp_prepared **out_prepared)
+{
+    struct bp_prepare_options o = {.size = sizeof o};
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (!out_prepared)
+        return bp_error(BP_ERR_INVALID, "bp_prepared_create_with: out_prepared is NULL");
+    if (options && (options->size < sizeof o || options->size > 4096))
+        return bp_error(BP_ERR_INVALID, "bp_prepared_create_with: options->size is %zu: set it to "
+                        "sizeof(struct bp_prepare_options)", options->size);
+    if (options) o = *options;
+    return create(device, call, &o, out_prepared);
 }
 
 void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
@@ -306,6 +356,15 @@ const char *bp_prepared_kernel(struct bp_prepared *prepared)
 uint32_t bp_prepared_steps(struct bp_prepared *prepared)
 {
     return bp_prepared_is(prepared) ? prepared->n_step : 0;
+}
+
+const char *bp_prepared_step(struct bp_prepared *prepared, uint32_t index)
+{
+    const struct bp_step *step;
+
+    if (!bp_prepared_is(prepared) || index >= prepared->n_step) return "";
+    step = &prepared->step[index];
+    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->elsewhere);
 }
 
 enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,

@@ -181,8 +181,9 @@ static enum bp_status none(const struct bp_site *site, const struct bp_view *con
                     text);
 }
 
-enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
-                         struct bp_choice *out_choice)
+/* The best row that takes the call; preferred: of those that are, or are not. */
+static enum bp_status select_of(const struct bp_site *site, const struct bp_view *const *out,
+                                bool preferred, struct bp_choice *out_choice)
 {
     const struct bp_kernel **row;
     uint32_t n;
@@ -190,13 +191,21 @@ enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const
     row = rows_of(site, &n);
     for (uint32_t i = 0; i < n; i++) {
         enum bp_status status;
+        if ((site->prefer && !strcmp(row[i]->name, site->prefer)) != preferred) continue;
         if (!is_wanted(site, row[i]) || refused(site, out, row[i])) continue;
         status = ask(site, out, row[i], &out_choice->plan);
-        if (status == BP_OK) {
-            out_choice->kernel = row[i];
-            return BP_OK;
-        }
+        if (status == BP_OK) out_choice->kernel = row[i];
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
-    return none(site, out);
+    return BP_ERR_UNSUPPORTED;
+}
+
+enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
+                         struct bp_choice *out_choice)
+{
+    enum bp_status status = BP_ERR_UNSUPPORTED;
+
+    if (site->prefer) status = select_of(site, out, true, out_choice);
+    if (status == BP_ERR_UNSUPPORTED) status = select_of(site, out, false, out_choice);
+    return status == BP_ERR_UNSUPPORTED ? none(site, out) : status;
 }

@@ -23,6 +23,16 @@ static uint64_t prepared_create(const union value *a)
     return bp_prepared_create(a[0].p, a[1].cp, a[2].cp, a[3].u, a[4].p);
 }
 
+static uint64_t prepared_create_with(const union value *a)
+{
+    return bp_prepared_create_with(a[0].p, a[1].cp, a[2].cp, a[3].p);
+}
+
+static uint64_t prepared_step(const union value *a)
+{
+    return (uintptr_t)bp_prepared_step(a[0].p, (uint32_t)a[1].u);
+}
+
 static uint64_t prepared_destroy(const union value *a)
 {
     bp_prepared_destroy(a[0].p);
@@ -80,6 +90,10 @@ static const struct function functions[] = {
     {"bp_prepared_create", prepared_create,
      {HANDLE(T_DEVICE), POINTER_OWN(CALL), OPTIONAL(NULL), NUMBER(0), OUT_OF(T_PREPARED)},
      .called = ""},
+    {"bp_prepared_create_with", prepared_create_with,
+     {HANDLE(T_DEVICE), POINTER_OWN(CALL), OPTIONAL(NULL), OUT_OF(T_PREPARED)},
+     .called = ""},
+    {"bp_prepared_step", prepared_step, {HANDLE(T_PREPARED), NUMBER(0)}, ANSWERS_EMPTY},
     {"bp_prepared_destroy", prepared_destroy, {HANDLE(T_PREPARED)}, ANSWERS_NOTHING},
     {"bp_prepared_kernel", prepared_kernel, {HANDLE(T_PREPARED)}, ANSWERS_EMPTY},
     {"bp_prepared_steps", prepared_steps, {HANDLE(T_PREPARED)}, ANSWERS_ZERO},
@@ -104,6 +118,11 @@ static const struct {
     struct bp_sum_attrs attrs;
     int64_t newer;
 } longer = {{.size = sizeof longer, .axes = {SHAPE(0), 1}}, 1};
+
+static const struct bp_prepare_options
+    prepare_0 = {.size = 0}, prepare_huge = {.size = 65544},
+    prepare_2 = {.size = sizeof prepare_2, .flags = 2},
+    prepare_expand = {.size = sizeof prepare_expand, .flags = BP_PREPARE_EXPAND};
 
 static const struct mistake mistakes[] = {
     {"bp_call_run", "more outputs than declared", BP_ERR_INVALID, "2 outputs asked for",
@@ -164,6 +183,14 @@ static const struct mistake mistakes[] = {
      {USE(1, T_OTHER_DEVICE)}},
     {"bp_prepared_create", "values of a graph", BP_ERR_INVALID, "a value of a graph",
      {USE(2, GRAPH_CALL)}},
+    {"bp_prepared_create_with", "size 0", BP_ERR_INVALID, "options->size is 0",
+     {PUT(3, &prepare_0)}},
+    {"bp_prepared_create_with", "huge size", BP_ERR_INVALID, "options->size is 65544",
+     {PUT(3, &prepare_huge)}},
+    {"bp_prepared_create_with", "a flag of 2", BP_ERR_INVALID, "options->flags is 2",
+     {PUT(3, &prepare_2)}},
+    {"bp_prepared_create_with", "no expansion", BP_ERR_INVALID, "is not defined in other",
+     {PUT(3, &prepare_expand)}},
     {"bp_prepared_output", "no such output", BP_ERR_INVALID, "there is no output 1", {SET(2, 1)}},
     {"bp_prepared_output", "the largest output", BP_ERR_INVALID, "there is no output 4294967295",
      {SET(2, UINT32_MAX)}},

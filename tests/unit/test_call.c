@@ -276,3 +276,73 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
     bp_tensor_destroy(base);
     fixture_finish(&f);
 }
+
+/* linear is defined in matmul and add. */
+Test(call, a_call_is_prepared_as_what_it_is_defined_in)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(1, 2)),
+                     *w = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(3, 4)),
+                     *y = tensor_of(&f, BP_F32, 2, SHAPE(1, 1), NULL);
+    struct bp_arg in[2] = {{&x, 1}, {&w, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "linear", .in = in, .n_in = 2};
+    struct bp_prepare_options o = {
+        .size = sizeof o, .step_kernel = "cpu_matmul_f32", .flags = BP_PREPARE_EXPAND};
+    struct bp_prepared *p;
+
+    OK(bp_prepared_create_with(f.device, &call, &o, &p));
+    cr_assert_geq(bp_prepared_steps(p), 1);
+    cr_assert_str_eq(bp_prepared_step(p, 0), "cpu_matmul_f32");
+    cr_assert_str_eq(bp_prepared_step(p, bp_prepared_steps(p)), "");
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){x, w, NULL}, 3, &y, 1, NULL));
+    expect_bytes(&f, y, F32(11), 4);
+    bp_prepared_destroy(p);
+    o.step_kernel = "cpu_add_f32"; /* takes no product: the best does */
+    OK(bp_prepared_create_with(f.device, &call, &o, &p));
+    cr_assert(strstr(bp_prepared_step(p, 0), "matmul"));
+    bp_prepared_destroy(p);
+    call.kernel = "cpu_matmul_f32";
+    FAILS(BP_ERR_INVALID, "with the kernel", bp_prepared_create_with(f.device, &call, &o, &p));
+    call.kernel = NULL;
+    call.op = "add";
+    FAILS(BP_ERR_INVALID, "not defined in other operators",
+          bp_prepared_create_with(f.device, &call, &o, &p));
+    o.flags = 2;
+    FAILS(BP_ERR_INVALID, "options->flags is 2", bp_prepared_create_with(f.device, &call, &o, &p));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(y);
+    fixture_finish(&f);
+}
+
+/* An operator that the device has a kernel for runs as its parts, of which there are several. */
+Test(call, an_expansion_leaves_the_kernels_of_its_operator_aside)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(3, 4)), *y = NULL,
+                     *z = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), NULL);
+    struct bp_arg in[1] = {{&x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "rms_norm", .in = in, .n_in = 1};
+    struct bp_prepare_options o = {.size = sizeof o, .n_want = 1};
+    struct bp_prepared *p;
+    float by_row[2], by_parts[2];
+
+    OK(bp_prepared_create_with(f.device, &call, &o, &p));
+    cr_assert_eq(bp_prepared_steps(p), 1);
+    bp_prepared_destroy(p);
+    o.flags = BP_PREPARE_EXPAND;
+    OK(bp_prepared_create_with(f.device, &call, &o, &p));
+    cr_assert_gt(bp_prepared_steps(p), 1);
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){x, NULL}, 2,
+                       (struct bp_tensor *[]){z, NULL}, 2, NULL));
+    OK(bp_tensor_read(f.stream, y, by_row, sizeof by_row));
+    OK(bp_tensor_read(f.stream, z, by_parts, sizeof by_parts));
+    for (int i = 0; i < 2; i++) cr_assert_float_eq(by_parts[i], by_row[i], 1e-6);
+    cr_assert_float_eq(by_parts[0], 0.8485281, 1e-5);
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    fixture_finish(&f);
+}
