@@ -65,6 +65,8 @@ static void report_case(FILE *to, const struct listed *l)
     cJSON_AddNumberToObject(line, "at", l->at);
     cJSON_AddNumberToObject(line, "of", l->row);
     cJSON_AddBoolToObject(line, "quick", l->quick);
+    if (l->kernel && kernel_case_facts(l->kernel))
+        cJSON_AddNumberToObject(line, "facts", kernel_case_facts(l->kernel));
     if (!l->run && !l->kernel) {
         cJSON_AddNumberToObject(line, "outcome", l->outcome);
         cJSON_AddStringToObject(line, "message", l->message);

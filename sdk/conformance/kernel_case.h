@@ -91,6 +91,9 @@ struct kernel_case {
        takes runs. They are the list's. */
     const struct kernel_case **of_twice;
     int n_twice;
+    bool real;     /* inputs have sizes at which rows go over to libraries (case_real) */
+    bool expand;   /* runs as the operators that it is defined in, whatever rows the device has */
+    const char *via; /* of such a case: the row, of one of these operators, that is to run there */
     int64_t sweep; /* runs with each extent of the last axis of all inputs, from 1 to this; 0: no */
     int64_t large; /* elements: its inputs, of one axis, are repeated to as many; 0: they are not */
     enum layout out; /* of the output that is given */
@@ -114,6 +117,23 @@ struct kernel_case {
     } attrs;
     struct kernel_case *next;
 };
+
+/* How a row runs, besides at all: each row that has cases of a kind must run in one of them.
+ * X(NAME, number, key of the JSON report, text). */
+#define ROW_FACTS(X) \
+    X(REAL, 0, real, "at real size") \
+    X(FROZEN, 1, frozen, "frozen") \
+    X(WITHIN, 2, within, "inside decompositions") \
+    X(TWICE, 3, twice, "on two streams")
+enum row_fact {
+#define X(NAME, number, key, text) ROW_##NAME = number,
+    ROW_FACTS(X)
+#undef X
+    ROW_FACT_COUNT,
+};
+
+/* Bit of each way in which the row of the case runs, if it runs. */
+uint32_t kernel_case_facts(const struct kernel_case *made);
 
 /* What a family is given: one row with one dtype for each type variable: T U I R. */
 struct case_maker {

@@ -281,6 +281,74 @@ static void add_twice(struct list *list, size_t first)
     l->quick = true;
 }
 
+/* The cases of a decomposition that run in place of a row. */
+struct expansion {
+    struct into into;
+    const char *row; /* that is to run in it, for the cases of real size; NULL: the best, for these
+                        and quick ones */
+};
+
+static void add_expanded(void *ctx, struct kernel_case *made)
+{
+    struct expansion *e = ctx;
+    struct list *list = e->into.list;
+    size_t stem = strcspn(made->id, "@");
+    bool wanted = made->real || (!e->row && made->quick);
+    char text[160], id[CASE_ID];
+    struct listed *l;
+
+    if (!wanted || made->sweep || made->large || made->in_place || made->host ||
+        kernel_case_lacks(e->into.device, made, text, sizeof text)) {
+        free(made);
+        return;
+    }
+    snprintf(id, sizeof id, "%.*s.expanded@%s", (int)stem, made->id, e->row ? e->row : "none");
+    snprintf(made->id, sizeof made->id, "%s", id);
+    made->expand = true;
+    made->via = e->row;
+    l = add(list, SUITE_KERNEL);
+    l->hash = number_id(list, made->id);
+    snprintf(l->id, sizeof l->id, "%s", made->id);
+    l->kernel = made;
+    l->row = e->into.row;
+    l->quick = made->quick;
+}
+
+static bool updates(const struct bp_opinfo *op)
+{
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (op->out[i].kind == BP_PORT_UPDATE) return true;
+    return false;
+}
+
+/* An operator as what it is defined in, for dtypes that types has of each variable. row: number and
+ * name of the one that is to run there, -1 and NULL for the best. */
+static void add_expansion(struct list *list, struct bp_device *device, const struct bp_opinfo *op,
+                          const uint64_t *types, int number, const char *row)
+{
+    struct expansion e = {.into = {.list = list, .row = number, .device = device}, .row = row};
+    struct case_maker maker = {.op = conform_op(op->name),
+                               .row_flags = BP_KERNEL_STRIDED,
+                               .defaults = op->defaults,
+                               .attrs_size = op->attrs_size,
+                               .seed = list->seed,
+                               .made = add_expanded,
+                               .ctx = &e};
+
+    if (maker.op && op->flags & BP_OP_EXPAND && !updates(op)) add_dtypes(&maker, op, types, 0);
+}
+
+/* The operator in whose decomposition a row of another one is to run, at real size: constants come
+ * there by another way. */
+static void add_within(struct list *list, struct bp_device *device,
+                       const struct bp_kernel_info *info, int row)
+{
+    uint64_t types[BP_VAR_COUNT] = {info->types[0]};
+
+    if (!strcmp(info->op, "matmul"))
+        add_expansion(list, device, bp_opinfo_find("linear"), types, row, info->name);
+}
+
 static void add_row(struct list *list, struct bp_device *device,
                     const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
 {
@@ -297,6 +365,7 @@ static void add_row(struct list *list, struct bp_device *device,
 
     if (info->types[0]) add_dtypes(&maker, op, info->types, 0);
     add_twice(list, first);
+    add_within(list, device, info, row);
 }
 
 /* A row that this core does not use; one that no core can use is a mistake in the plugin. */
@@ -337,7 +406,21 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Operators without a row. */
+/* An operator that the device has rows for, as what it is defined in, for the dtypes of these. */
+static void add_defined(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
+{
+    uint64_t types[BP_VAR_COUNT] = {0};
+
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
+            continue;
+        for (int v = 0; v < BP_VAR_COUNT; v++) types[v] |= info.types[v];
+    }
+    if (types[0]) add_expansion(list, device, op, types, -1, NULL);
+}
+
+/* Operators without a row, and what others are defined in. */
 static void add_others(struct list *list, struct bp_device *device)
 {
     const char **has = calloc(list->n_row + 1, sizeof *has);
@@ -347,10 +430,11 @@ static void add_others(struct list *list, struct bp_device *device)
     qsort(has, list->n_row, sizeof *has, compare_names);
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
-        if (bsearch(&op->name, has, list->n_row, sizeof *has, compare_names) ||
-            !unit_begin(list, SUITE_KERNEL, op->name))
-            continue;
-        if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
+        bool rows = bsearch(&op->name, has, list->n_row, sizeof *has, compare_names);
+        bool defined = op->flags & BP_OP_EXPAND && !(op->flags & BP_OP_VIEW);
+        if ((rows && !defined) || !unit_begin(list, SUITE_KERNEL, op->name)) continue;
+        if (rows) add_defined(list, device, op);
+        else if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
         else
             add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
                      "the device has no row for this operator", "kernel/%s", op->name);

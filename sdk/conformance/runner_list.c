@@ -55,6 +55,7 @@ static void take_case(struct listing *l, const cJSON *json)
     c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
     c->unit = (int)number_of(json, "unit");
     c->at = (int)number_of(json, "at");
+    if (number_of(json, "facts") > 0) c->facts = (uint32_t)number_of(json, "facts");
     c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
     c->fixed = outcome >= 0;
     c->outcome = c->fixed ? (enum outcome)outcome : OUTCOME_COUNT;

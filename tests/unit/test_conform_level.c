@@ -147,3 +147,67 @@ Test(conform_level, what_failed_denies_all_above)
     find(run, "kernel/kron/f32/one/1@none")->outcome = OUTCOME_FAIL;
     expect(run, LEVEL_RUNTIME, "kernel/kron/f32/one/1@none: fail");
 }
+
+/* Another case of the only row, which has it run in a way. */
+static struct report_case *add_way(struct run *run, enum row_fact fact, enum outcome outcome)
+{
+    struct report_case *c = add(run, SUITE_KERNEL, outcome, "kernel/add/f32/way/%s@row", "3");
+
+    c->row = 0;
+    c->facts = 1u << fact;
+    c->executed = outcome == OUTCOME_PASS;
+    return c;
+}
+
+Test(conform_level, a_row_runs_in_each_way_that_it_has_cases_for)
+{
+    for (enum row_fact fact = 0; fact < ROW_FACT_COUNT; fact++) {
+        struct run *run = whole();
+
+        add_way(run, fact, OUTCOME_SKIP);
+        report_judge(&run->report);
+        cr_expect_eq(run->report.fact[fact].total, 1);
+        cr_expect_eq(run->report.fact[fact].executed, 0);
+        cr_expect_eq(run->report.rows_executed, 1);
+        cr_expect_not(report_is_good(&run->report), "%s", report_fact_text[fact]);
+        expect(run, LEVEL_RUNTIME, "row was not");
+        run = whole();
+        add_way(run, fact, OUTCOME_SKIP);
+        add_way(run, fact, OUTCOME_PASS);
+        report_judge(&run->report);
+        cr_expect_eq(run->report.fact[fact].executed, 1);
+        cr_expect(report_is_good(&run->report), "%s", report_fact_text[fact]);
+        expect(run, LEVEL_CCL, "none above");
+    }
+}
+
+Test(conform_level, a_way_is_judged_where_all_of_it_was_run)
+{
+    struct run *run = whole();
+
+    add_way(run, ROW_REAL, OUTCOME_SKIP);
+    run->options.shards = 2;
+    report_judge(&run->report);
+    cr_expect(report_is_good(&run->report));
+    run->options.shards = 0;
+    add_way(run, ROW_FROZEN, OUTCOME_UNSUPPORTED);
+    report_judge(&run->report);
+    cr_expect_eq(run->report.fact[ROW_FROZEN].total, 0, "what the device lacks");
+    cr_expect_not(report_is_good(&run->report));
+    run->at[run->report.n - 2].expected = true;
+    report_judge(&run->report);
+    cr_expect_eq(run->report.fact[ROW_REAL].total, 0, "what its vendor leaves out");
+    expect(run, LEVEL_RUNTIME, "only expected");
+}
+
+Test(conform_level, a_row_that_is_only_a_step_was_not_executed)
+{
+    struct run *run = whole();
+
+    add_way(run, ROW_WITHIN, OUTCOME_PASS);
+    find(run, "kernel/add/f32/two/2@row")->executed = false;
+    report_judge(&run->report);
+    cr_expect_eq(run->report.rows_executed, 0);
+    cr_expect_not(report_is_good(&run->report));
+    expect(run, LEVEL_RUNTIME, "row was not");
+}

@@ -254,6 +254,17 @@ struct kernel_case *case_copy(const struct kernel_case *made)
     return copy;
 }
 
+uint32_t kernel_case_facts(const struct kernel_case *made)
+{
+    uint32_t facts = made->real ? 1u << ROW_REAL : 0;
+
+    if (made->twice) return 1u << ROW_TWICE;
+    if (made->via) return 1u << ROW_WITHIN;
+    for (int i = 0; made->real && i < made->n_in; i++)
+        if (made->in[i].frozen) facts |= 1u << ROW_FROZEN;
+    return facts;
+}
+
 /* One of many that differ in how tensors lie. */
 static struct kernel_case *copy_of(const struct kernel_case *made)
 {
@@ -312,6 +323,7 @@ void case_real(const struct case_maker *maker, struct kernel_case *made, int fro
         free(made);
         return;
     }
+    made->real = true;
     frozen = copy_of(made);
     for (int i = from; i < frozen->n_in; i++) frozen->in[i].frozen = frozen->in[i].present;
     case_end(maker, frozen, "%s.frozen", variant);

@@ -30,9 +30,14 @@ static void print_head(const struct report *r, FILE *file)
             r->level > LEVEL_NONE ? "good" : "dull", report_level(r));
     fprintf(file, "<p class=\"soft\">");
     escape(file, r->level_reason);
-    fprintf(file, "</p>\n<p>%zu cases in %.1f s, seed %llu; kernel rows executed %zu of %zu.</p>\n",
+    fprintf(file, "</p>\n<p>%zu cases in %.1f s, seed %llu; kernel rows executed %zu of %zu",
             r->selected, r->seconds, (unsigned long long)r->options->seed, r->rows_executed,
             r->rows_total);
+    for (int f = 0; f < ROW_FACT_COUNT; f++)
+        if (r->fact[f].total)
+            fprintf(file, "; %s %zu of %zu", report_fact_text[f], r->fact[f].executed,
+                    r->fact[f].total);
+    fprintf(file, ".</p>\n");
 }
 
 static void print_totals(const struct report *r, FILE *file)

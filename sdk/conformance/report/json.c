@@ -11,6 +11,16 @@ static void add_totals(cJSON *to, const struct report *r)
         cJSON_AddNumberToObject(to, outcome_name((enum outcome)i), (double)r->totals[i]);
 }
 
+/* Of rows that have cases of a kind, how many were executed in one. */
+static void add_facts(cJSON *to, const struct report *r)
+{
+    for (int f = 0; f < ROW_FACT_COUNT; f++) {
+        cJSON *fact = cJSON_AddObjectToObject(to, report_fact_key[f]);
+        cJSON_AddNumberToObject(fact, "executed", (double)r->fact[f].executed);
+        cJSON_AddNumberToObject(fact, "total", (double)r->fact[f].total);
+    }
+}
+
 static void add_cases(cJSON *to, const struct report *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -75,6 +85,7 @@ void report_json(const struct report *r, FILE *file)
     rows = cJSON_AddObjectToObject(json, "rows");
     cJSON_AddNumberToObject(rows, "executed", (double)r->rows_executed);
     cJSON_AddNumberToObject(rows, "total", (double)r->rows_total);
+    add_facts(cJSON_AddObjectToObject(json, "row_ways"), r);
     add_cases(cJSON_AddArrayToObject(json, "cases"), r);
     add_accuracy(cJSON_AddArrayToObject(json, "accuracy"), r);
     if (r->options->data) add_blockers(cJSON_AddArrayToObject(json, "missing"), r);

@@ -11,7 +11,15 @@ static bool asks_for_row(const struct report *r, const struct report_case *c)
 {
     bool left = c->outcome == OUTCOME_SKIP || c->outcome == OUTCOME_UNSUPPORTED;
 
+    if (c->facts >> ROW_WITHIN & 1) return false; /* it is a step of what the case asks for */
     return c->row >= 0 && !(r->options->shards && left);
+}
+
+/* Whether its row must run in the case's way. What the device lacks, and what its vendor leaves
+ * out, is no such way; the level is denied for that. */
+static bool asks_for_fact(const struct report_case *c)
+{
+    return c->row >= 0 && !c->expected && c->outcome != OUTCOME_UNSUPPORTED;
 }
 
 static void count(struct report *r)
@@ -19,12 +27,17 @@ static void count(struct report *r)
     memset(r->totals, 0, sizeof r->totals);
     memset(r->suite_totals, 0, sizeof r->suite_totals);
     r->selected = r->broken = r->rows_executed = r->rows_total = 0;
+    for (size_t i = 0; i < r->n_row; i++) r->row[i].has = r->row[i].ran = 0;
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
         if (!c->selected) continue;
         r->selected++;
         if (asks_for_row(r, c)) r->row[c->row].selected = true;
-        if (c->row >= 0 && c->executed) r->row[c->row].executed = true;
+        if (asks_for_fact(c)) r->row[c->row].has |= c->facts;
+        if (c->row >= 0 && c->executed) {
+            r->row[c->row].executed |= !(c->facts >> ROW_WITHIN & 1);
+            r->row[c->row].ran |= c->facts;
+        }
         if (c->outcome == OUTCOME_COUNT) {
             r->broken++;
             continue;
@@ -41,12 +54,35 @@ static void count_rows(struct report *r)
     bool all = r->options->n_filters == 0 && r->options->shards == 0;
 
     all = all && (!r->options->suites || strstr(r->options->suites, "kernel"));
+    r->whole = all && !r->options->quick;
+    memset(r->fact, 0, sizeof r->fact);
     for (size_t i = 0; i < r->n_row; i++) {
-        r->row[i].counted = r->row[i].usable && (r->row[i].selected || all);
-        if (!r->row[i].counted) continue;
+        struct report_row *row = &r->row[i];
+        row->counted = row->usable && (row->selected || all);
+        if (!row->counted) continue;
         r->rows_total++;
-        r->rows_executed += r->row[i].executed;
+        r->rows_executed += row->executed;
+        for (int f = 0; f < ROW_FACT_COUNT; f++) {
+            r->fact[f].total += row->has >> f & 1;
+            r->fact[f].executed += (row->has & row->ran) >> f & 1;
+        }
     }
+}
+
+const char *const report_fact_text[] = {
+#define X(NAME, number, key, text) [ROW_##NAME] = text,
+    ROW_FACTS(X)
+#undef X
+};
+const char *const report_fact_key[] = {
+#define X(NAME, number, key, text) [ROW_##NAME] = #key,
+    ROW_FACTS(X)
+#undef X
+};
+
+bool report_row_ran(const struct report *r, const struct report_row *row)
+{
+    return row->executed && (!r->whole || !(row->has & ~row->ran));
 }
 
 void report_judge(struct report *report)
@@ -60,7 +96,9 @@ bool report_is_good(const struct report *r)
 {
     for (int i = 0; i < OUTCOME_COUNT; i++)
         if (r->totals[i] && outcome_is_bad((enum outcome)i)) return false;
-    return !r->broken && r->rows_executed == r->rows_total;
+    for (size_t i = 0; i < r->n_row; i++)
+        if (r->row[i].counted && !report_row_ran(r, &r->row[i])) return false;
+    return !r->broken;
 }
 
 const char *report_worst(double worst, char *text, size_t size)

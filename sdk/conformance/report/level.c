@@ -176,6 +176,23 @@ static bool is_training(struct report *r)
            operators_hold(r, SUITE_KERNEL, true, is_update, LEVEL_TRAINING);
 }
 
+/* Whether there are kernel rows, and all were executed in each way that they have cases for. */
+static bool rows_hold(struct report *r)
+{
+    for (size_t i = 0; i < r->n_row; i++) {
+        const struct report_row *row = &r->row[i];
+        if (!row->counted || report_row_ran(r, row)) continue;
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for core every kernel row must be executed, in each way that it has cases for; "
+                 "%s was not", row->name);
+        return false;
+    }
+    if (!r->rows_total)
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for core there must be a kernel row that is executed");
+    return r->rows_total > 0;
+}
+
 void report_find_level(struct report *r)
 {
     r->level = LEVEL_NONE;
@@ -188,11 +205,7 @@ void report_find_level(struct report *r)
         if (!suite_holds(r, suite, LEVEL_RUNTIME)) return;
     r->level = LEVEL_RUNTIME;
     if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
-    if (!r->rows_total || r->rows_executed < r->rows_total) {
-        snprintf(r->level_reason, sizeof r->level_reason,
-                 "for core every kernel row, and at least one, must be executed");
-        return;
-    }
+    if (!rows_hold(r)) return;
     r->level = LEVEL_CORE;
     if (!is_inference(r)) return;
     r->level = LEVEL_INFERENCE;

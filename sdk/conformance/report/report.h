@@ -6,6 +6,7 @@
 
 #include "../check.h"
 #include "../conform.h"
+#include "../kernel_case.h"
 #include "../list.h"
 #include <stdio.h>
 
@@ -14,6 +15,7 @@ struct report_case {
     enum suite suite;
     int unit, at; /* of list.h */
     int row; /* number in rows, or -1 */
+    uint32_t facts; /* bit of each enum row_fact that holds of its row if the case executes it */
     bool quick, selected;
     bool fixed;    /* nothing to run: outcome and message came with the list */
     bool expected; /* an expectation decided the outcome */
@@ -26,6 +28,7 @@ struct report_case {
 struct report_row {
     char *name;
     bool usable, selected, executed, counted; /* counted: among those that should be executed */
+    uint32_t has, ran; /* facts of cases that it has, of those that executed it */
 };
 
 /* The levels, in order. Each needs the ones before it. */
@@ -56,6 +59,10 @@ struct report {
     size_t totals[OUTCOME_COUNT], suite_totals[SUITE_COUNT][OUTCOME_COUNT];
     size_t selected, broken; /* broken: selected, and without a result */
     size_t rows_executed, rows_total;
+    struct {
+        size_t executed, total; /* of rows that have such cases */
+    } fact[ROW_FACT_COUNT];
+    bool whole; /* all kernel cases were selected: each fact of each row is to be seen */
     enum level level;
     bool unjudged;          /* no level, for what the lowest needs was not all run */
     char level_reason[300]; /* why not the next one */
@@ -66,7 +73,11 @@ struct report {
 void report_judge(struct report *report);
 void report_find_level(struct report *report); /* level.c: needs the totals */
 
-/* Whether nothing that ran went wrong and every row was executed. */
+/* Whether a row was executed; in each way that it has cases for, where all were selected. */
+bool report_row_ran(const struct report *report, const struct report_row *row);
+extern const char *const report_fact_text[ROW_FACT_COUNT], *const report_fact_key[ROW_FACT_COUNT];
+
+/* Whether nothing that ran went wrong and every row was executed in each way. */
 bool report_is_good(const struct report *report);
 
 /* The level for people: its name, or "not judged". */

@@ -73,14 +73,30 @@ static void print_failures(const struct report *r, FILE *file)
     free(tally);
 }
 
+/* The rows that were not executed at all, or not in one way. */
+static void print_not_executed(const struct report *r, int fact, FILE *file)
+{
+    fprintf(file, "not executed%s%s:", fact < 0 ? "" : " ",
+            fact < 0 ? "" : report_fact_text[fact]);
+    for (size_t i = 0; i < r->n_row; i++) {
+        const struct report_row *row = &r->row[i];
+        bool lacks = fact < 0 ? !row->executed : (row->has & ~row->ran) >> fact & 1;
+        if (row->counted && lacks) fprintf(file, " %s", row->name);
+    }
+    fprintf(file, "\n");
+}
+
 static void print_rows(const struct report *r, FILE *file)
 {
-    fprintf(file, "kernel rows executed %zu of %zu\n", r->rows_executed, r->rows_total);
-    if (r->rows_executed == r->rows_total) return;
-    fprintf(file, "not executed:");
-    for (size_t i = 0; i < r->n_row; i++)
-        if (r->row[i].counted && !r->row[i].executed) fprintf(file, " %s", r->row[i].name);
+    fprintf(file, "kernel rows executed %zu of %zu", r->rows_executed, r->rows_total);
+    for (int f = 0; f < ROW_FACT_COUNT; f++)
+        if (r->fact[f].total)
+            fprintf(file, "; %s %zu of %zu", report_fact_text[f], r->fact[f].executed,
+                    r->fact[f].total);
     fprintf(file, "\n");
+    if (r->rows_executed < r->rows_total) print_not_executed(r, -1, file);
+    for (int f = 0; f < ROW_FACT_COUNT && r->whole; f++)
+        if (r->fact[f].executed < r->fact[f].total) print_not_executed(r, f, file);
 }
 
 /* One line an operator: the worst of its rows for each float dtype. */

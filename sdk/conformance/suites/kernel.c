@@ -435,6 +435,10 @@ static void run_case(struct run *r)
     char refusal[400];
     bool more;
 
+    if (r->made->expand) {
+        run_expanded(r);
+        return;
+    }
     if (kernel_case_is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
         run_unflagged(r);
         return;

@@ -158,6 +158,39 @@ static bool check_steps(struct run *r, struct bp_prepared *prepared)
            run_with(r, prepared, NULL, "prepared: ");
 }
 
+/* Whether the row that is to run in the expansion is a step of it. */
+static bool runs_via(struct bp_prepared *prepared, const char *row)
+{
+    for (uint32_t i = 0; i < bp_prepared_steps(prepared); i++)
+        if (!strcmp(bp_prepared_step(prepared, i), row)) return true;
+    return false;
+}
+
+void run_expanded(struct run *r)
+{
+    const struct bp_prepare_options options = {
+        .size = sizeof options, .step_kernel = r->made->via, .flags = BP_PREPARE_EXPAND,
+        .n_want = (size_t)outputs(r)};
+    struct bp_call call = r->call;
+    struct bp_prepared *prepared;
+    enum bp_status status;
+
+    call.kernel = NULL;
+    status = bp_prepared_create_with(r->c->place->device, &call, &options, &prepared);
+    if (kernel_is_missing(status, bp_error_message()))
+        check_unsupported(r->c, "%s", bp_error_message());
+    else check_ok(r->c, status, "bp_prepared_create_with BP_PREPARE_EXPAND");
+    if (status) return;
+    run_fill_memory(r, 1);
+    if (r->made->via && !runs_via(prepared, r->made->via)) {
+        check_skip(r->c, "the row declines what %s is made of, another takes it", r->info->name);
+    } else if (run_with(r, prepared, NULL, "as the operators that it is defined in: ")) {
+        r->c->result->executed = true;
+        run_inputs_unchanged(r, -1);
+    }
+    bp_prepared_destroy(prepared);
+}
+
 void run_prepared(struct run *r)
 {
     struct bp_prepared *prepared;

@@ -101,4 +101,7 @@ bool run_view(struct run *r, enum bp_status *out_status);
  * where it is defined in others. */
 void run_prepared(struct run *r);
 
+/* The case of an operator that the device may have rows for, as those that it is defined in. */
+void run_expanded(struct run *r);
+
 #endif
