@@ -251,6 +251,12 @@ struct case_line {
 };
 void case_lines(const struct case_maker *maker, const struct case_line *lines, int n);
 
+/* Hands over copies with input number in, where it has four axes, in each of the other 23 orders of
+ * them: models bring others than the two that have names, and libraries take them for one of those.
+ * made stays with the caller. */
+void case_orders(const struct case_maker *maker, const struct kernel_case *made, int in,
+                 const char *variant);
+
 /* For a case that a family has made up to its name: the same in other layouts of each input and of
  * the output, and in place if the row may; if the first input has four axes, in all orders of
  * them. made is handed over too, under the name variant. */

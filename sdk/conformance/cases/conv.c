@@ -104,6 +104,18 @@ static const struct geometry *find(const char *variant)
     abort(); /* a name in this file is misspelt */
 }
 
+/* Images and filters in all orders, so large that rows go over to libraries: 65536 products at
+ * least. */
+static void orders(const struct case_maker *maker, const char *shapes, bool unread)
+{
+    struct kernel_case *made = conv_begin(maker, find("2d"), shapes);
+
+    if (unread) made->in[2].data = DATA_UNREAD;
+    if (maker->dtype[0] == BP_F32)
+        for (int i = 0; i < 2; i++) case_orders(maker, made, i, i ? "2d.second" : "2d.first");
+    free(made);
+}
+
 void cases_conv(struct case_maker *maker)
 {
     static const char *const laid_out[] = {"1d", "2d", "2d.all", "3d"};
@@ -137,6 +149,7 @@ void cases_conv(struct case_maker *maker)
     }
     case_real(maker, conv_begin(maker, find("2d"), "2x33x15x17+40x33x3x3+40"), 1, "2d.real");
     case_real(maker, conv_begin(maker, find("1d"), "2x33x131+40x33x3+40"), 1, "1d.real");
+    orders(maker, "2x17x9x8+18x17x3x3+-", false);
     case_end(maker, case_begin(maker, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
     made = conv_begin(maker, find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_EXACT);
@@ -163,6 +176,7 @@ void cases_conv_grad_input(struct case_maker *maker)
         if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
         else case_end(maker, made, "%s", g->variant);
     }
+    orders(maker, "2x18x7x6+18x17x3x3+2x17x9x8", true);
     made = conv_begin(maker, find("2d"), "1x5x7x7+5x64x3x3+1x64x9x9");
     case_data(made, DATA_EXACT);
     case_end(maker, made, "2d.exact");
@@ -182,6 +196,7 @@ void cases_conv_grad_weight(struct case_maker *maker)
         if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
         else case_end(maker, made, "%s", g->variant);
     }
+    orders(maker, "2x18x7x6+2x17x9x8+18x17x3x3", true);
     made = conv_begin(maker, find("2d"), "4x5x7x7+4x6x9x9+5x6x3x3");
     case_data(made, DATA_EXACT);
     case_end(maker, made, "2d.exact");

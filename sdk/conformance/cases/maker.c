@@ -347,19 +347,24 @@ static bool is_new(const struct kernel_case *made)
     return kind == BP_PORT_OUT || kind == BP_PORT_OPTOUT;
 }
 
-/* An image in each of the 24 orders of its axes: models bring others than the two that have names,
- * and libraries take them for one of those. f32 stands for all. */
-static void image_orders(const struct case_maker *maker, const struct kernel_case *made,
-                         const char *variant)
+void case_orders(const struct case_maker *maker, const struct kernel_case *made, int in,
+                 const char *variant)
 {
-    if (maker->gradients || made->in[0].rank != 4 || made->in[0].dtype != BP_F32) return;
+    if (maker->gradients || made->in[in].rank != 4) return;
     if (maker->row && !(maker->row_flags & BP_KERNEL_STRIDED)) return;
     for (int order = 1; order < 24; order++) {
         struct kernel_case *copy = copy_of(made);
-        copy->in[0].layout = LAYOUT_ORDER;
-        copy->in[0].order = order;
+        copy->in[in].layout = LAYOUT_ORDER;
+        copy->in[in].order = order;
         case_end(maker, copy, "%s.order%d", variant, order);
     }
+}
+
+/* Of what has no line of its own f32 stands for all. */
+static void image_orders(const struct case_maker *maker, const struct kernel_case *made,
+                         const char *variant)
+{
+    if (made->in[0].dtype == BP_F32) case_orders(maker, made, 0, variant);
 }
 
 void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,

@@ -114,4 +114,5 @@ void cases_lrn(struct case_maker *maker)
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");
     case_layouts(maker, begin(maker, "3x6x7", "log", "exp"), "layouts", false);
+    case_layouts(maker, begin(maker, "2x5x3x4", "log", "exp"), "image", false);
 }

@@ -174,6 +174,15 @@ static void of_index(const struct case_maker *maker)
         made->attrs.max_pool_with_index.dtype = maker->dtype[2];
         case_part_layouts(maker, made, 2, i ? "3d.all.laid" : "1d.laid");
     }
+    {
+        const struct pool_case *p = pool_case_find("2d.pad");
+        struct kernel_case *made = pool_case_begin(maker, p, p->x);
+        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        made->n_out = 2;
+        made->part = 1;
+        if (maker->dtype[0] == BP_F32) case_orders(maker, made, 0, "2d.pad.index");
+        free(made);
+    }
 }
 
 static void in_layouts(const struct case_maker *maker, const struct pool_case *p, bool include)

@@ -259,6 +259,12 @@ static void set_window(struct kernel_case *made, size_t i)
     made->quick = windows[i].quick;
 }
 
+/* Orders of axes are taken alike for all pairs of types: models have this one. */
+static bool is_usual(const struct case_maker *maker)
+{
+    return maker->dtype[0] == BP_U8 && maker->dtype[1] == BP_I8;
+}
+
 void cases_conv_integer(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(windows); i++)
@@ -279,6 +285,7 @@ void cases_conv_integer(struct case_maker *maker)
             case_needs(made, "conv", BP_F64);
             case_needs(made, "cast", BP_F64);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
+            if (i == PADDED && form == 2 && is_usual(maker)) case_orders(maker, made, 0, text);
             if (i == PADDED && form) case_layouts(maker, made, text, false);
             else case_end(maker, made, "%s", text);
         }
@@ -313,6 +320,7 @@ void cases_qlinear_conv(struct case_maker *maker)
             case_needs(made, "conv", BP_F64);
             case_needs(made, "quantize_linear", BP_F32);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
+            if (i == PADDED && form && is_usual(maker)) case_orders(maker, made, 0, text);
             if (i == PADDED && form) case_layouts(maker, made, text, false);
             else case_end(maker, made, "%s", text);
         }
