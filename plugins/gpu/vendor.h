@@ -65,8 +65,8 @@ bool gpu_vendor_open(struct gpu_vendor *vendor);
 void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version);
 
 /* The device with its context that of the thread (gpu_device_use), the library open, and a handle
- * of the device's for work that is not in a stream. BP_ERR_UNSUPPORTED, without a message: pass over the library;
- * why is logged once. */
+ * of the device's for work that is not in a stream. BP_ERR_UNSUPPORTED, without a message: pass
+ * over the library; why is logged once. */
 enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vendor *vendor,
                                 struct gpu_caller *caller, struct gpu_device **out,
                                 void **out_handle);
