@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native_join.c: a library joins its ranks in a call that returns when all have made it, and that
- * nothing ends. So a thread makes the call, and who waits for it can leave it behind: for good, if
- * need be, with what it holds. */
+/* native_join.c: a library joins its ranks. One that waits for nobody is asked again and again how
+ * far it is, and is told to end it where that takes too long. Of others it is a call that returns
+ * when all have made it, and that nothing ends. So a thread makes the call, and who waits for it
+ * can leave it behind: for good, if need be, with what it holds. */
 #include "far.h"
 
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { ASK_US = 1000 }; /* between two questions */
 
 /* The call. Freed by who is the last to leave it: the thread, or who waits. */
 struct entry {
@@ -154,14 +157,19 @@ static enum bp_status look(struct bp_comm *comm, uint64_t deadline, struct bp_na
     return out->status || bp_time_left(deadline) ? BP_OK : name_late(comm);
 }
 
-enum bp_status bp_native_join(struct bp_comm *comm, const struct bp_ccl_id *id, uint64_t deadline,
-                              void **out_raw, struct bp_native_word *out)
+static void say_joined(struct bp_comm *comm)
+{
+    atomic_store(&comm->board->me->joins, BP_BOARD_JOINED);
+    if (comm->far) bp_far_say_joins(comm->far);
+}
+
+static enum bp_status join_by_thread(struct bp_comm *comm, const struct bp_ccl_id *id,
+                                     uint64_t deadline, void **out_raw, struct bp_native_word *out)
 {
     struct bp_native_word other = {.zero = 0};
     enum bp_status status = BP_OK;
     struct entry *e;
 
-    atomic_fetch_add(&comm->board->me->joins, 1);
     TRY(begin(comm, id, &e));
     while (!await(e, BP_MEET_LOOK_NS) && status == BP_OK && !other.status)
         status = look(comm, deadline, &other);
@@ -169,8 +177,7 @@ enum bp_status bp_native_join(struct bp_comm *comm, const struct bp_ccl_id *id, 
         *out = other;
         return status;
     }
-    atomic_store(&comm->board->me->joins, BP_BOARD_JOINED);
-    if (comm->far) bp_far_say_joins(comm->far);
+    say_joined(comm);
     *out = e->word;
     if (status == BP_OK) {
         *out_raw = e->raw;
@@ -178,4 +185,72 @@ enum bp_status bp_native_join(struct bp_comm *comm, const struct bp_ccl_id *id, 
     }
     drop(e);
     return status;
+}
+
+/* Whether it is not under way any more; the word says how it ended. */
+static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_word *word)
+{
+    const struct bp_plugin_entry *plugin = comm->device->entry;
+    enum bp_status status;
+
+    bp_error_enter();
+    status = plugin->ccl.comm_joined(plugin->self, raw);
+    if (status == BP_ERR_TIMEOUT) return false;
+    bp_native_say(word, bp_error_leave(status, comm->device->name, "comm_joined"));
+    return true;
+}
+
+/* Until it is joined, time is up, or another says that it is not. */
+static enum bp_status await_joined(struct bp_comm *comm, void *raw, uint64_t deadline, bool *joined,
+                                   struct bp_native_word *out)
+{
+    uint64_t looked = bp_clock_ns();
+    enum bp_status status = BP_OK;
+
+    while (!(*joined = is_joined(comm, raw, out)) && status == BP_OK && !out->status) {
+        usleep(ASK_US);
+        if (bp_clock_ns() - looked < BP_MEET_LOOK_NS) continue;
+        looked = bp_clock_ns();
+        status = look(comm, deadline, out);
+    }
+    return status;
+}
+
+/* began: what comm_begin has answered. */
+static enum bp_status join_by_asking(struct bp_comm *comm, enum bp_status began, void *raw,
+                                     uint64_t deadline, void **out_raw, struct bp_native_word *out)
+{
+    const struct bp_plugin_entry *plugin = comm->device->entry;
+    enum bp_status status = BP_OK;
+    bool joined = true;
+
+    bp_native_say(out, began);
+    if (began) return BP_OK;
+    status = await_joined(comm, raw, deadline, &joined, out);
+    if (joined) say_joined(comm);
+    if (joined && status == BP_OK && !out->status) {
+        *out_raw = raw;
+        return BP_OK;
+    }
+    plugin->ccl.comm_abort(plugin->self, raw);
+    plugin->ccl.comm_destroy(plugin->self, raw);
+    return status;
+}
+
+enum bp_status bp_native_join(struct bp_comm *comm, const struct bp_ccl_id *id, uint64_t deadline,
+                              void **out_raw, struct bp_native_word *out)
+{
+    const struct bp_plugin_entry *plugin = comm->device->entry;
+    enum bp_status began = BP_ERR_UNSUPPORTED;
+    void *raw = NULL;
+
+    atomic_fetch_add(&comm->board->me->joins, 1);
+    if (plugin->ccl.comm_begin) {
+        bp_error_enter();
+        began = plugin->ccl.comm_begin(plugin->self, comm->device->index, id, comm->rank,
+                                       comm->size, &raw);
+    }
+    if (began == BP_ERR_UNSUPPORTED) return join_by_thread(comm, id, deadline, out_raw, out);
+    began = bp_error_leave(began, comm->device->name, "comm_begin");
+    return join_by_asking(comm, began, raw, deadline, out_raw, out);
 }

@@ -261,6 +261,9 @@ bool bp_table_ccl(struct bp_load *load)
         CALLBACK(bp_ccl, send),          CALLBACK(bp_ccl, recv),
         CALLBACK(bp_ccl, group_begin),   CALLBACK(bp_ccl, group_end),
     };
+    static const struct callback joining[] = {
+        CALLBACK(bp_ccl, comm_begin), CALLBACK(bp_ccl, comm_joined),
+    };
     struct bp_plugin_entry *entry = load->entry;
     const char *missing;
 
@@ -270,7 +273,8 @@ bool bp_table_ccl(struct bp_load *load)
         return false;
     entry->plugin.ccl = &entry->ccl;
     missing = find_callback(&entry->ccl, required, sizeof required / sizeof *required, false);
-    if (!missing) return true;
+    if (!missing)
+        return check_group(load, &entry->ccl, joining, sizeof joining / sizeof *joining);
     return bp_broken(&load->why, library(load),
                      "a required callback of collectives is missing: expected %s, got NULL; write "
                      "it, or leave ccl out",

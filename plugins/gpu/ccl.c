@@ -4,6 +4,7 @@
  * otherwise than ccl.h says is left to the core. */
 #include "nccl.h"
 #include "vendor.h"
+#include <time.h>
 
 #ifndef GPU_CCL_NAME
 #define GPU_CCL_NAME "NCCL"
@@ -29,12 +30,24 @@ struct gpu_vendor gpu_nccl = {
     .function = nccl.function, .calls = &nccl.first, .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* A communicator of the library's, which an abort ends. */
+/* A communicator of the library's, which an abort ends. One that does not wait is asked after each
+ * call whether that is done, which is not the work, but that the stream has been given it. */
 struct gpu_comm {
     void *raw;
     struct gpu_device *device;
+    bool waits;
+    pthread_mutex_t lock; /* of being asked, and ended */
     atomic_bool aborted;
 };
+
+/* A thread's group, and the communicator that it has calls of. */
+static _Thread_local struct {
+    int depth;
+    struct gpu_comm *comm;
+} group;
+
+/* Pauses between two questions, and how long the last one may take: others may not be done. */
+enum { PAUSE_NS = 10000, FINALIZE_NS = 2000000000 };
 
 static enum bp_status check(const struct gpu *gpu, const char *function, int code)
 {
@@ -67,31 +80,131 @@ enum bp_status gpu_ccl_unique_id(void *self, struct bp_ccl_id *out)
     return CALL_NCCL(device->gpu, ncclGetUniqueId, out);
 }
 
+static struct gpu_comm *new_comm(struct gpu_device *device, bool waits)
+{
+    const struct bp_host *host = device->gpu->host;
+    struct gpu_comm *comm = host->allocate(host->ctx, sizeof *comm, _Alignof(struct gpu_comm));
+
+    if (!comm) {
+        bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a communicator", device->index);
+        return NULL;
+    }
+    *comm = (struct gpu_comm){.device = device, .waits = waits};
+    pthread_mutex_init(&comm->lock, NULL);
+    return comm;
+}
+
+static void drop_comm(struct gpu_comm *comm)
+{
+    const struct bp_host *host = comm->device->gpu->host;
+
+    pthread_mutex_destroy(&comm->lock);
+    host->release(host->ctx, comm, sizeof *comm);
+}
+
 enum bp_status gpu_ccl_comm_create(void *self, uint32_t index, const struct bp_ccl_id *id,
                                    uint32_t rank, uint32_t n_rank, void **out_comm)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     struct gpu_comm *comm;
     enum bp_status status;
 
     TRY(gpu_device_use(self, index, &caller, &device));
-    comm = host->allocate(host->ctx, sizeof *comm, _Alignof(struct gpu_comm));
-    if (!comm)
-        return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a communicator", index);
-    *comm = (struct gpu_comm){.device = device};
+    comm = new_comm(device, true);
+    if (!comm) return BP_ERR_MEMORY;
     status = CALL_NCCL(device->gpu, ncclCommInitRank, &comm->raw, (int)n_rank, *id, (int)rank);
     if (status == BP_OK) *out_comm = comm;
-    else host->release(host->ctx, comm, sizeof *comm);
+    else drop_comm(comm);
     return status;
+}
+
+/* The library's calls do not wait then either, but are made by a thread of its own. */
+enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_ccl_id *id,
+                                  uint32_t rank, uint32_t n_rank, void **out_comm)
+{
+    struct nccl_config config = {sizeof config, NCCL_CONFIG_MAGIC, NCCL_CONFIG_VERSION, 0,
+                                 NCCL_AS_USUAL};
+    GPU_CALLER caller = {NULL};
+    struct gpu_device *device;
+    struct gpu_comm *comm;
+    int code;
+
+    if (!nccl.call.ncclCommInitRankConfig || !nccl.call.ncclCommFinalize ||
+        gpu_vendor_is_set("CCL_WAITS"))
+        return BP_ERR_UNSUPPORTED;
+    TRY(gpu_device_use(self, index, &caller, &device));
+    comm = new_comm(device, false);
+    if (!comm) return BP_ERR_MEMORY;
+    code = nccl.call.ncclCommInitRankConfig(&comm->raw, (int)n_rank, *id, (int)rank, &config);
+    if (code == NCCL_SUCCESS || code == NCCL_IN_PROGRESS) {
+        *out_comm = comm;
+        return BP_OK;
+    }
+    drop_comm(comm);
+    return check(self, "ncclCommInitRankConfig", code);
+}
+
+/* What the library knows of its communicator: NCCL_SUCCESS if that has been aborted. */
+static int ask(struct gpu_comm *comm, int *out_code)
+{
+    int code = NCCL_SUCCESS;
+
+    *out_code = NCCL_SUCCESS;
+    pthread_mutex_lock(&comm->lock);
+    if (!atomic_load(&comm->aborted)) code = nccl.call.ncclCommGetAsyncError(comm->raw, out_code);
+    pthread_mutex_unlock(&comm->lock);
+    return code;
+}
+
+enum bp_status gpu_ccl_comm_joined(void *self, void *p)
+{
+    GPU_CALLER caller = {NULL};
+    struct gpu_comm *comm = p;
+    int code;
+
+    gpu_device_reuse(self, comm->device->index, &caller);
+    TRY(check(self, "ncclCommGetAsyncError", ask(comm, &code)));
+    return code == NCCL_IN_PROGRESS ? BP_ERR_TIMEOUT : check(self, "ncclCommInitRankConfig", code);
+}
+
+static uint64_t now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* What a call that has answered code has come to, in this time (0: however long it takes). */
+static int settle(struct gpu_comm *comm, int code, uint64_t ns)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    uint64_t began = now();
+    int failed;
+
+    while (code == NCCL_IN_PROGRESS && !atomic_load(&comm->aborted)) {
+        nanosleep(&pause, NULL);
+        failed = ask(comm, &code);
+        if (failed) return failed;
+        if (ns && now() - began > ns) break;
+    }
+    return code;
 }
 
 static void note(const struct gpu *gpu, const char *function, int code)
 {
-    if (code != NCCL_SUCCESS)
+    if (code != NCCL_SUCCESS && code != NCCL_IN_PROGRESS)
         bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s answers %d: %s", function, code,
                nccl.call.ncclGetErrorString(code));
+}
+
+static void abort_comm(const struct gpu *gpu, struct gpu_comm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    if (!atomic_exchange(&comm->aborted, true))
+        note(gpu, "ncclCommAbort", nccl.call.ncclCommAbort(comm->raw));
+    pthread_mutex_unlock(&comm->lock);
 }
 
 void gpu_ccl_comm_abort(void *self, void *p)
@@ -99,30 +212,39 @@ void gpu_ccl_comm_abort(void *self, void *p)
     GPU_CALLER caller = {NULL};
     struct gpu_comm *comm = p;
 
-    if (atomic_exchange(&comm->aborted, true)) return;
     gpu_device_reuse(self, comm->device->index, &caller);
-    note(self, "ncclCommAbort", nccl.call.ncclCommAbort(comm->raw));
+    abort_comm(self, comm);
+}
+
+/* Other ranks may not be so far: then it is ended without them. */
+static bool finalize(const struct gpu *gpu, struct gpu_comm *comm)
+{
+    int code;
+
+    if (comm->waits) return true;
+    code = settle(comm, nccl.call.ncclCommFinalize(comm->raw), FINALIZE_NS);
+    note(gpu, "ncclCommFinalize", code);
+    return code == NCCL_SUCCESS;
 }
 
 void gpu_ccl_comm_destroy(void *self, void *p)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
     GPU_CALLER caller = {NULL};
     struct gpu_comm *comm = p;
 
     gpu_device_reuse(self, comm->device->index, &caller);
-    if (!atomic_load(&comm->aborted))
-        note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
-    host->release(host->ctx, comm, sizeof *comm);
+    if (!atomic_load(&comm->aborted)) {
+        if (!finalize(self, comm)) abort_comm(self, comm);
+        else note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
+    }
+    drop_comm(comm);
 }
 
 enum bp_status gpu_ccl_comm_error(void *self, void *p)
 {
-    struct gpu_comm *comm = p;
-    int code = NCCL_SUCCESS;
+    int code;
 
-    if (atomic_load(&comm->aborted)) return BP_OK; /* the core knows */
-    TRY(CALL_NCCL(self, ncclCommGetAsyncError, comm->raw, &code));
+    TRY(check(self, "ncclCommGetAsyncError", ask(p, &code)));
     return code == NCCL_IN_PROGRESS ? BP_OK : check(self, "a call under way", code);
 }
 
@@ -163,6 +285,7 @@ static int reduction_of(const struct bp_ccl_call *call)
 /* What every call needs. BP_ERR_UNSUPPORTED, without a message: not by the library. */
 struct given {
     struct gpu_device *device;
+    struct gpu_comm *of;
     void *comm, *stream;
     int type, reduction;
 };
@@ -172,15 +295,28 @@ static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call
 {
     struct gpu_comm *comm = p;
 
-    *out = (struct given){.comm = comm->raw, .stream = ((struct gpu_stream *)stream)->raw,
+    *out = (struct given){.of = comm, .comm = comm->raw,
+                          .stream = ((struct gpu_stream *)stream)->raw,
                           .type = type_of(call->dtype),
                           .reduction = reduces ? reduction_of(call) : 0};
     if (out->type < 0 || out->reduction < 0) return BP_ERR_UNSUPPORTED;
     return gpu_device_use(comm->device->gpu, comm->device->index, caller, &out->device);
 }
 
-/* A failure of the driver's comes first: the library does not say that a device is lost. */
-#define GIVE(name, ...) gpu_vendor_check(g.device, &gpu_nccl, #name, nccl.call.name(__VA_ARGS__))
+/* Within a group, its end is what is waited for. A failure of the driver's comes first: the library
+ * does not say that a device is lost. */
+static enum bp_status finish(const struct given *g, const char *function, int code)
+{
+    if (group.depth) {
+        group.comm = g->of;
+        if (code == NCCL_IN_PROGRESS) code = NCCL_SUCCESS;
+    } else {
+        code = settle(g->of, code, 0);
+    }
+    return gpu_vendor_check(g->device, &gpu_nccl, function, code);
+}
+
+#define GIVE(name, ...) finish(&g, #name, nccl.call.name(__VA_ARGS__))
 
 enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
                                   const struct bp_ccl_call *call)
@@ -262,10 +398,17 @@ enum bp_status gpu_ccl_recv(void *self, void *comm, void *stream, const struct b
 
 enum bp_status gpu_ccl_group_begin(void *self)
 {
-    return check(self, "ncclGroupStart", nccl.call.ncclGroupStart());
+    TRY(check(self, "ncclGroupStart", nccl.call.ncclGroupStart()));
+    group.depth++;
+    return BP_OK;
 }
 
 enum bp_status gpu_ccl_group_end(void *self)
 {
-    return check(self, "ncclGroupEnd", nccl.call.ncclGroupEnd());
+    int code = nccl.call.ncclGroupEnd();
+    struct gpu_comm *comm = group.comm;
+
+    if (--group.depth == 0) group.comm = NULL;
+    if (comm && !group.depth) code = settle(comm, code, 0);
+    return check(self, "ncclGroupEnd", code);
 }

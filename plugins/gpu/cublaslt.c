@@ -130,7 +130,8 @@ void gpu_cublaslt_end(void *self, const struct bp_kernel *row, void *p)
 }
 
 /* The result of what is found for these addresses. */
-static const struct cublaslt_found *found_for(const struct cublaslt_plan *p, void *const at[], void *bias)
+static const struct cublaslt_found *found_for(const struct cublaslt_plan *p, void *const at[],
+                                              void *bias)
 {
     uintptr_t all = (uintptr_t)bias;
 

@@ -289,7 +289,7 @@ GPU_CALLBACKS(X)
 #define GPU_CCL_CALLBACKS(X) \
     X(unique_id) X(comm_create) X(comm_destroy) X(comm_abort) X(comm_error) X(all_reduce) \
     X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) X(group_begin) \
-    X(group_end) X(version)
+    X(group_end) X(version) X(comm_begin) X(comm_joined)
 #define X(name) __typeof__(*((struct bp_ccl *)0)->name) gpu_ccl_##name;
 GPU_CCL_CALLBACKS(X)
 #undef X

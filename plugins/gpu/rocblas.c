@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rocblas.c: products of matrices by rocBLAS. Its handles have a stream, and the memory that the next
- * product works in: each stream has its own. */
+/* rocblas.c: products of matrices by rocBLAS. Its handles have a stream, and the memory that the
+ * next product works in: each stream has its own. */
 #include "rocblas.h"
 #include "gemm.h"
 #include "vendor.h"

@@ -10,7 +10,8 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/cudnn.def"
 
-enum { VERSION = 91900, NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, WORKSPACE = 1024, AXES = 5 };
+enum { VERSION = 91900, WORKSPACE = 1024, AXES = 5 };
+enum { NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000 };
 enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV };
 
 /* All that the library makes. Axes of tensors: batch, channels, three of space; filters are tensors

@@ -46,7 +46,8 @@ static void compute(const struct sim_gemm *g, void *const at[], const void *bias
             double sum = g->alpha * product(g, at, step, i, j);
             if (g->beta != 0)
                 sum += g->beta * sim_get(g->type, at[SIM_C], c + j * g->between[SIM_C] + i);
-            if (bias) sum = (g->split ? sim_rounded(g->type, sum) : sum) + sim_get(g->type, bias, i);
+            if (bias && g->split) sum = sim_rounded(g->type, sum);
+            if (bias) sum += sim_get(g->type, bias, i);
             sim_put(g->type, at[SIM_D], d + j * g->between[SIM_D] + i, sum);
         }
 }

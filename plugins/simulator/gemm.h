@@ -8,8 +8,8 @@
 
 enum { SIM_A, SIM_B, SIM_C, SIM_D, SIM_MATRICES };
 
-/* d = alpha a b + beta c + bias; bias, of m values, may be NULL. rows x columns as stored. split: the
- * sum of the products is put together of parts, and rounded to the type before the bias is added. */
+/* d = alpha a b + beta c + bias; bias, of m values, may be NULL. rows x columns as stored. split:
+ * the sum of products is put together of parts, and is rounded before the bias is added. */
 struct sim_gemm {
     enum sim_type type;
     bool turned[2], tf32, split;

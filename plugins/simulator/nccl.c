@@ -3,7 +3,8 @@
  * threads and processes of one machine, in whatever network namespaces: each says in a file that
  * all map where its buffers are, and reads those of the others (exchange.c). As in the real one, a
  * call that others do not make waits for ever, or until its communicator is aborted, and nothing of
- * a call is compared. */
+ * a call is compared. A communicator that does not wait is told nothing more until it has been
+ * asked, some times, whether it is done; and it is finalised before it is destroyed. */
 #include "nccl.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/nccl.def"
 
-enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* of 100 us */ };
+enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* of 100 us */, ASKED = 3 };
 
 /* What an id says: the file, as its maker has it open; and which of its files it is. */
 struct name {
@@ -116,7 +117,42 @@ static void go_wrong(void)
     if (!text) return;
     if (!strcmp(text, "stop")) raise(SIGSTOP);
     if (!strcmp(text, "die")) raise(SIGKILL);
-    while (!strcmp(text, "hang")) usleep(100000);
+}
+
+static bool hangs(void)
+{
+    const char *text = secure_getenv("BP_SIM_JOIN");
+
+    return text && !strcmp(text, "hang");
+}
+
+/* Begins to join a rank: code is what has failed already, which the others are told. */
+static int begin_rank(int code, int n, const struct name *name, struct sim_nccl **out)
+{
+    struct sim_nccl *comm = calloc(1, sizeof *comm);
+
+    pthread_mutex_lock(&sim.lock);
+    if (comm) comm->shared = n <= SIM_NCCL_RANKS ? map(name) : NULL;
+    sim_leave(0);
+    if (!comm || !comm->shared) {
+        free(comm);
+        return code ? code : SIM_NCCL_SYSTEM;
+    }
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama lets only parents read a process otherwise */
+    if (code) atomic_store(&comm->shared->failed, 1);
+    *out = comm;
+    return code;
+}
+
+/* Under the lock: it is the caller's. */
+static void enlist(struct sim_nccl *comm, int n, int rank)
+{
+    comm->magic = MAGIC;
+    comm->rank = rank;
+    comm->n = n;
+    comm->refs = 1;
+    atomic_store(&comm->shared->rank[rank].pid, getpid());
+    sim.live++;
 }
 
 /* All come, within a time; one that fails tells the others. */
@@ -134,42 +170,62 @@ int ncclCommInitRank(void **out, int n, struct bp_ccl_id id, int rank)
 {
     struct sim_device *device;
     int code = sim_leave(sim_enter_context(SIM_CALL_ncclCommInitRank, &device));
-    struct sim_nccl *comm = calloc(1, sizeof *comm);
+    struct sim_nccl *comm = NULL;
     struct name name;
 
     go_wrong();
+    while (hangs()) usleep(100000);
     memcpy(&name, &id, sizeof name);
-    pthread_mutex_lock(&sim.lock);
-    if (comm) comm->shared = n <= SIM_NCCL_RANKS ? map(&name) : NULL;
-    sim_leave(0);
-    if (!comm || !comm->shared) {
-        free(comm);
-        return code ? code : SIM_NCCL_SYSTEM;
-    }
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama lets only parents read a process otherwise */
-    if (code) atomic_store(&comm->shared->failed, 1);
-    else code = meet(comm->shared, n);
+    code = begin_rank(code, n, &name, &comm);
+    if (!code) code = meet(comm->shared, n);
     if (rank == 0) close(name.fd);
-    if (code) {
-        pthread_mutex_lock(&sim.lock);
+    pthread_mutex_lock(&sim.lock);
+    if (!code) {
+        enlist(comm, n, rank);
+        *out = comm;
+    } else if (comm) {
         unmap(comm->shared);
+        free(comm);
+    }
+    return sim_leave(code);
+}
+
+/* One that does not wait: it is joined when it has been asked often enough after all have come. */
+int ncclCommInitRankConfig(void **out, int n, struct bp_ccl_id id, int rank,
+                           struct nccl_config *config)
+{
+    struct sim_device *device;
+    int code = sim_leave(sim_enter_context(SIM_CALL_ncclCommInitRankConfig, &device));
+    struct sim_nccl *comm = NULL;
+    struct name name;
+
+    if (!code && (config->size < sizeof *config || config->magic != NCCL_CONFIG_MAGIC ||
+                  config->version < NCCL_CONFIG_VERSION || config->blocking ||
+                  config->rest != NCCL_AS_USUAL))
+        code = SIM_NCCL_INVALID;
+    go_wrong();
+    memcpy(&name, &id, sizeof name);
+    code = begin_rank(code, n, &name, &comm);
+    pthread_mutex_lock(&sim.lock);
+    if (code) {
+        if (comm) unmap(comm->shared);
         free(comm);
         return sim_leave(code);
     }
-    comm->magic = MAGIC;
-    comm->rank = rank;
-    comm->n = n;
-    comm->refs = 1;
-    atomic_store(&comm->shared->rank[rank].pid, getpid());
-    pthread_mutex_lock(&sim.lock);
-    sim.live++;
+    enlist(comm, n, rank);
+    comm->fd = rank == 0 ? name.fd : -1;
+    comm->asks = true;
+    comm->state = SIM_NCCL_JOINING;
+    comm->left = ASKED;
+    if (!hangs()) atomic_fetch_add(&comm->shared->joined, 1);
     *out = comm;
-    return sim_leave(0);
+    return sim_leave(NCCL_IN_PROGRESS);
 }
 
 void sim_nccl_drop(struct sim_nccl *comm)
 {
     if (--comm->refs) return;
+    if (comm->asks && comm->fd >= 0) close(comm->fd);
     unmap(comm->shared);
     free(comm);
 }
@@ -180,8 +236,12 @@ static int end(enum sim_call call, struct sim_nccl *comm)
     int code = sim_enter(call);
 
     if (!comm || comm->magic != MAGIC) return sim_leave(SIM_NCCL_INVALID);
+    if (call == SIM_CALL_ncclCommDestroy && comm->asks && comm->state != SIM_NCCL_FINALIZED)
+        code = SIM_NCCL_INVALID;
     comm->magic = 0;
     atomic_store(&comm->aborted, true);
+    free(comm->op);
+    comm->op = NULL;
     sim.live--;
     sim_nccl_drop(comm);
     sim_wake();
@@ -196,16 +256,6 @@ int ncclCommDestroy(void *comm)
 int ncclCommAbort(void *comm)
 {
     return end(SIM_CALL_ncclCommAbort, comm);
-}
-
-int ncclCommGetAsyncError(void *p, int *out)
-{
-    int code = sim_enter(SIM_CALL_ncclCommGetAsyncError);
-    struct sim_nccl *comm = p;
-
-    if (!code && comm->magic != MAGIC) code = SIM_NCCL_INVALID;
-    if (!code) *out = atomic_load(&comm->error);
-    return sim_leave(code);
 }
 
 /* Of a group, which is a thread's own: sends and receives that wait for its end. */
@@ -237,16 +287,85 @@ static int submit(struct sim_nccl *comm, void *stream, const struct sim_nccl_op 
     return code;
 }
 
+/* The same of one that does not wait: it is done when it has been asked often enough. */
+static int submit_later(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
+{
+    comm->op = malloc((size_t)n * sizeof *op);
+    if (!comm->op) return SIM_NCCL_SYSTEM;
+    memcpy(comm->op, op, (size_t)n * sizeof *op);
+    comm->n_op = n;
+    comm->stream = stream;
+    comm->state = SIM_NCCL_GIVING;
+    comm->left = ASKED;
+    return NCCL_IN_PROGRESS;
+}
+
+static int give(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
+{
+    return comm->asks ? submit_later(comm, stream, op, n) : submit(comm, stream, op, n);
+}
+
+/* Whether it may be told anything: one that does not wait, when it has said that it is done. */
+static bool is_ready(const struct sim_nccl *comm)
+{
+    return comm->magic == MAGIC && comm->state == SIM_NCCL_READY;
+}
+
+/* How far it is: a code. */
+static int answer(struct sim_nccl *comm)
+{
+    struct sim_nccl_shared *s = comm->shared;
+    int code = 0;
+
+    if (comm->state == SIM_NCCL_JOINING) {
+        if (atomic_load(&s->failed)) return SIM_NCCL_REMOTE;
+        if (hangs() || atomic_load(&s->joined) < comm->n) return NCCL_IN_PROGRESS;
+    }
+    if (comm->state == SIM_NCCL_READY || comm->state == SIM_NCCL_FINALIZED)
+        return atomic_load(&comm->error);
+    if (--comm->left) return NCCL_IN_PROGRESS;
+    if (comm->state == SIM_NCCL_GIVING) {
+        code = submit(comm, comm->stream, comm->op, comm->n_op);
+        free(comm->op);
+        comm->op = NULL;
+    }
+    comm->state = comm->state == SIM_NCCL_FINALIZING ? SIM_NCCL_FINALIZED : SIM_NCCL_READY;
+    if (code) atomic_store(&comm->error, code);
+    return atomic_load(&comm->error);
+}
+
+int ncclCommGetAsyncError(void *p, int *out)
+{
+    int code = sim_enter(SIM_CALL_ncclCommGetAsyncError);
+    struct sim_nccl *comm = p;
+
+    if (!code && comm->magic != MAGIC) code = SIM_NCCL_INVALID;
+    if (!code) *out = answer(comm);
+    return sim_leave(code);
+}
+
+int ncclCommFinalize(void *p)
+{
+    int code = sim_enter(SIM_CALL_ncclCommFinalize);
+    struct sim_nccl *comm = p;
+
+    if (!code && (!is_ready(comm) || !comm->asks)) code = SIM_NCCL_INVALID;
+    if (code) return sim_leave(code);
+    comm->state = SIM_NCCL_FINALIZING;
+    comm->left = ASKED;
+    return sim_leave(NCCL_IN_PROGRESS);
+}
+
 /* A call, under the lock: code is what it answers if that is not 0. */
 static int begin(int code, void *p, void *stream, const struct sim_nccl_op *op)
 {
     struct sim_nccl *comm = p;
 
-    if (!code && (!comm || comm->magic != MAGIC || op->type > NCCL_BF16 ||
+    if (!code && (!comm || !is_ready(comm) || op->type > NCCL_BF16 ||
                   op->peer < 0 || op->peer >= comm->n))
         code = SIM_NCCL_INVALID;
     if (code) return sim_leave(code);
-    return sim_leave(submit(comm, stream, op, 1));
+    return sim_leave(give(comm, stream, op, 1));
 }
 
 #define BEGIN(name, kind, ...) \
@@ -291,7 +410,7 @@ static int add(int code, void *p, void *stream, const struct sim_nccl_op *op)
     struct sim_nccl *comm = p;
 
     if (code || !group.depth) return begin(code, p, stream, op);
-    if (comm->magic != MAGIC || (group.n && (group.comm != comm || group.stream != stream)))
+    if (!is_ready(comm) || (group.n && (group.comm != comm || group.stream != stream)))
         return sim_leave(SIM_NCCL_INVALID);
     if (group.n == group.room) {
         int room = group.room ? 2 * group.room : 16;
@@ -341,7 +460,7 @@ int ncclGroupEnd(void)
 
     if (!group.depth) return sim_leave(SIM_NCCL_INVALID);
     if (--group.depth) return sim_leave(code);
-    if (!code && group.n) code = submit(group.comm, group.stream, group.op, group.n);
+    if (!code && group.n) code = give(group.comm, group.stream, group.op, group.n);
     free(group.op);
     group.op = NULL;
     group.n = group.room = 0;

@@ -29,8 +29,23 @@ struct sim_nccl_shared {
     } pair[SIM_NCCL_RANKS][SIM_NCCL_RANKS]; /* from, to */
 };
 
+/* What one that does not wait (asks) does until it has been asked `left` times. */
+enum sim_nccl_state {
+    SIM_NCCL_READY,
+    SIM_NCCL_JOINING,
+    SIM_NCCL_GIVING,
+    SIM_NCCL_FINALIZING,
+    SIM_NCCL_FINALIZED,
+};
+
 struct sim_nccl {
     int magic, rank, n;
+    bool asks;
+    enum sim_nccl_state state;
+    int left, fd;           /* fd: of the file, for the rank that closes it; or -1 */
+    struct sim_nccl_op *op; /* n_op of them, to be given to stream */
+    int n_op;
+    void *stream;
     int refs;               /* the caller's, and one for each piece of work; under the lock */
     atomic_bool aborted;
     _Atomic int error;      /* of a call under way */

@@ -27,7 +27,8 @@
  *                         library) does nothing and answers
  *                         code; "work:n:code" is the n-th piece of work, which fails on the device
  *   BP_SIM_JOIN=stop      the process stops when the stand-in for NCCL is to join it; "die": it is
- *                         killed; "hang": the call never returns
+ *                         killed; "hang": the call never returns, or
+ *                         answers for ever that it is under way
  *   BP_SIM_SLOW=n         microseconds that each product takes longer with the algorithm that the
  *                         stand-in for cuBLASLt names first among those that are good
  */

@@ -6,6 +6,7 @@
  *     test_native threads|processes [WORD] */
 #include "native_rank.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -574,6 +575,7 @@ static void fail_in_call(uint32_t rank, uint32_t size, void *id)
     enum bp_status status;
 
     if (rank == 1) setenv("BP_SIM_FAIL", doomed, 1);
+    if (strstr(doomed, "Async")) setenv("BP_SIM_CCL_WAITS", "1", 1); /* else it is for joining */
     r = join_native(rank, size, id);
     x = filled(&r, N, 1);
     y = filled(&r, size * N, 1);
@@ -626,6 +628,7 @@ static void fail_to_join(uint32_t rank, uint32_t size, void *id)
         setenv("BP_SIM_FAIL", doomed, 1);
         if (!strcmp(doomed, "off")) setenv("BP_SIM_NCCL", "off", 1);
     }
+    if (strstr(doomed, "Rank:")) setenv("BP_SIM_CCL_WAITS", "1", 1);
     r = rank_join("sim:0", rank, size, id);
     word = !strcmp(doomed, "off") ? (rank ? "NCCL cannot be opened" : "no library")
            : strstr(doomed, "Version") && !rank ? "no library" : "answers ";
@@ -639,8 +642,9 @@ static void fail_to_join(uint32_t rank, uint32_t size, void *id)
 
 static void without_the_library(void)
 {
-    static const char *const list[] = {"ncclGetUniqueId:1:5", "ncclCommInitRank:1:5",
-                                       "ncclGetVersion:1:5", "off"};
+    static const char *const list[] = {
+        "ncclGetUniqueId:1:5", "ncclCommInitRank:1:5", "ncclCommInitRankConfig:1:5",
+        "ncclCommGetAsyncError:1:5", "ncclGetVersion:1:5", "off"};
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         doomed = list[i];
@@ -648,16 +652,33 @@ static void without_the_library(void)
     }
 }
 
-/* Rank 1 stops, dies or hangs in the library while it joins them: the others are not kept there. */
+static bool waits_in_the_library; /* as before NCCL 2.14 */
+
+/* Threads of this process. */
+static int count_threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    int n = 0;
+
+    while (folder && readdir(folder)) n++;
+    if (folder) closedir(folder);
+    return n;
+}
+
+/* Rank 1 stops, dies or hangs in the library while it joins them: the others are not kept there,
+ * nor is a thread of theirs. A call that waits is left behind with the thread that made it. */
 static void join_in_vain(uint32_t rank, uint32_t size, void *id)
 {
     bool dies = !strcmp(doomed, "die"), hangs = !strcmp(doomed, "hang");
     struct rank r;
     double begin;
+    int threads;
 
     setenv("BP_CCL_TIMEOUT", "2", 1);
     if (rank == 1) setenv("BP_SIM_JOIN", doomed, 1);
+    if (waits_in_the_library) setenv("BP_SIM_CCL_WAITS", "1", 1);
     r = rank_open("sim:0", rank, size);
+    threads = count_threads();
     begin = seconds();
     FAILS(dies ? BP_ERR_PEER : BP_ERR_TIMEOUT,
           hangs ? "all ranks are there, but the library" : "rank 1 (process",
@@ -665,6 +686,8 @@ static void join_in_vain(uint32_t rank, uint32_t size, void *id)
     CHECK(strstr(bp_error_message(), "bp_comm_create") && !r.comm, "%s", bp_error_message());
     CHECK(seconds() - begin < (dies ? 1.8 : 4), "%g s", seconds() - begin);
     CHECK(dies || seconds() - begin > 1.9, "%g s", seconds() - begin);
+    CHECK(waits_in_the_library || count_threads() <= threads, "%d threads, %d before",
+          count_threads(), threads);
     rank_part(&r);
 }
 
@@ -683,9 +706,10 @@ static void nobody_is_kept_in_the_library(void)
 {
     static const char *const list[] = {"stop", "die", "hang"};
 
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    for (size_t i = 0; i < 2 * (sizeof list / sizeof *list); i++) {
         struct bp_comm_id id;
-        doomed = list[i];
+        doomed = list[i / 2];
+        waits_in_the_library = i % 2;
         OK(bp_comm_id_create(&id));
         kit_processes(3, join_in_vain, &id, strcmp(doomed, "hang") ? 1 : NOBODY, kill_stopped);
     }

@@ -62,6 +62,16 @@ static_assert(NCCL_SUM == (int)ncclSum && NCCL_PRODUCT == (int)ncclProd && NCCL_
                   NCCL_SUCCESS == (int)ncclSuccess && NCCL_IN_PROGRESS == (int)ncclInProgress,
               "reductions, codes");
 static_assert(sizeof(bp_ccl_id) == sizeof(ncclUniqueId) && sizeof(bp_ccl_id) == 128, "id");
+
+constexpr ncclConfig_t as_usual = NCCL_CONFIG_INITIALIZER;
+static_assert(offsetof(nccl_config, size) == offsetof(ncclConfig_t, size) &&
+                  offsetof(nccl_config, magic) == offsetof(ncclConfig_t, magic) &&
+                  offsetof(nccl_config, version) == offsetof(ncclConfig_t, version) &&
+                  offsetof(nccl_config, blocking) == offsetof(ncclConfig_t, blocking) &&
+                  sizeof(nccl_config) <= sizeof(ncclConfig_t) &&
+                  as_usual.magic == NCCL_CONFIG_MAGIC && as_usual.blocking == NCCL_AS_USUAL &&
+                  NCCL_CONFIG_VERSION <= NCCL_VERSION_CODE,
+              "configuration");
 #else
 #include "gpu/cudnn.h"
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

@@ -388,15 +388,21 @@ static void communicate(struct world *w)
     void *comm = NULL;
 
     expect(!ccl->version(w->self, &version), "version: %s", heard); /* opens the library */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
+        bool asks = i / 2;
         expect(!ccl->unique_id(w->self, &id), "unique_id: %s", heard);
         caller_stays("unique_id");
-        expect(!ccl->comm_create(w->self, 0, &id, 0, 1, &comm), "comm_create: %s", heard);
-        caller_stays("comm_create");
+        expect(!(asks ? ccl->comm_begin : ccl->comm_create)(w->self, 0, &id, 0, 1, &comm),
+               "join: %s", heard);
+        caller_stays("comm_create, comm_begin");
+        expect(!asks || ccl->comm_joined(w->self, comm) == BP_ERR_TIMEOUT, "joined at once");
+        while (asks && ccl->comm_joined(w->self, comm) == BP_ERR_TIMEOUT) usleep(100);
+        expect(!asks || !ccl->comm_joined(w->self, comm), "comm_joined: %s", heard);
+        caller_stays("comm_joined");
         expect(!ccl->all_reduce(w->self, comm, w->stream[0], &call), "all_reduce: %s", heard);
         caller_stays("all_reduce");
         expect(!w->r->synchronize(w->self, 0, w->stream[0]), "synchronize: %s", heard);
-        if (i) ccl->comm_abort(w->self, comm);
+        if (i % 2) ccl->comm_abort(w->self, comm);
         caller_stays("comm_abort");
         ccl->comm_destroy(w->self, comm);
         caller_stays("comm_destroy");

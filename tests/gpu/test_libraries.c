@@ -5,15 +5,16 @@
  * works. Libraries that are not there or lack functions; TF32.
  *
  *   test_libraries PLUGIN DRIVER A_LIBRARY_WITHOUT_FUNCTIONS CUDNN_WITHOUT_ITS_VERSION
- *                  ROCBLAS_WITHOUT_WORKSPACE */
+ *                  ROCBLAS_WITHOUT_WORKSPACE NCCL_THAT_WAITS */
 #include "kit.h"
+#include <backplane/ccl.h>
 #include "simulator/number.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *plugin_path, *driver_path, *other_library, *few_library, *few_rocblas;
+static const char *plugin_path, *driver_path, *other_library, *few_library, *few_rocblas, *few_nccl;
 
 /* ---- launches by hand, of f32 where nothing else is said ---- */
 
@@ -307,7 +308,8 @@ static void trial_fails(const void *arg)
     for (int i = 0; i < 4; i++) {
         setenv("BP_SIM_FAIL", cases[i].failure, 1);
         begin(&w);
-        expect(plan_recipe(&w, &recipes[0], &workspace) == BP_OK, "%s: %s", cases[i].failure, heard);
+        expect(plan_recipe(&w, &recipes[0], &workspace) == BP_OK, "%s: %s", cases[i].failure,
+               heard);
         expect(workspace == cases[i].workspace, "%s: workspace %d", cases[i].failure,
                (int)workspace);
         end(&w);
@@ -490,7 +492,8 @@ static void recorded(const void *arg)
         const struct bp_kernel *row = find_named(&w, recipes[i].row);
         expect(!(row->flags & BP_KERNEL_NO_CAPTURE), "%s", recipes[i].row);
         expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
-        expect(record_recipe(&w, &recipes[i], w.stream[0]) == BP_OK, "%s: %s", recipes[i].row, heard);
+        expect(record_recipe(&w, &recipes[i], w.stream[0]) == BP_OK, "%s: %s", recipes[i].row,
+               heard);
     }
     end(&w);
     expect(!*heard, "it said: %s", heard);
@@ -582,6 +585,28 @@ static void cannot_be_recorded(const void *arg)
     expect(strstr(heard, "no function rocblas_set_workspace") != NULL, "it said: %s", heard);
     expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
     end(&w);
+}
+
+/* An NCCL that is older than 2.14 can only wait for the others. */
+static void can_only_wait(const void *arg)
+{
+    const struct bp_ccl *ccl;
+    struct bp_ccl_id id;
+    struct world w;
+    uint32_t version;
+    void *comm = NULL;
+
+    (void)arg;
+    setenv("BP_SIM_NCCL", few_nccl, 1);
+    begin(&w);
+    ccl = w.plugin->ccl;
+    expect(!ccl->version(w.self, &version), "version: %s", heard);
+    expect(!ccl->unique_id(w.self, &id), "unique_id: %s", heard);
+    expect(ccl->comm_begin(w.self, 0, &id, 0, 1, &comm) == BP_ERR_UNSUPPORTED, "it need not wait");
+    expect(!ccl->comm_create(w.self, 0, &id, 0, 1, &comm), "comm_create: %s", heard);
+    ccl->comm_destroy(w.self, comm);
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
 }
 
 static void is_in_path(const void *arg)
@@ -678,12 +703,13 @@ int main(int argc, char **argv)
 #include "gpu/rocblas.def"
     };
 
-    if (argc != 6) return 2;
+    if (argc != 7) return 2;
     plugin_path = argv[1];
     driver_path = argv[2];
     other_library = argv[3];
     few_library = argv[4];
     few_rocblas = argv[5];
+    few_nccl = argv[6];
     run_case("all works where nothing fails", all_work, NULL);
     run_case("a caller's context of another device stays", caller_keeps_its_context, NULL);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -703,6 +729,7 @@ int main(int argc, char **argv)
     run_case("no spare handle", no_spare, NULL);
     run_case("memory that rocBLAS asks for", asks_for_memory, NULL);
     run_case("a rocBLAS that cannot be recorded", cannot_be_recorded, NULL);
+    run_case("an NCCL that can only wait", can_only_wait, NULL);
     run_case("libraries in LD_LIBRARY_PATH", is_in_path, NULL);
     run_case("libraries that lack functions", lacks_functions, NULL);
     run_case("a library that lacks what is not needed", lacks_what_is_not_needed, NULL);

@@ -111,6 +111,16 @@ struct bp_ccl { /* table */
     /* A number of the library that does it: ranks whose plugins or numbers differ are not joined by
      * it. BP_ERR_UNSUPPORTED: there is no library, and why. NULL: the plugin's version says all. */
     enum bp_status (*version)(void *self, uint32_t *out_version);
+
+    /* As comm_create, but waits for no other rank: comm_joined says when all are joined, and until
+     * then nothing but comm_abort and comm_destroy is done with the communicator.
+     * BP_ERR_UNSUPPORTED, without a message: the library can only wait, and comm_create is called.
+     * NULL: the same. */
+    enum bp_status (*comm_begin)(void *self, uint32_t device, const struct bp_ccl_id *id,
+                                 uint32_t rank, uint32_t n_rank, void **out_comm);
+    /* BP_OK: all ranks are joined; BP_ERR_TIMEOUT, without a message: not yet; or why they cannot
+     * be. Waits for nothing. There where comm_begin is. */
+    enum bp_status (*comm_joined)(void *self, void *comm);
 };
 
 #ifdef __cplusplus
