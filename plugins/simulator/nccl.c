@@ -208,6 +208,7 @@ int ncclCommInitRankConfig(void **out, int n, struct bp_ccl_id id, int rank,
     code = begin_rank(code, n, &name, &comm);
     pthread_mutex_lock(&sim.lock);
     if (code) {
+        if (rank == 0) close(name.fd);
         if (comm) unmap(comm->shared);
         free(comm);
         return sim_leave(code);

@@ -587,7 +587,7 @@ static void *launch_first(void *p)
     double start = seconds();
 
     expect(launch_count(w, &w->result) == BP_OK, "count: %s", heard);
-    expect(seconds() - start >= 2, "the module was loaded in %.3f s", seconds() - start);
+    expect(seconds() - start >= 1, "the module was loaded in %.3f s", seconds() - start);
     loaded = true;
     return NULL;
 }
@@ -601,7 +601,7 @@ static void events_while_a_module_is_loaded(const void *arg)
     int n = 0;
 
     (void)arg;
-    setenv("BP_SIM_LOAD", "2000000", 1);
+    setenv("BP_SIM_LOAD", "1000000", 1);
     expect(!world_make(&w, load(plugin_path)) && !event(&w) && !small(&w) && !launch_gather(&w) &&
                !record(&w),
            "beginning: %s", heard);
@@ -614,7 +614,7 @@ static void events_while_a_module_is_loaded(const void *arg)
         usleep(1000);
     }
     pthread_join(thread, NULL);
-    expect(longest < 1, "one of %d queries took %.3f s", n, longest);
+    expect(longest < 0.5, "one of %d queries took %.3f s", n, longest);
     world_end(&w);
     nothing_is_left("afterwards");
 }
