@@ -168,6 +168,16 @@ static double launch_work(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? 0 : 1e10;
 }
 
+/* Intel's compiler counts places in a buffer with 32 bits unless it is told. */
+static bool has_large_buffers(const struct xpu_device *d, cl_device_type type)
+{
+    enum { INTEL = 0x8086 };
+
+    return !(type & CL_DEVICE_TYPE_CPU) &&
+           info_of(d->self, d->id, CL_DEVICE_VENDOR_ID) == INTEL &&
+           info_of(d->self, d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE) > UINT64_C(1) << 32;
+}
+
 /* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
  * f64 a number of the sources is an f32, whatever it looks like. */
 static void set_options(struct xpu_device *d)
@@ -189,11 +199,12 @@ static void set_options(struct xpu_device *d)
     d->parameters = 1024; /* every driver takes so much */
     call->clGetDeviceInfo(d->id, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof d->parameters,
                           &d->parameters, NULL);
-    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s",
+    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s%s",
              f32 & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt"
                                                        : "",
              d->is_processor ? " -DON_PROCESSOR" : "",
-             d->has_f64 ? "" : " -DNO_F64 -cl-single-precision-constant");
+             d->has_f64 ? "" : " -DNO_F64 -cl-single-precision-constant",
+             has_large_buffers(d, type) ? " -cl-intel-greater-than-4GB-buffer-required" : "");
 }
 
 /* A context of its own: drivers keep a buffer in the memory of each device of its context. */

@@ -81,7 +81,7 @@ struct xpu_device {
     bool is_processor;            /* a team is one lane, which makes runs of independent elements */
     bool has_blocks;              /* teams share memory that is fast: portable_has_blocks */
     bool has_host_memory;         /* device and host have one memory: what is mapped stays so */
-    char options[128];            /* to compile for it */
+    char options[192];            /* to compile for it */
     struct xpu_stream *common;    /* the stream NULL */
     pthread_mutex_t lock;
     struct xpu_stream *streams;   /* all of them */

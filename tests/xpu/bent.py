@@ -237,4 +237,15 @@ def long_launches_are_made_in_parts(folder):
         assert {"bp_softmax_f32", "bp_conv_f32"} <= parts, (teams, sorted(parts))
 
 
+@test
+def intels_compiler_is_told_of_large_buffers(folder):
+    """Of a GPU (0x1000=4) of Intel's (0x1001) whose buffers (0x1010) may have more than 4 GiB; PoCL then refuses the option."""
+    for vendor, size, told in ((0x8086, 5 << 30, True), (0x8086, 4 << 30, False), (0x10de, 5 << 30, False)):
+        env = bent(folder, BENT_INFO=f"0x1000=4;0x1001={vendor};0x1010={size}", BP_XPU_CACHE="",
+                   BENT_TRACE=os.path.join(folder, f"trace{vendor}-{size}"))
+        steps(env, "add")
+        with open(env["BENT_TRACE"], encoding="utf-8") as f:
+            assert ("-cl-intel-greater-than-4GB-buffer-required" in f.read()) == told, (vendor, size)
+
+
 sys.exit(run_tests(tests, BUILT))
