@@ -180,7 +180,8 @@ def blocks_are_made_where_a_teams_memory_is_its_own(folder):
 @test
 def small_numbers_of_f16_are_kept_where_those_of_f32_are_flushed(folder):
     """PoCL, told to, takes subnormal numbers of f32 for 0, as a device without CL_FP_DENORM does."""
-    env = bent(folder, POCL_EXTRA_BUILD_FLAGS="-cl-denorms-are-zero", BP_XPU_CACHE=os.path.join(folder, "cache"))
+    flags = os.environ.get("POCL_EXTRA_BUILD_FLAGS", "") + " -cl-denorms-are-zero"
+    env = bent(folder, POCL_EXTRA_BUILD_FLAGS=flags, BP_XPU_CACHE=os.path.join(folder, "cache"))
     code, text = bp(env, "conform", "xpu:0", "--filter=kernel/cast/f16-f32/*", "--filter=kernel/cast/f32-f16/*")
     assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
 
