@@ -82,8 +82,10 @@ static enum bp_status operand(const struct bp_launch *launch, const struct porta
 static unsigned teams_of(const struct gpu_device *device, const struct portable *p)
 {
     int64_t most = (int64_t)(device->units ? device->units : SOME_UNITS) * PER_UNIT;
-    int64_t n = portable_entry_is_team(p->family, p->entry) ? p->count
-                                                            : (p->count - 1) / LANES + 1;
+    int64_t each = portable_entry_is_team(p->family, p->entry)
+                       ? 1
+                       : LANES * (p->together ? p->together : 1);
+    int64_t n = (p->count - 1) / each + 1;
 
     return (unsigned)(n < most ? n : most);
 }

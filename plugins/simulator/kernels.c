@@ -4,11 +4,13 @@
  * build says which family, with -DFAMILY_TABLE=sim_index_kernels, -DFAMILY_HEADER=<kernels/index.h>
  * and -DFAMILY_LIST=<kernels/index.def>. The kernels themselves are compiled elsewhere. */
 #include "image.h"
-#include <kernels/entry.h>
+#include <kernels/run.h>
 #undef ENTRY_SPANS
 #undef ENTRY_TEAMS
+#undef ENTRY_RUNS
 #define ENTRY_SPANS(name, n, ...) enum { OPERANDS_OF_##name = n };
 #define ENTRY_TEAMS ENTRY_SPANS
+#define ENTRY_RUNS ENTRY_SPANS
 #include FAMILY_HEADER
 
 /* What plugins/gpu puts together for a launch: arguments of 8-byte fields, a count, operands. */

@@ -57,7 +57,7 @@ def write_given(out, families, texts):
     for family in families:
         structs = dict(re.findall(r"\bstruct (\w+) \{(.*?)\};", texts[family], re.S))
         structs |= {new: structs[old] for new, old in re.findall(r"#define (\w+_args) (\w+_args)", texts[family])}
-        for entry in re.findall(r"^ENTRY_(?:SPANS|TEAMS)_\d+\((\w+)", texts[family], re.M):
+        for entry in re.findall(r"^ENTRY_(?:SPANS|TEAMS|RUNS)_\d+\((\w+)", texts[family], re.M):
             numbers = given(structs, entry + "_args")
             offsets = ", ".join(f"offsetof(struct {entry}_args, {n})" for n in numbers)
             if numbers:

@@ -93,7 +93,7 @@ static struct division divide(const struct xpu_device *d, const struct xpu_kerne
 
     if (!portable_entry_is_team(p->family, p->entry)) {
         if (d->is_processor) by.run = (int64_t)(run_work / (p->work > 1 ? p->work : 1)) + 1;
-        each = d->is_processor ? by.run : (int64_t)kernel->lanes;
+        each = d->is_processor ? by.run : (int64_t)kernel->lanes * (p->together ? p->together : 1);
     }
     n = (p->count - 1) / each + 1;
     by.each = each;

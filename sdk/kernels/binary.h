@@ -54,4 +54,17 @@ KFN elem binary_elem(int op, elem x, elem y, acc a, acc b)
     }
 }
 
+/* Whether a formula is many instructions, so that a GPU makes one element after the other. op is a
+ * constant where this is inlined. */
+KFN int binary_is_long(int op)
+{
+    switch (op) {
+    case BINARY_atan2: case BINARY_hypot: case BINARY_xlogy: case BINARY_mod: case BINARY_fmod:
+    case BINARY_floor_divide: case BINARY_pow: case BINARY_gcd: case BINARY_lcm:
+    case BINARY_elu_grad: case BINARY_softplus_grad: case BINARY_gelu_grad:
+    case BINARY_gelu_tanh_grad: return 1;
+    default: return 0;
+    }
+}
+
 #endif

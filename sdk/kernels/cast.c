@@ -2,6 +2,7 @@
 /* cast.c: the launch of the kernel of cast.h. */
 #include "cast_args.h"
 #include "portable.h"
+#include "run_size.h"
 #include "walk_plan.h"
 
 enum bp_status portable_cast(const struct bp_launch *launch)
@@ -18,5 +19,6 @@ enum bp_status portable_cast(const struct bp_launch *launch)
 
     portable_view(&p, y);
     portable_view(&p, x[0]);
+    walk_divide(&args.walk, 2, CAST_RUN_OF(portable_type_bytes(p.type)), &p);
     return portable_run(launch, &p);
 }

@@ -6,7 +6,9 @@
 #define BP_KERNELS_CAST_H
 
 #include "cast_args.h"
-#include "entry.h"
+#include "run.h"
+#undef RUN
+#define RUN CAST_RUN_OF(sizeof(elem))
 
 #ifdef ELEM_FLOAT
 /* Powers of two are compared with, for the ends of the wide integers are no floats. */
@@ -77,40 +79,55 @@ KFN elem cast_from(i64 truth, elem e)
 }
 
 #define EACH(type, value) \
-    for (i64 i = 0; i < r.n; i++) { \
-        elem e = cast_from(truth, x[r.at[1] + i * r.step[1]]); \
-        ((GLOBAL type *)y)[r.at[0] + i * r.step[0]] = (type)(value); \
+    { \
+        RUN_OUT(type, w, 0, ((GLOBAL type *)y)); \
+        RUN_EACH(w, (type)(value)) \
+        RUN_END(type, w, 0, ((GLOBAL type *)y)); \
     } \
     break
 
-KFN void cast_run(i64 to, i64 truth, struct walk_run r, GLOBAL void *y, GLOBAL const elem *x)
+/* What is to be cast: of bools all that are not 0 are 1. */
+#define E cast_from(a->truth, RUN_AT(p))
+
+RUN_FN void cast_run(const struct cast_args *a, struct walk_run r, GLOBAL void *y,
+                     GLOBAL const elem *x)
 {
-    switch (to) {
-    case CAST_bool: EACH(u8, elem_get(e) != 0);
-    case CAST_i8: EACH(u8, cast_signed(e, 8));
-    case CAST_i16: EACH(u16, cast_signed(e, 16));
-    case CAST_i32: EACH(u32, cast_signed(e, 32));
-    case CAST_i64: EACH(u64, cast_signed(e, 64));
-    case CAST_u8: EACH(u8, cast_unsigned(e, 8));
-    case CAST_u16: EACH(u16, cast_unsigned(e, 16));
-    case CAST_u32: EACH(u32, cast_unsigned(e, 32));
-    case CAST_u64: EACH(u64, cast_unsigned(e, 64));
-    case CAST_f16: EACH(u16, f16_from_f32(cast_odd(e)));
-    case CAST_bf16: EACH(u16, bf16_from_f32(cast_odd(e)));
-    case CAST_f32: EACH(f32, elem_ord(e));
+    RUN_IN(elem, p, 1, x);
+
+    switch (a->to) {
+    case CAST_bool: EACH(u8, elem_get(E) != 0);
+    case CAST_i8: EACH(u8, cast_signed(E, 8));
+    case CAST_i16: EACH(u16, cast_signed(E, 16));
+    case CAST_i32: EACH(u32, cast_signed(E, 32));
+    case CAST_i64: EACH(u64, cast_signed(E, 64));
+    case CAST_u8: EACH(u8, cast_unsigned(E, 8));
+    case CAST_u16: EACH(u16, cast_unsigned(E, 16));
+    case CAST_u32: EACH(u32, cast_unsigned(E, 32));
+    case CAST_u64: EACH(u64, cast_unsigned(E, 64));
+    case CAST_f16: EACH(u16, f16_from_f32(cast_odd(E)));
+    case CAST_bf16: EACH(u16, bf16_from_f32(cast_odd(E)));
+    case CAST_f32: EACH(f32, elem_ord(E));
 #ifdef HAS_F64
-    case CAST_f64: EACH(f64, elem_ord(e));
+    case CAST_f64: EACH(f64, elem_ord(E));
 #endif
     default: break;
     }
 }
+#undef E
 #undef EACH
 
-KFN void cast_span(const struct cast_args *a, i64 begin, i64 n, GLOBAL void *y,
-                   GLOBAL const elem *x)
+KFN int cast_is_even(const struct cast_args *a, GLOBAL void *y, GLOBAL const elem *x)
 {
-    FOR_RUNS(r, &a->walk, begin, n) cast_run(a->to, a->truth, r, y, x);
+    int bytes = 1;
+
+    switch (a->to) {
+    case CAST_i16: case CAST_u16: case CAST_f16: case CAST_bf16: bytes = 2; break;
+    case CAST_i32: case CAST_u32: case CAST_f32: bytes = 4; break;
+    case CAST_i64: case CAST_u64: case CAST_f64: bytes = 8; break;
+    default: break;
+    }
+    return walk_is_even(&a->walk, 0, bytes, (u64)(uintptr_t)y, RUN) && RUN_EVEN(&a->walk, 1, x);
 }
-ENTRY_SPANS_2(cast, void, const elem)
+ENTRY_RUNS_2(cast, void, const elem)
 
 #endif

@@ -3,14 +3,16 @@
 #include "formula_args.h"
 #include "formula_attrs.h"
 #include "portable.h"
+#include "run_size.h"
 #include "walk_plan.h"
 
-/* Puts the result and its inputs, and runs it. */
+/* Puts the result and its inputs, and runs it. The walk is the first of the arguments. */
 static enum bp_status run(const struct bp_launch *launch, struct portable *p,
                           const struct bp_view *const *x, int n)
 {
     portable_view(p, launch->out[0]);
     for (int i = 0; i < n; i++) portable_view(p, x[i]);
+    walk_divide(p->args, n + 1, RUN_OF(portable_type_bytes(p->type)), p);
     return portable_run(launch, p);
 }
 

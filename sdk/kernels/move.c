@@ -2,23 +2,21 @@
 /* move.c: launches of the kernel of move.h: assign, concat, slice_grad, sum_grad. */
 #include "move_args.h"
 #include "portable.h"
+#include "run_size.h"
 #include "walk_plan.h"
 
 /* From x, or zeros, to what begins offset elements after the first of y. */
 static enum bp_status move(const struct bp_launch *launch, struct walk_by_value walk,
                            const struct bp_view *y, int64_t offset, const struct bp_view *x)
 {
-    static const uint8_t size[] = {
-#define X(NAME, name, number, bits, class) [number] = (bits) / 8,
-        BP_DTYPES(X)
-#undef X
-    };
+    int64_t bytes = portable_bytes(y->dtype);
     struct move_args args = {walk};
     struct portable p = PORTABLE(move, move, portable_move_type(y->dtype), args, walk.count, 1);
 
-    p.operand[p.n_operand++] =
-        (struct portable_operand){(char *)y->data + offset * size[y->dtype], y->memory};
+    portable_view(&p, y);
+    p.operand[0].data = (char *)y->data + offset * bytes;
     portable_view(&p, x);
+    walk_divide(&args.walk, 2, RUN_OF(portable_type_bytes(p.type)), &p);
     return portable_run(launch, &p);
 }
 

@@ -3,21 +3,26 @@
 #ifndef BP_KERNELS_MOVE_H
 #define BP_KERNELS_MOVE_H
 
-#include "entry.h"
 #include "move_args.h"
+#include "run.h"
+
+KFN int move_is_even(const struct move_args *a, GLOBAL elem *y, GLOBAL const elem *x)
+{
+    return RUN_EVEN(&a->walk, 0, y) && RUN_EVEN(&a->walk, 1, x);
+}
 
 /* x may be NULL: zero. */
-KFN void move_span(const struct move_args *a, i64 begin, i64 n, GLOBAL elem *y,
-                   GLOBAL const elem *x)
+RUN_FN void move_run(const struct move_args *a, struct walk_run r, GLOBAL elem *y,
+                     GLOBAL const elem *x)
 {
     elem zero = elem_put(acc_zero());
+    RUN_IN_OR(elem, p, 1, x, zero);
+    RUN_OUT(elem, w, 0, y);
 
-    FOR_RUNS(r, &a->walk, begin, n)
-    {
-        for (i64 i = 0; i < r.n; i++)
-            y[r.at[0] + i * r.step[0]] = x ? x[r.at[1] + i * r.step[1]] : zero;
-    }
+    (void)a;
+    RUN_EACH(w, RUN_OR(p, zero))
+    RUN_END(elem, w, 0, y);
 }
-ENTRY_SPANS_2(move, elem, const elem)
+ENTRY_RUNS_2(move, elem, const elem)
 
 #endif

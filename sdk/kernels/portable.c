@@ -25,6 +25,21 @@ enum portable_type portable_move_type(uint32_t dtype)
     return (enum portable_type)type[dtype];
 }
 
+int portable_type_bytes(enum portable_type type)
+{
+    static const uint8_t bytes[] = {
+        [TYPE_i8] = 1,  [TYPE_i16] = 2,  [TYPE_i32] = 4, [TYPE_i64] = 8, [TYPE_u8] = 1,
+        [TYPE_u16] = 2, [TYPE_u32] = 4,  [TYPE_u64] = 8, [TYPE_f16] = 2, [TYPE_bf16] = 2,
+        [TYPE_f32] = 4, [TYPE_f64] = 8,  [TYPE_c64] = 8, [TYPE_c128] = 16,
+    };
+    return bytes[type];
+}
+
+int portable_bytes(uint32_t dtype)
+{
+    return portable_type_bytes(portable_move_type(dtype));
+}
+
 /* By ENTRY_<name>; and where the entries of each family begin. */
 static const struct {
     const char *name;
@@ -72,6 +87,7 @@ const char *portable_type_name(enum portable_type type)
 
 void portable_view(struct portable *p, const struct bp_view *view)
 {
+    p->bytes[p->n_operand] = view ? (uint8_t)portable_bytes(view->dtype) : 0;
     p->operand[p->n_operand++] = view ? (struct portable_operand){view->data, view->memory}
                                       : (struct portable_operand){NULL, NULL};
 }

@@ -38,6 +38,8 @@ enum portable_type {
 /* The type for numbers of a dtype (bool as u8), and the one that moves elements of its size. */
 enum portable_type portable_type(uint32_t dtype);
 enum portable_type portable_move_type(uint32_t dtype);
+int portable_type_bytes(enum portable_type type);
+int portable_bytes(uint32_t dtype);
 
 /* Entries: how many a family has; the name of one, and whether it is of teams; a type's name. */
 int portable_entries(enum portable_family family);
@@ -61,7 +63,9 @@ struct portable {
     size_t args_size;
     int64_t count;           /* elements of spans, or teams */
     double work;             /* of one of them, in additions, about */
+    int together;            /* elements that a lane of a GPU makes together; 0: one */
     int n_operand;
+    uint8_t bytes[PORTABLE_OPERANDS]; /* of an element of a view */
     struct portable_operand operand[PORTABLE_OPERANDS];
     uint32_t faults, results; /* masks: operands that are the launch's fault word, its results */
 };

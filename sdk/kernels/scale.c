@@ -2,6 +2,7 @@
 /* scale.c: launches of the kernels of scale.h. */
 #include "scale_args.h"
 #include "portable.h"
+#include "run_size.h"
 #include "walk_plan.h"
 
 enum bp_status portable_scale(const struct bp_launch *launch)
@@ -13,6 +14,7 @@ enum bp_status portable_scale(const struct bp_launch *launch)
 
     portable_view(&p, y);
     portable_view(&p, x[0]);
+    walk_divide(&args.walk, 2, RUN_OF(portable_type_bytes(p.type)), &p);
     return portable_run(launch, &p);
 }
 
@@ -26,5 +28,6 @@ enum bp_status portable_sgd(const struct bp_launch *launch)
 
     portable_view(&p, y);
     for (int i = 0; i < 3; i++) portable_view(&p, in[i]);
+    walk_divide(&args.walk, 3, RUN_OF(portable_type_bytes(p.type)), &p);
     return portable_run(launch, &p);
 }

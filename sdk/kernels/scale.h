@@ -4,22 +4,24 @@
 #ifndef BP_KERNELS_SCALE_H
 #define BP_KERNELS_SCALE_H
 
-#include "entry.h"
+#include "run.h"
 #include "scale_args.h"
 
-KFN void scale_span(const struct scale_args *a, i64 begin, i64 n, GLOBAL elem *y,
-                    GLOBAL const elem *x)
+KFN int scale_is_even(const struct scale_args *a, GLOBAL elem *y, GLOBAL const elem *x)
+{
+    return RUN_EVEN(&a->walk, 0, y) && RUN_EVEN(&a->walk, 1, x);
+}
+RUN_FN void scale_run(const struct scale_args *a, struct walk_run r, GLOBAL elem *y,
+                      GLOBAL const elem *x)
 {
     acc factor = number(a->factor), bias = number(a->bias);
+    RUN_IN(elem, p, 1, x);
+    RUN_OUT(elem, w, 0, y);
 
-    FOR_RUNS(r, &a->walk, begin, n)
-    {
-        for (i64 i = 0; i < r.n; i++)
-            y[r.at[0] + i * r.step[0]] =
-                elem_put(elem_get(x[r.at[1] + i * r.step[1]]) * factor + bias);
-    }
+    RUN_EACH(w, elem_put(elem_get(RUN_AT(p)) * factor + bias))
+    RUN_END(elem, w, 0, y);
 }
-ENTRY_SPANS_2(scale, elem, const elem)
+ENTRY_RUNS_2(scale, elem, const elem)
 
 /* The one number of a tensor of any float type. */
 KFN acc rate_of(i64 type, GLOBAL const void *p)
@@ -35,19 +37,23 @@ KFN acc rate_of(i64 type, GLOBAL const void *p)
 }
 
 /* Operands of the walk: what is changed, twice, and its gradient. */
-KFN void sgd_span(const struct sgd_args *a, i64 begin, i64 n, GLOBAL elem *y,
-                  GLOBAL const elem *param, GLOBAL const elem *grad, GLOBAL const void *rate)
+KFN int sgd_is_even(const struct sgd_args *a, GLOBAL elem *y, GLOBAL const elem *param,
+                    GLOBAL const elem *grad, GLOBAL const void *rate)
+{
+    (void)rate;
+    return RUN_EVEN(&a->walk, 0, y) && RUN_EVEN(&a->walk, 1, param) && RUN_EVEN(&a->walk, 2, grad);
+}
+RUN_FN void sgd_run(const struct sgd_args *a, struct walk_run r, GLOBAL elem *y,
+                    GLOBAL const elem *param, GLOBAL const elem *grad, GLOBAL const void *rate)
 {
     acc by = rate_of(a->rate, rate);
+    RUN_IN(elem, p, 1, param);
+    RUN_IN(elem, g, 2, grad);
+    RUN_OUT(elem, w, 0, y);
 
-    FOR_RUNS(r, &a->walk, begin, n)
-    {
-        for (i64 i = 0; i < r.n; i++)
-            y[r.at[0] + i * r.step[0]] =
-                elem_put(elem_get(param[r.at[1] + i * r.step[1]]) -
-                         by * elem_get(grad[r.at[2] + i * r.step[2]]));
-    }
+    RUN_EACH(w, elem_put(elem_get(RUN_AT(p)) - by * elem_get(RUN_AT(g))))
+    RUN_END(elem, w, 0, y);
 }
-ENTRY_SPANS_4(sgd, elem, const elem, const elem, const void)
+ENTRY_RUNS_4(sgd, elem, const elem, const elem, const void)
 
 #endif

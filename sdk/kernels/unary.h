@@ -131,4 +131,23 @@ KFN acc unary_number(int op, int i, real v)
 #include "unary.def"
 #undef UNARY_OF
 
+/* Whether a formula is a few instructions, so that a GPU makes several elements side by side. op is
+ * a constant where this is inlined. */
+KFN int unary_is_short(int op)
+{
+    switch (op) {
+#define UNARY_NUMBER(op, formula) case UNARY_##op:
+#define UNARY_REAL(op, formula) case UNARY_##op:
+#define UNARY_SIGNED(op, formula) case UNARY_##op:
+#define UNARY_BITS(op, formula) case UNARY_##op:
+#include "unary.def"
+    case UNARY_ceil: case UNARY_floor: case UNARY_round: case UNARY_trunc: case UNARY_frac:
+    case UNARY_nan_to_num: case UNARY_rad2deg: case UNARY_deg2rad: case UNARY_relu:
+    case UNARY_leaky_relu: case UNARY_relu6: case UNARY_thresholded_relu: case UNARY_hard_shrink:
+    case UNARY_soft_shrink: case UNARY_shrink: case UNARY_hard_sigmoid: case UNARY_hard_swish:
+    case UNARY_hard_tanh: return 1;
+    default: return 0;
+    }
+}
+
 #endif

@@ -46,8 +46,25 @@ KFN struct walk_run walk_from(const struct walk_by_value *walk, i64 begin, i64 n
     return r;
 }
 
-/* Runs of elements begin to begin + n - 1, which are variables of the span, until it has none. */
-#define FOR_RUNS(r, walk, begin, n) \
-    for (struct walk_run r; n > 0 && (r = walk_from(walk, begin, n), 1); begin += r.n, n -= r.n)
+/* Whether operand k, of elements of so many bytes and with its first at this address, may be gone
+ * through by n elements together, a power of two: from each multiple of n on they lie side by side,
+ * at a multiple of their bytes or of 16, or are one that repeats. Fewer may be left at the end. */
+KFN int walk_is_even(const struct walk_by_value *walk, int k, int bytes, u64 address, int n)
+{
+    u64 odd = (u64)(bytes * n < 16 ? bytes * n - 1 : 15);
+    i64 last = walk->rank - 1;
+
+    if (last > 0 && walk->shape[last] & (n - 1)) return 0; /* some would lie in two rows */
+    if (last >= 0 && walk->stride[k][last] == 0) return k > 0;
+    if (last >= 0 && walk->stride[k][last] != 1) return 0;
+    ROLLED
+    for (i64 axis = 0; axis < last; axis++) address |= (u64)(walk->stride[k][axis] * bytes);
+    return !(address & odd);
+}
+
+/* Runs of `left` elements from begin on; both are variables, until there are none. */
+#define FOR_RUNS(r, walk, begin, left) \
+    for (struct walk_run r; left > 0 && (r = walk_from(walk, begin, left), 1); \
+         begin += r.n, left -= r.n)
 
 #endif

@@ -84,3 +84,11 @@ struct walk_by_value walk_of(const struct bp_view *y, const struct bp_view *cons
     walk_join(&walk, n + 1);
     return walk;
 }
+
+void walk_divide(const struct walk_by_value *walk, int n, int together, struct portable *p)
+{
+    p->together = together;
+    for (int k = 0; k < n; k++)
+        if (!walk_is_even(walk, k, p->bytes[k], (u64)(uintptr_t)p->operand[k].data, together))
+            p->together = 0;
+}

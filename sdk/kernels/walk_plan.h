@@ -4,7 +4,7 @@
 #define BP_KERNELS_WALK_PLAN_H
 
 #include "walk.h"
-#include <backplane/kernel.h>
+#include "portable.h"
 
 /* A walk over all elements of a shape, of operands that walk_strides sets: all repeat. */
 struct walk_by_value walk_shape(int rank, const int64_t *shape);
@@ -21,5 +21,9 @@ void walk_join(struct walk_by_value *walk, int n);
 /* All of that of a result, operand 0, and of n inputs that broadcast to it; one that is NULL is
  * absent. */
 struct walk_by_value walk_of(const struct bp_view *y, const struct bp_view *const *x, int n);
+
+/* Has lanes of a GPU make that many elements together, if the first n operands of p, views, are
+ * even for them (walk_is_even), as the kernel finds too. */
+void walk_divide(const struct walk_by_value *walk, int n, int together, struct portable *p);
 
 #endif

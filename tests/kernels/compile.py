@@ -52,10 +52,10 @@ def entries():
     """header -> names of its entry points."""
     found = {}
     for name in sorted(os.listdir(KERNELS)):
-        if not name.endswith(".h") or name in ("dialect.h", "entry.h"):
+        if not name.endswith(".h") or name in ("dialect.h", "entry.h", "run.h"):
             continue
         with open(os.path.join(KERNELS, name), encoding="utf-8") as f:
-            names = re.findall(r"^(?:KERNEL\(NAME\(|ENTRY_(?:SPANS|TEAMS)_\d+\()(\w+)", f.read(), re.M)
+            names = re.findall(r"^(?:KERNEL\(NAME\(|ENTRY_(?:SPANS|TEAMS|RUNS)_\d+\()(\w+)", f.read(), re.M)
         if names:
             found[name] = names
     return found
