@@ -232,13 +232,15 @@ static int64_t elements_of(const struct kernel_case *made)
     return all;
 }
 
-/* Larger ones first; of equal ones the row's first. */
+/* Larger ones first; of equal ones those with frozen inputs, of which a row keeps most. */
 static int compare_sizes(const void *a, const void *b)
 {
     const struct kernel_case *const *x = a, *const *y = b;
     int64_t p = elements_of(*x), q = elements_of(*y);
+    bool fx = kernel_case_facts(*x) >> ROW_FROZEN & 1, fy = kernel_case_facts(*y) >> ROW_FROZEN & 1;
 
-    return p != q ? (p < q) - (p > q) : strcmp((*x)->id, (*y)->id);
+    if (p != q) return (p < q) - (p > q);
+    return fx != fy ? fy - fx : strcmp((*x)->id, (*y)->id);
 }
 
 /* Whether it may run on two streams: once, over no input; and its row must take it or decline. */
@@ -639,6 +641,7 @@ static void add_rest(struct list *list, struct bp_device *device)
     add_checks(list, SUITE_MEMORY, suite_memory_stats);
     add_checks(list, SUITE_MEMORY, suite_memory_space);
     add_checks(list, SUITE_MEMORY, suite_memory_returned);
+    add_checks(list, SUITE_MEMORY, suite_memory_plans);
     add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
     add_roundtrips(list);
 }

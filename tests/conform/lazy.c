@@ -14,6 +14,7 @@
  *   add-waits, copy-waits  a launch, or a copy on the device, returns when its work has been done;
  *              an event behind it comes when it has been asked for, all the same
  *   event-leak  events are not freed
+ *   plan-malloc  plans are the plugin's own memory, and are not freed
  *   one-block  launches of all streams have one block of arguments
  *   declines   add takes small tensors only
  *   map-leak   memory that is given back stays mapped

@@ -427,6 +427,15 @@ def late_device_that_leaks_events():
 
 
 @test
+def late_device_that_leaks_plans():
+    """The host's account says nothing of memory that the plugin allocates itself."""
+    result = run_late("plan-malloc", "--filter=memory/returned/*", "--filter=plugin/memory")
+    assert set(result.bad()) == {"memory/returned/plans"}, result
+    message = result.bad()["memory/returned/plans"]["message"]
+    assert "row late_gather_f32_i32: after each of 3 calls" in message, message
+
+
+@test
 def late_device_with_one_block_of_arguments():
     """Who waits for each call sees nothing of it: the case gives to both streams before it waits."""
     result = run_late("one-block", "--filter=kernel/*.twice@*", "-j", "1")

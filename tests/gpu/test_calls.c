@@ -558,7 +558,7 @@ static void waits_block(const void *arg)
     setenv("BP_SIM_DELAY", "3000", 1);
     setenv("BP_SIM_WAIT", arg, 1);
     w.r = w.plugin->runtime, w.g = w.plugin->graphs;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 10; i++) {
         for (int k = 0; k < STEPS; k++)
             expect(steps[k].run(&w) == BP_OK, "%s: %s", steps[k].name, heard);
         spun = driver_spun(driver_path);

@@ -392,6 +392,14 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
     if (!over) bp_tensor_destroy(out);
 }
 
+bool kernel_case_has_elements(const struct kernel_case *made)
+{
+    for (int i = 0; i < made->n_in; i++)
+        for (int a = 0; made->in[i].present && a < made->in[i].rank; a++)
+            if (!made->in[i].shape[a]) return false;
+    return true;
+}
+
 bool kernel_case_is_strided(const struct kernel_case *made)
 {
     for (int i = 0; i < made->n_in; i++)

@@ -26,8 +26,7 @@ enum {
 /* Of the allocator of a sanitizer, where the process has one. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-/* Bytes that the process has allocated; 0: its allocator does not tell. */
-static uint64_t heap_in_use(void)
+uint64_t heap_in_use(void)
 {
     if (__sanitizer_get_current_allocated_bytes) return __sanitizer_get_current_allocated_bytes();
 #if defined __GLIBC__ && __GLIBC_PREREQ(2, 33)

@@ -9,7 +9,8 @@
 /* Tables that end with a NULL id. */
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
     suite_runtime_event[], suite_memory_tensor[], suite_memory_use[],
-    suite_memory_stats[], suite_memory_space[], suite_memory_returned[], suite_stress_large[];
+    suite_memory_stats[], suite_memory_space[], suite_memory_returned[], suite_memory_plans[],
+    suite_stress_large[];
 
 /* Cases that run once for each kind of stream that the device has: arg is {kind, kind of others}.
  * streams: how many kinds vary, 1 or 2. <id>/<kind>, <id>/<kind>-<kind>. Tables end with a NULL. */
@@ -31,6 +32,9 @@ void memory_roundtrip(struct check *c, const int64_t *arg);
 
 /* Runs one kernel case. */
 void kernel_case_run(struct check *c, const struct kernel_case *made);
+
+/* Whether none of its inputs is empty. */
+bool kernel_case_has_elements(const struct kernel_case *made);
 
 /* Whether a tensor of it lies as only rows flagged BP_KERNEL_STRIDED can take it. */
 bool kernel_case_is_strided(const struct kernel_case *made);

@@ -142,4 +142,7 @@ bool work_is_seen(struct check *c, int64_t kind);
 /* The device's figures, of which sums and counts have been checked. */
 bool work_stats(struct work *w, struct bp_memory_stats *out);
 
+/* memory_returned.c: bytes that the process has allocated; 0: its allocator does not tell. */
+uint64_t heap_in_use(void);
+
 #endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory_plans.c: what a row makes for a prepared call goes with it: a call of each row is prepared,
+ * run and destroyed again and again, and one with frozen inputs where the row has such cases; as
+ * much of the process's memory is in use each time. */
+#include "kernel_run.h"
+#include "work.h"
+#include "../list.h"
+#include <inttypes.h>
+#include <time.h>
+
+enum {
+    WARM = 8, /* calls before those that are measured: allocators keep some blocks of a size */
+    AGAIN = 3,
+    ROWS_S = 40 /* for all rows; as many as there is time for */
+};
+
+/* What each of several calls adds to the memory in use, at least; false: the row declines. */
+static bool measure(struct check *c, const struct kernel_case *made, uint64_t *out_least)
+{
+    bool taken = true;
+    struct run r;
+    bool ok = run_init(&r, c, made);
+
+    *out_least = UINT64_MAX;
+    for (int i = 0; ok && taken && i < WARM + AGAIN; i++) {
+        uint64_t before = heap_in_use(), now;
+        ok = run_plan(&r, &taken);
+        now = heap_in_use();
+        now = now > before ? now - before : 0;
+        if (i >= WARM && now < *out_least) *out_least = now;
+    }
+    run_finish(&r);
+    return taken;
+}
+
+/* Of a row's cases the first that it takes: those of real size, or, of a row without such, quick
+ * ones, the smallest first. */
+static void look_at(struct check *c, const struct kernel_case *row, bool real, bool frozen)
+{
+    for (int i = 0; i < row->n_twice; i++) {
+        const struct kernel_case *made = row->of_twice[real ? i : row->n_twice - 1 - i];
+        uint64_t least;
+        bool has_frozen = kernel_case_facts(made) >> ROW_FROZEN & 1;
+        if (has_frozen != frozen || made->real != real) continue;
+        if (!made->real && (!made->quick || !kernel_case_has_elements(made))) continue;
+        if (!measure(c, made, &least)) continue;
+        if (c->result->outcome == OUTCOME_PASS)
+            check_that(c, !least,
+                       "row %s: after each of %d calls that were prepared, run and destroyed%s the "
+                       "process had allocated %" PRIu64 " bytes more: the plugin does not free them",
+                       row->row, AGAIN, frozen ? ", with frozen inputs," : "", least);
+        return;
+    }
+}
+
+static bool has_real(const struct kernel_case *row)
+{
+    int i = 0;
+
+    while (i < row->n_twice && !row->of_twice[i]->real) i++;
+    return i < row->n_twice;
+}
+
+static void returned_plans(struct check *c, const int64_t *arg)
+{
+    const struct selection wanted = {.suites = "kernel"};
+    struct timespec start, now;
+    struct list list;
+    bool real;
+
+    (void)arg;
+    if (!heap_in_use()) {
+        check_skip(c, "the process's allocator does not say how much is in use");
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    list_init(&list, c->place->device, LIST_ALL, c->place->seed, &wanted);
+    for (size_t i = 0; i < list.n && c->result->outcome == OUTCOME_PASS; i++) {
+        const struct kernel_case *row = list.at[i].kernel;
+        if (!row || !row->twice) continue;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - start.tv_sec > ROWS_S) break;
+        real = has_real(row);
+        look_at(c, row, real, false);
+        if (real) look_at(c, row, real, true);
+    }
+    list_finish(&list);
+}
+
+const struct check_case suite_memory_plans[] = {
+    {"returned/plans", returned_plans},
+    {NULL, NULL},
+};
