@@ -439,7 +439,7 @@ void plugin_again(struct check *c, const int64_t *arg)
                    a->dlpack_type == b->dlpack_type && !memcmp(a->uuid, b->uuid, sizeof a->uuid) &&
                    !strcmp(a->pci, b->pci) && !strcmp(a->arch, b->arch),
                "device_properties says something else when it is asked again: %s, %u units, %llu "
-               "bytes; then %s, %u units, %llu bytes",
+               "bytes; then %s, %u units, %llu bytes; its uuid, pci or arch counts, too",
                a->name, a->units, (unsigned long long)a->memory, b->name, b->units,
                (unsigned long long)b->memory);
 }
