@@ -143,7 +143,7 @@ def teams_of_many_lanes_make_blocks(folder):
     """As on a GPU: lanes that share memory, with barriers."""
     env = environment(folder, BP_XPU_TEAMS="1")
     code, text = bp(env, "conform", "xpu:0", "--filter=kernel/matmul/f32/blocks*", "--filter=kernel/conv*/f32/2d.blocks*",
-                    "--filter=kernel/softmax/f32/*",
+                    *(f"--filter=kernel/{made}/*" for made in ("softmax/f32", "scale/f32", "cast/f32-bf16", "assign/i8")),
                     *(f"--filter=kernel/{op}/f32*/*" for op in ("prod", "max", "argmax", "count_nonzero")))
     assert code == 0 and " pass" in text and "fail" not in text, text
 
