@@ -212,6 +212,10 @@ enum {
 void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
                const char *variant);
 
+/* The same for inputs of any type. */
+void case_real_of_any(const struct case_maker *maker, struct kernel_case *made, int from,
+                      const char *variant);
+
 void case_data(struct kernel_case *made, enum data data); /* of all inputs */
 
 /* Input number in is of dtype, with integers from low to high - 1. */

@@ -175,7 +175,10 @@ void cases_loss_rows(struct case_maker *maker)
             case_end(maker, made, "%s.%s.way%d", reduction[r], lines[i].variant, way);
         }
     odd(maker);
-    if (case_is(maker, "npair_loss")) few *= 3; /* each is one number */
+    if (case_is(maker, "npair_loss")) {
+        few *= 3; /* each is one number */
+        case_real(maker, of_rows(maker, "67", 129, 0, 0), 1, "real");
+    }
     for (int i = 0; i < few && !half && maker->dtype[2] != BP_I32; i++)
         case_end(maker, of_rows(maker, i % 2 ? "3" : "2", 2 + i % 3, i % 3, i % 4 / 2), "few%d",
                  i / 6);

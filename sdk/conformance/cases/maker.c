@@ -314,12 +314,12 @@ void case_gradient(const struct case_maker *maker, const char *shapes, enum data
     case_end(maker, made, "smooth");
 }
 
-void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
-               const char *variant)
+void case_real_of_any(const struct case_maker *maker, struct kernel_case *made, int from,
+                      const char *variant)
 {
     struct kernel_case *frozen;
 
-    if (maker->gradients || !case_is_float(maker) || case_is_complex(maker)) {
+    if (maker->gradients) {
         free(made);
         return;
     }
@@ -328,6 +328,14 @@ void case_real(const struct case_maker *maker, struct kernel_case *made, int fro
     for (int i = from; i < frozen->n_in; i++) frozen->in[i].frozen = frozen->in[i].present;
     case_end(maker, frozen, "%s.frozen", variant);
     case_end(maker, made, "%s", variant);
+}
+
+void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
+               const char *variant)
+{
+    if (case_is_float(maker) && !case_is_complex(maker))
+        case_real_of_any(maker, made, from, variant);
+    else free(made);
 }
 
 /* What is written over has a place for each element. */

@@ -168,8 +168,16 @@ static const struct {
     {"empty", "0x4", "4x3", "-", "3", false},
     {"nothing", "2x0", "0x3", "-", "-", false},
     {"long", "3x1031", "1031x2", "3", "1", false},
+    {"real", "67x129", "129x97", "scalar", "97", false},
 };
-enum { BATCHES = 10 }; /* in layouts */
+enum { BATCHES = 10, REAL_PRODUCT = 14 }; /* in layouts; at a size of libraries */
+
+/* Orders of axes, and sizes of libraries, are taken alike for all pairs of types: models have this
+ * one. */
+static bool is_usual(const struct case_maker *maker)
+{
+    return maker->dtype[0] == BP_U8 && maker->dtype[1] == BP_I8;
+}
 
 static void integer_data(struct kernel_case *made, int in, uint32_t dtype, size_t i)
 {
@@ -182,6 +190,7 @@ void cases_matmul_integer(struct case_maker *maker)
     for (int i = 0; i < COUNT(products); i++) {
         char text[96];
         struct kernel_case *made;
+        if (i == REAL_PRODUCT && !is_usual(maker)) continue;
         snprintf(text, sizeof text, "%s+%s+%s+%s", products[i].a, products[i].b, products[i].a_zero,
                  products[i].b_zero);
         made = case_begin(maker, text);
@@ -193,7 +202,8 @@ void cases_matmul_integer(struct case_maker *maker)
         case_needs(made, "sub", BP_I32);
         case_needs(made, "cast", maker->dtype[0]);
         made->quick = products[i].quick;
-        if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
+        if (i == REAL_PRODUCT) case_real_of_any(maker, made, 1, products[i].variant);
+        else if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
         else case_end(maker, made, "%s", products[i].variant);
     }
 }
@@ -207,6 +217,7 @@ void cases_qlinear_matmul(struct case_maker *maker)
         char text[160];
         struct kernel_case *made;
         if (maker->dtype[3] != BP_F32 && i % 3) continue;
+        if (i == REAL_PRODUCT && (!is_usual(maker) || maker->dtype[3] != BP_F32)) continue;
         a_zero = *a_zero == '-' ? "1" : a_zero;
         b_zero = *b_zero == '-' ? "scalar" : b_zero;
         snprintf(text, sizeof text, "%s+%s+%s+%s+%s+%s+1+scalar", products[i].a, a_zero, a_zero,
@@ -226,7 +237,8 @@ void cases_qlinear_matmul(struct case_maker *maker)
         case_needs(made, "quantize_linear", BP_F32);
         case_needs(made, "mul", BP_F32);
         made->quick = products[i].quick && i % 3 == 0;
-        if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
+        if (i == REAL_PRODUCT) case_real_of_any(maker, made, 1, products[i].variant);
+        else if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
         else case_end(maker, made, "%s", products[i].variant);
     }
 }
@@ -245,8 +257,9 @@ static const struct {
     {"2d.depthwise", "1x5x7x7", "5x1x3x3", {1, 1, 1}, {1, 1, 1}, {1, 1, 0, 1, 1, 0}, 5, 5, false},
     {"2d.deep", "1x67x4x3", "3x67x3x3", {1, 1, 1}, {1, 1, 1}, {1, 1, 0, 1, 1, 0}, 1, 3, false},
     {"3d", "1x2x4x5x3", "3x2x2x3x2", {1, 2, 1}, {1, 1, 1}, {0, 1, 0, 1, 0, 1}, 1, 3, true},
+    {"2d.real", "2x17x9x8", "18x17x3x3", {1, 1, 1}, {1, 1, 1}, {1, 1, 0, 1, 1, 0}, 1, 18, false},
 };
-enum { PADDED = 4 }; /* in layouts */
+enum { PADDED = 4, REAL_WINDOW = 9 }; /* in layouts; at a size of libraries */
 
 static void set_window(struct kernel_case *made, size_t i)
 {
@@ -259,18 +272,13 @@ static void set_window(struct kernel_case *made, size_t i)
     made->quick = windows[i].quick;
 }
 
-/* Orders of axes are taken alike for all pairs of types: models have this one. */
-static bool is_usual(const struct case_maker *maker)
-{
-    return maker->dtype[0] == BP_U8 && maker->dtype[1] == BP_I8;
-}
-
 void cases_conv_integer(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(windows); i++)
         for (int form = 0; form < 3; form++) {
             char text[96], filters[24];
             struct kernel_case *made;
+            if (i == REAL_WINDOW && !is_usual(maker)) continue;
             snprintf(filters, sizeof filters, "%lld", (long long)windows[i].filters);
             snprintf(text, sizeof text, "%s+%s+%s+%s", windows[i].x, windows[i].w, form ? "1" : "-",
                      form == 2 ? filters
@@ -286,7 +294,8 @@ void cases_conv_integer(struct case_maker *maker)
             case_needs(made, "cast", BP_F64);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
             if (i == PADDED && form == 2 && is_usual(maker)) case_orders(maker, made, 0, text);
-            if (i == PADDED && form) case_layouts(maker, made, text, false);
+            if (i == REAL_WINDOW) case_real_of_any(maker, made, 1, text);
+            else if (i == PADDED && form) case_layouts(maker, made, text, false);
             else case_end(maker, made, "%s", text);
         }
 }
@@ -300,6 +309,7 @@ void cases_qlinear_conv(struct case_maker *maker)
             char text[160], filters[24];
             struct kernel_case *made;
             if (maker->dtype[3] != BP_F32 && i % 3) continue;
+            if (i == REAL_WINDOW && (!is_usual(maker) || maker->dtype[3] != BP_F32)) continue;
             snprintf(filters, sizeof filters, "%lld", (long long)windows[i].filters);
             snprintf(text, sizeof text, "%s+1+scalar+%s+%s+%s+1+1+%s", windows[i].x, windows[i].w,
                      form ? filters : "scalar", form ? filters : "1", form ? filters : "-");
@@ -321,7 +331,8 @@ void cases_qlinear_conv(struct case_maker *maker)
             case_needs(made, "quantize_linear", BP_F32);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
             if (i == PADDED && form && is_usual(maker)) case_orders(maker, made, 0, text);
-            if (i == PADDED && form) case_layouts(maker, made, text, false);
+            if (i == REAL_WINDOW) case_real_of_any(maker, made, 1, text);
+            else if (i == PADDED && form) case_layouts(maker, made, text, false);
             else case_end(maker, made, "%s", text);
         }
 }
