@@ -38,7 +38,7 @@ BUDGETS = {
     "normal: gpu": (60, SUM),
     "normal: bench": (40, SUM),
     "normal: onnx": (120, SUM),
-    "normal: xpu": (70, SUM),
+    "normal: xpu": (105, SUM),
     "normal: ccl": (280, SUM),
     "normal: conform cpu": (90, WALL),
     "normal: conform template": (15, WALL),
