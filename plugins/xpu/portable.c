@@ -69,14 +69,16 @@ struct division {
 
 /* Groups that a launch should have, of n: so few that it ends in time, so many that no unit of the
  * device stands idle. Elements that are made with little work wait for memory; their number is not
- * what lasts. */
+ * what lasts. Nor is one divided whose lanes make several elements: those that do not lie side by
+ * side are made singly, and then a part does not begin where the one before ended. */
 static size_t part_of(const struct xpu_device *d, const struct portable *p, int64_t each, int64_t n)
 {
     static const double little = 64;
     bool is_team = portable_entry_is_team(p->family, p->entry);
     double group = p->work * (double)each, least = 4 * (double)d->units, part;
 
-    if (!d->launch_work || (!is_team && p->work < little) || group * (double)n <= d->launch_work)
+    if (!d->launch_work || (!is_team && (p->work < little || p->together > 1)) ||
+        group * (double)n <= d->launch_work)
         return (size_t)n;
     part = d->launch_work / group > least ? d->launch_work / group : least;
     if (part < 1) part = 1;
