@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the allocator and of the order of work, and some of gradients and of collectives, each as a way to break it: what stands exactly
+"""The rules of the allocator and of the order of work, and some of prepared calls, gradients and collectives, each as a way to break it: what stands exactly
 once in a file of the core, and what it becomes. Who has to notice: MODEL, the traces of
 tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites runtime, memory,
-gradient and ccl (tests/conform/core_mutants.py); or BOTH.
+kernel, gradient and ccl (tests/conform/core_mutants.py); or BOTH.
 
 Of the suites it is one case (None where it is not for them): where (cpu with streams of that mode, the template, two
 devices of the simulator, or the device of late work, tests/conform/lazy.c), and its id without the kind of stream.
@@ -18,6 +18,7 @@ DEVICE, TRANSFER, GRAPH = "core/device/device.c", "core/tensor/transfer.c", "cor
 PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
 LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/check.c"
 GRADIENT, GRADIENT_RULES = "core/graph/gradient.c", "core/op/gradient_rules.c"
+VIEW, PREPARED, SELECT = "core/op/view.c", "core/op/prepared.c", "core/op/select.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/staged.c", "core/ccl/collective.c"
 DIRECT, REDUCE, WAIT = "core/ccl/direct.c", "core/ccl/reduce.c", "core/ccl/wait.c"
 
@@ -521,4 +522,41 @@ RULES = [
     (SUITES, "keys of a split count the other way", COMM,
      "all[i].key < all[rank].key ||", "all[i].key > all[rank].key ||",
      "inline", "ccl/split/5"),
+    # Prepared calls: constants, plans, workspaces, what differs from run to run.
+    (SUITES, "views of frozen data have no data", VIEW,
+     "type->view.data = (void *)((uintptr_t)of->data + temp->offset);", "type->view.data = NULL;",
+     "inline", "kernel/inner/f32/real.frozen/*"),
+    (SUITES, "steps are not given frozen inputs", PREPARED,
+     "p->type[i].view.data = site->in[i]->data; /* while steps are built */", "p->type[i].view.data = NULL;",
+     "inline", "kernel/linear/f32/real.frozen/*"),
+    (SUITES, "all streams have one workspace", LAUNCH,
+     "TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE,\n                              workspace_bytes(step, p->device), &workspace));",
+     "static struct bp_storage *all;\n        if (!all) TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE, 64 << 20, &all));\n"
+     "        workspace = all, bp_storage_retain(all);",
+     "inline", "kernel/sort/*.twice@*"),
+    (SUITES, "plans are not destroyed", PREPARED,
+     "if (step->plan.plan && step->kernel->plan_destroy)", "if (!step)",
+     "inline", "memory/returned/plans"),
+    (SUITES, "memory of the device is not freed", CHUNK,
+     "entry->runtime.memory_free(entry->self, device->index, common->space, &region->raw);", "(void)entry;",
+     "sim", "memory/returned/tensors"),
+    (SUITES, "events are not destroyed", LINES,
+     "entry->runtime.event_destroy(entry->self, device->index, mark->event);", "",
+     "lazy", "memory/returned/device"),
+    (SUITES, "a copy waits", TRANSFER,
+     "if (dst->device == src->device) return copy_within(stream, dst, src);",
+     "if (dst->device == src->device) {\n        TRY(copy_within(stream, dst, src));\n        return bp_stream_synchronize(stream);\n    }",
+     "async", "runtime/launch/copy-returns"),
+    (SUITES, "a result in the order of an input is said to be dense", PREPARED,
+     "else type->view.flags |= BP_VIEW_STRIDED;", "",
+     "inline", "kernel/logit/f32/rank3.last0/*"),
+    (SUITES, "attributes of a run are those that were prepared", LAUNCH,
+     "if (!step->attrs && step->row == p->row) l.attrs = run->attrs;", "",
+     "inline", "kernel/scale/f32/width/*"),
+    (SUITES, "versions do not rise", LAUNCH,
+     "if (out[i]) bp_storage_wrote(out[i]->storage);", "(void)out;",
+     "inline", "kernel/sgd/f32/*"),
+    (SUITES, "rows for dense tensors are given others", SELECT,
+     "if (!(k->flags & BP_KERNEL_STRIDED) &&", "if (false &&",
+     "inline", "kernel/logsumexp/f32/axes0.permuted0/*"),
 ]
