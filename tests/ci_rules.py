@@ -10,6 +10,7 @@ import re
 TEST_SECONDS = 1500  # ./dev test on two processors that do nothing else; .ci/run has 2400
 
 # What the seconds of a step are.
+CONFORM_PROCESSOR_SECONDS = {"cpu": 240}  # of all of `bp conform DEVICE`, which users run too; other work does not lengthen it
 WALL = "wall"  # of the clock; steps of this kind run one after another
 SUM = "sum"  # durations of the programs of one suite, added up; several programs run at once
 BESIDE = "beside"  # of the clock, while steps of another build run

@@ -382,12 +382,21 @@ def conform_step(run, kind, device, *options, streams="inline"):
             with open(path, encoding="utf-8") as f:
                 report = json.load(f)
             count_conform(run.count, device, report, done)
+            most = None if kind != "normal" or options or streams != "inline" else ci_rules.CONFORM_PROCESSOR_SECONDS.get(device)
+            check_seconds(run.count, " ".join(title), report["processor_seconds"], most)
             # The driver's answer is a number, and the stand-in said why. A plugin that goes on after it is wrong all the same.
             said = standin.refused(f"{path}.log")[:standin.LINES] if device in GPUS else []
             if said:
                 run.count.fail(f"conform {device}: the stand-in for its driver refused what the plugin asked for", "\n".join(said))
         except (OSError, ValueError, KeyError) as error:
             run.count.fail(f"conform {device}: no whole report ({error!r})", done.stdout)
+
+
+def check_seconds(count, title, seconds, most):
+    """Says how long processors were at work on it, and fails where that is more than it may be."""
+    print(f"    conform {title}: {seconds:.0f} s of processors" + (f", of {most}" if most else ""))
+    if most and seconds > most:
+        count.fail(f"conform {title}: {seconds:.0f} s of processors, of {most}")
 
 
 def count_conform(count, device, report, done):

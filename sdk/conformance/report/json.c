@@ -4,11 +4,27 @@
 #include "report.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static void add_totals(cJSON *to, const struct report *r)
 {
     for (int i = 0; i < OUTCOME_COUNT; i++)
         cJSON_AddNumberToObject(to, outcome_name((enum outcome)i), (double)r->totals[i]);
+}
+
+/* Of this process and of its children that have ended. */
+static double processor_seconds(void)
+{
+    static const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+    double seconds = 0;
+
+    for (int i = 0; i < 2; i++) {
+        struct rusage used;
+        if (getrusage(who[i], &used)) continue;
+        seconds += (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                   1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    }
+    return seconds;
 }
 
 /* Of rows that have cases of a kind, how many were executed in one. */
@@ -81,6 +97,7 @@ void report_json(const struct report *r, FILE *file)
     cJSON_AddStringToObject(json, "level", level_name(r->level));
     cJSON_AddNumberToObject(json, "seed", (double)r->options->seed);
     cJSON_AddStringToObject(json, "machine", r->machine);
+    cJSON_AddNumberToObject(json, "processor_seconds", processor_seconds());
     add_totals(cJSON_AddObjectToObject(json, "totals"), r);
     rows = cJSON_AddObjectToObject(json, "rows");
     cJSON_AddNumberToObject(rows, "executed", (double)r->rows_executed);

@@ -9,12 +9,12 @@
 #include <time.h>
 
 enum {
-    WARM = 8, /* calls before those that are measured: allocators keep some blocks of a size */
-    AGAIN = 3,
-    ROWS_S = 40 /* for all rows; as many as there is time for */
+    CALLS = 24, /* at most: allocators keep some blocks of a size, other threads allocate too */
+    QUIET = 2,  /* calls in a row after which nothing more is in use than before: enough */
+    ROWS_S = 10 /* for all rows; as many as there is time for */
 };
 
-/* What each of several calls adds to the memory in use, at least; false: the row declines. */
+/* What each of many calls adds to the memory in use, at least, or 0; false: the row declines. */
 static bool measure(struct check *c, const struct kernel_case *made, uint64_t *out_least)
 {
     bool taken = true;
@@ -22,12 +22,14 @@ static bool measure(struct check *c, const struct kernel_case *made, uint64_t *o
     bool ok = run_init(&r, c, made);
 
     *out_least = UINT64_MAX;
-    for (int i = 0; ok && taken && i < WARM + AGAIN; i++) {
+    for (int i = 0, quiet = 0; ok && taken && i < CALLS && quiet < QUIET; i++) {
         uint64_t before = heap_in_use(), now;
         ok = run_plan(&r, &taken);
         now = heap_in_use();
         now = now > before ? now - before : 0;
-        if (i >= WARM && now < *out_least) *out_least = now;
+        quiet = now ? 0 : quiet + 1;
+        if (now && now < *out_least) *out_least = now;
+        if (quiet == QUIET) *out_least = 0;
     }
     run_finish(&r);
     return taken;
@@ -48,7 +50,7 @@ static void look_at(struct check *c, const struct kernel_case *row, bool real, b
             check_that(c, !least,
                        "row %s: after each of %d calls that were prepared, run and destroyed%s the "
                        "process had allocated %" PRIu64 " bytes more: the plugin does not free them",
-                       row->row, AGAIN, frozen ? ", with frozen inputs," : "", least);
+                       row->row, CALLS, frozen ? ", with frozen inputs," : "", least);
         return;
     }
 }

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROWS_S = 20, PATIENCE_S = 40, DOING = 80 };
+enum { ROWS_S = 10, PATIENCE_S = 40, DOING = 80 };
 
 /* In front of each block. */
 struct block {
