@@ -151,7 +151,8 @@ static enum bp_status gather(const struct bp_launch *l)
 static enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_host *host = lazy_host(self);
-    void *plan = lazy_breaks("plan-malloc") ? malloc(48) : host->allocate(host->ctx, 48, 16);
+    bool own = lazy_breaks("plan-malloc");
+    void *plan = own ? malloc(48) : host->allocate(host->ctx, 48, 16);
 
     (void)prep;
     if (!plan) return bp_fail(host, BP_ERR_MEMORY, "late: no memory for a plan");
@@ -164,7 +165,8 @@ static void plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
     const struct bp_host *host = lazy_host(self);
 
     (void)kernel;
-    if (!lazy_breaks("plan-leak") && !lazy_breaks("plan-malloc")) host->release(host->ctx, plan, 48);
+    if (lazy_breaks("plan-leak") || lazy_breaks("plan-malloc")) return;
+    host->release(host->ctx, plan, 48);
 }
 
 enum { FLAGS = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };

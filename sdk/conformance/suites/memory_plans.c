@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_plans.c: what a row makes for a prepared call goes with it: a call of each row is prepared,
- * run and destroyed again and again, and one with frozen inputs where the row has such cases; as
- * much of the process's memory is in use each time. */
+/* memory_plans.c: what a row makes for a prepared call goes with it. A call of each row is
+ * prepared, run and destroyed again and again, and one with frozen inputs where the row has such
+ * cases: as much of the process's memory is in use each time. */
 #include "kernel_run.h"
 #include "work.h"
 #include "../list.h"
@@ -49,7 +49,8 @@ static void look_at(struct check *c, const struct kernel_case *row, bool real, b
         if (c->result->outcome == OUTCOME_PASS)
             check_that(c, !least,
                        "row %s: after each of %d calls that were prepared, run and destroyed%s the "
-                       "process had allocated %" PRIu64 " bytes more: the plugin does not free them",
+                       "process had allocated %" PRIu64
+                       " bytes more: the plugin does not free them",
                        row->row, CALLS, frozen ? ", with frozen inputs," : "", least);
         return;
     }
