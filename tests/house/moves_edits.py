@@ -140,7 +140,7 @@ EDITS = {
          'FAMILIES = {name + ".h": types.split(",") for name, _, types in WORDS}\n'
          'HEADERS = {header: name + ".h" for name, header, _ in WORDS}  # by path, named from sdk\n'),
         ('    """header -> names of its entry points."""\n    found = {}\n    for name in sorted(os.listdir(KERNELS)):\n'
-         '        if not name.endswith(".h") or name in ("dialect.h", "entry.h"):\n            continue\n'
+         '        if not name.endswith(".h") or name in ("dialect.h", "entry.h", "run.h"):\n            continue\n'
          '        with open(os.path.join(KERNELS, name), encoding="utf-8") as f:\n',
          '    """family.h -> names of its entry points."""\n    found = {}\n'
          '    for path in sorted(glob.glob(os.path.join(SDK, "ops", "*", "*.h"))):\n'
