@@ -22,7 +22,7 @@
 #define VIEW(n, v, i, d) {#n, BP_PORT_VIEW, BP_VAR_##v, i, 0, d},
 #define VAROUT(n, v, d) {#n, BP_PORT_VAROUT, BP_VAR_##v, -1, 0, d},
 #define VIEWS(n, v, i, d) {#n, BP_PORT_VIEWS, BP_VAR_##v, i, 0, d},
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 
 /* A word does not know its row, so offsets are filled in by init: fields lie without gaps. */
 #define OP(op, ins, outs, facts)
@@ -33,7 +33,7 @@
 #define DTYPE(n, v, w, d) {#n, BP_ATTR_DTYPE, BP_ATTR_##w, 0, 1, 0, v, d},
 #define INTS(n, c, v, w, d) {#n, BP_ATTR_INTS, BP_ATTR_##w, 0, c, 0, v, d},
 #define DIMS(n, w, d) {#n, BP_ATTR_DIMS, BP_ATTR_##w, 0, 1, 0, 0, d},
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 
 #define EACH_1(v) v
 #define EACH_2(v) v, v
@@ -49,7 +49,7 @@
 #define DTYPE(n, v, w, d) .n = v,
 #define INTS(n, c, v, w, d) .n = {EACH_##c(v)},
 #define DIMS(n, w, d) .n = {NULL, 0},
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 #undef EACH_1
 #undef EACH_2
 #undef EACH_3
@@ -75,7 +75,7 @@
 #define ALIAS(names) .info.alias = names,
 #define DOC(text) .info.doc = text
 struct bp_op_row bp_op_row[BP_ROW_COUNT] = {
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 };
 #undef PORTS
 #undef COUNT

@@ -8,7 +8,7 @@
 enum bp_row_number {
 #define OP(op, ins, outs, facts) BP_ROW_##op,
 #define OPA(op, ins, outs, attrs, facts) BP_ROW_##op,
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
     BP_ROW_COUNT
 };
 
@@ -238,6 +238,6 @@ struct bp_expansion {
 #define VALUES(rule) enum bp_status bp_values_##rule(const void *attrs);
 #define GRAD(rule) enum bp_status bp_grad_##rule(struct bp_grad *grad);
 #define EXPAND(rule) enum bp_status bp_expand_##rule(struct bp_expansion *expansion);
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 
 #endif

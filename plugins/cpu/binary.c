@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary.c: operators of sdk/kernels/binary.def, for one dtype (elem.h). */
+/* binary.c: operators of sdk/ops/binary/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "lines.h"
-#include <kernels/binary.h>
+#include <ops/binary/kernel.h>
 
 struct binary {
     struct loop loop;
@@ -46,7 +46,7 @@ static void binary_run(const struct loop *loop, int64_t n, void *z, const void *
 #define BINARY_INT(op, formula) CASE(op)
 #define BINARY_BITS(op, formula) CASE(op)
 #endif
-#include <kernels/binary.def>
+#include <ops/binary/kernels.def>
     }
 }
 

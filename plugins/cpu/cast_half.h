@@ -5,7 +5,7 @@
 #ifndef CPU_CAST_HALF_H
 #define CPU_CAST_HALF_H
 
-#include <kernels/half.h>
+#include <dialect/half.h>
 
 #ifdef __F16C__
 #include <immintrin.h>

@@ -9,7 +9,7 @@
 #include "cast.h"
 #include "cast_half.h"
 #include "dtype.h"
-#include <kernels/half.h>
+#include <dialect/half.h>
 #include <stdbool.h>
 
 /* Elements on their way. */

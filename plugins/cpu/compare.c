@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c: operators of sdk/kernels/compare.def, for one dtype (elem.h). */
+/* compare.c: operators of sdk/ops/compare/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
-#include <kernels/compare.h>
+#include <ops/compare/kernel.h>
 
 struct compare {
     struct loop loop;
@@ -37,7 +37,7 @@ static void compare_run(const struct loop *loop, int64_t n, void *z, const void 
 #ifdef ELEM_FLOAT
 #define COMPARE_FLOAT(op, formula) CASE(op)
 #endif
-#include <kernels/compare.def>
+#include <ops/compare/kernels.def>
     }
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* complex.c: operators of sdk/kernels/complex.def, for parts of one type (elem.h). A complex number
- * is two parts side by side. */
+/* complex.c: operators of sdk/ops/complex/kernels.def, for parts of one type (elem.h). A complex
+ * number is two parts side by side. */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
-#include <kernels/complex.h>
+#include <ops/complex/kernel.h>
 
 static inline __attribute__((always_inline)) void make(int64_t n, elem *restrict z, const elem *re,
                                                        const elem *im, int op)
@@ -38,7 +38,7 @@ static void complex_run(const struct loop *loop, int64_t n, void *y, const void 
     case COMPLEX_##op: make(n, y, x[0], x[1], COMPLEX_##op); break;
 #define COMPLEX_PAIR(op, first, second) case COMPLEX_##op: pair(n, y, x[0], COMPLEX_##op); break;
 #define COMPLEX_PART(op, formula) case COMPLEX_##op: part(n, y, x[0], COMPLEX_##op); break;
-#include <kernels/complex.def>
+#include <ops/complex/kernels.def>
     }
 }
 

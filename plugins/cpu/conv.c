@@ -4,7 +4,7 @@
 #include "cpu.h"
 #include "gemm.h"
 #include "kernels.h"
-#include <kernels/conv_shape.h>
+#include <ops/conv/launch_shape.h>
 #include <stdbool.h>
 
 struct conv_call {

@@ -43,7 +43,8 @@ enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 /* copy.c: memcpy that stores past the caches; past_end (past.h) comes after the last one. */
 void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t size);
 
-/* A family of formulas (kernels/formulas.h) for one dtype and level; number: which formula. */
+/* A family of formulas (ops/common/kernel_formulas.h) for one dtype and level; number: which
+ * formula. */
 typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
 
 /* isa.c: as users name the levels of enum cpu_isa. */

@@ -5,8 +5,8 @@
 #define CPU_FORMULA_H
 
 #include <backplane/kernel.h>
-#include <kernels/elem.h>
-#include <kernels/formula_attrs.h>
+#include <dialect/elem.h>
+#include <ops/common/launch_formula_attrs.h>
 
 /* Attribute number i as it is computed with. */
 static inline acc attr_number(const struct bp_launch *launch, uint32_t i)

@@ -14,7 +14,7 @@
 #ifndef CPU_GEMM_H
 #define CPU_GEMM_H
 
-#include <kernels/elem.h>
+#include <dialect/elem.h>
 #include <string.h>
 
 /* MR x NR results are held in registers: two vectors a row, and as many rows as leave some

@@ -7,7 +7,7 @@
 
 #include "cpu.h"
 #include "matmul.h"
-#include <kernels/elem.h>
+#include <dialect/elem.h>
 
 enum {
     GEMV_WIDE = 8192 / (int)sizeof(acc), /* results of a task that lie side by side in the matrix */

@@ -5,7 +5,7 @@
 #include "library.h"
 #include "walk.h"
 #include <backplane/attrs.h>
-#include <kernels/formulas.h>
+#include <ops/common/kernel_formulas.h>
 
 /* Own rows keep indices in arrays of WALK_RANK. */
 static enum bp_status cpu_accepts(void *self, const struct bp_prep *prep)

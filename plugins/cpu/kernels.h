@@ -4,7 +4,7 @@
 #define CPU_KERNELS_H
 
 #include <backplane/kernel.h>
-#include <kernels/portable.h>
+#include <dialect/portable.h>
 
 extern const struct bp_kernels cpu_kernels;
 

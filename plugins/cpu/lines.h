@@ -7,7 +7,7 @@
 
 #include "loop.h"
 #include "past.h"
-#include <kernels/elem.h>
+#include <dialect/elem.h>
 
 #ifdef __AVX2__
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* matmul_shape.c: see matmul.h. */
 #include "matmul.h"
-#include <kernels/matmul_shape.h>
+#include <ops/matmul/launch_shape.h>
 
 bool matmul_is_line(const struct matmul *s, struct matmul_line *out)
 {

@@ -9,8 +9,8 @@
 #include "kernels.h"
 #include "past.h"
 #include "pool_rows.h"
-#include <kernels/pool_shape.h>
-#include <kernels/pool_window.h>
+#include <ops/pool/launch_shape.h>
+#include <ops/pool/kernel_window.h>
 #include <stdbool.h>
 
 enum { ROOM = 2048 }; /* columns that become one together */

@@ -2,7 +2,7 @@
 /* portable.c: runs the entries of portable kernels, compiled as C (entries.c), on the team. */
 #include "cpu.h"
 #include "kernels.h"
-#include <kernels/portable.h>
+#include <dialect/portable.h>
 
 /* Entries that are compiled: of each family for its types, at the levels that it has. */
 #define ENTRIES(family, type, level, number) \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* predicate.c: operators of sdk/kernels/predicate.def, for one dtype (elem.h). */
+/* predicate.c: operators of sdk/ops/compare/kernels_predicate.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
-#include <kernels/predicate.h>
+#include <ops/compare/kernel_predicate.h>
 
 /* of is known where this is inlined, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void each(int64_t n, u8 *y, const elem *x,
@@ -20,7 +20,7 @@ static void predicate_run(const struct loop *loop, int64_t n, void *y, const voi
 #ifdef ELEM_FLOAT
 #define PREDICATE_FLOAT(op, formula) PREDICATE_ANY(op, formula)
 #endif
-#include <kernels/predicate.def>
+#include <ops/compare/kernels_predicate.def>
     }
 }
 

@@ -6,7 +6,7 @@
  * strides only, never on the width: results have the same bits at any width. */
 #include "axes.h"
 #include "cpu.h"
-#include <kernels/elem.h>
+#include <dialect/elem.h>
 #include "kernels.h"
 #include "walk.h"
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include "kernels.h"
 #include "lines.h"
 #include <backplane/attrs.h>
-#include <kernels/elem.h>
+#include <dialect/elem.h>
 
 struct scale {
     struct loop loop;

@@ -6,7 +6,7 @@
  * are made in double. */
 #include "axes.h"
 #include "cpu.h"
-#include <kernels/maths.h>
+#include <dialect/maths.h>
 #include "kernels.h"
 #include "softmax_short.h"
 #include "walk.h"

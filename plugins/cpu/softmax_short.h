@@ -4,8 +4,8 @@
 #ifndef CPU_SOFTMAX_SHORT_H
 #define CPU_SOFTMAX_SHORT_H
 
-#include <kernels/across.h>
-#include <kernels/maths.h>
+#include <dialect/across.h>
+#include <dialect/maths.h>
 
 enum { SHORT = 8 }; /* vectors */
 

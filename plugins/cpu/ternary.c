@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.c: operators of sdk/kernels/ternary.def, for one dtype (elem.h). */
+/* ternary.c: operators of sdk/ops/binary/kernels_ternary.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
-#include <kernels/ternary.h>
+#include <ops/binary/kernel_ternary.h>
 
 struct ternary {
     struct loop loop;
@@ -27,7 +27,7 @@ static void ternary_run(const struct loop *loop, int64_t n, void *w, const void 
 
     switch (loop->op) {
 #define TERNARY_FLOAT(op, formula) case TERNARY_##op: each(t, n, w, in, TERNARY_##op); break;
-#include <kernels/ternary.def>
+#include <ops/binary/kernels_ternary.def>
     }
 }
 

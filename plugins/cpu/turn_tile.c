@@ -4,7 +4,7 @@
  * 2 i + 1: each round moves one bit from the number of the row to that of the column. */
 #include "turn.h"
 #include "past.h"
-#include <kernels/elem.h>
+#include <dialect/elem.h>
 #include <string.h>
 
 #ifdef __AVX512F__

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary.c: operators of sdk/kernels/unary.def, for one dtype (elem.h). */
+/* unary.c: operators of sdk/ops/unary/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "lines.h"
-#include <kernels/unary.h>
+#include <ops/unary/kernel.h>
 
 struct unary {
     struct loop loop;
@@ -34,7 +34,7 @@ static void unary_run(const struct loop *loop, int64_t n, void *y, const void *c
 
     switch (loop->op) {
 #define UNARY_EACH(number, of) case number: each(u, n, y, x[0], of); break;
-#include <kernels/unary_each.def>
+#include <ops/unary/kernels_each.def>
     }
 }
 

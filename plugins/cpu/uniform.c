@@ -3,8 +3,8 @@
  * rounded one by one: this file is compiled without contraction. */
 #include "cpu.h"
 #include "dtype.h"
-#include <kernels/half.h>
-#include <kernels/philox.h>
+#include <dialect/half.h>
+#include <dialect/philox.h>
 #include "kernels.h"
 #include "walk.h"
 #include <backplane/attrs.h>

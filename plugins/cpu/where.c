@@ -4,8 +4,8 @@
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
-#include <kernels/formulas.h>
-#include <kernels/where.h>
+#include <ops/common/kernel_formulas.h>
+#include <ops/binary/kernel_where.h>
 
 static void where_run(const struct loop *loop, int64_t n, void *to, const void *const *in)
 {

@@ -6,7 +6,7 @@
 #include "cudnn.h"
 #include "gemm.h"
 #include "vendor.h"
-#include <kernels/conv_shape.h>
+#include <ops/conv/launch_shape.h>
 #include <string.h>
 
 static const struct gpu_vendor_symbol symbols[] = {

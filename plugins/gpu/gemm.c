@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemm.c: see gemm.h. */
 #include "gemm.h"
-#include <kernels/matmul_args.h>
-#include <kernels/matmul_shape.h>
+#include <ops/matmul/kernel_args.h>
+#include <ops/matmul/launch_shape.h>
 #include <string.h>
 
 /* A matrix by its strides. */

@@ -11,7 +11,7 @@
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
-#include <kernels/portable.h>
+#include <dialect/portable.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "nccl.h"
 #include "number.h"
 #include <fcntl.h>
-#include <kernels/half.h>
+#include <dialect/half.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.c: the names of one family's entries, the sizes of their arguments, and how many operands
  * they have, for images. The
- * build says which family, with -DFAMILY_TABLE=sim_index_kernels, -DFAMILY_HEADER=<kernels/index.h>
- * and -DFAMILY_LIST=<kernels/index.def>. The kernels themselves are compiled elsewhere. */
+ * build says which family, with -DFAMILY_TABLE=sim_index_kernels,
+ * -DFAMILY_HEADER=<ops/index/kernel.h> and -DFAMILY_LIST=<ops/index/kernels.def>. The kernels
+ * themselves are compiled elsewhere. */
 #include "image.h"
-#include <kernels/run.h>
+#include <dialect/run.h>
 #undef ENTRY_SPANS
 #undef ENTRY_TEAMS
 #undef ENTRY_RUNS

@@ -3,7 +3,7 @@
 #ifndef SIM_NUMBER_H
 #define SIM_NUMBER_H
 
-#include <kernels/half.h>
+#include <dialect/half.h>
 #include <stddef.h>
 
 enum sim_type { SIM_F32, SIM_F64, SIM_F16, SIM_BF16, SIM_TYPES };

@@ -4,14 +4,13 @@
 the driver's compiler. Comments and what only C and C++ see stay out. And for each entry where the numbers lie that
 are `host_real`, which a device without f64 wants as f32.
 
-    embed.py SDK OUT DEPFILE FAMILY...
+    embed.py SDK OUT DEPFILE FAMILY=HEADER...     a header is named from SDK
 """
 import os
 import re
 import sys
 
 SDK, OUT, DEPFILE = sys.argv[1:4]
-KERNELS = os.path.join(SDK, "kernels")
 read = set()
 
 
@@ -51,8 +50,8 @@ def given(structs, name):
 
 
 def write_given(out, families, texts):
-    for header in sorted(os.path.basename(path) for path in read if path.endswith("_args.h")):
-        out.write(f"#include <kernels/{header}>\n")
+    for header in sorted(os.path.relpath(path, SDK) for path in read if path.endswith("_args.h")):
+        out.write(f"#include <{header}>\n")
     out.write("#include <stddef.h>\nconst struct xpu_given xpu_given[PORTABLE_ENTRIES] = {\n")
     for family in families:
         structs = dict(re.findall(r"\bstruct (\w+) \{(.*?)\};", texts[family], re.S))
@@ -66,13 +65,13 @@ def write_given(out, families, texts):
 
 
 def main():
-    families = sys.argv[4:]
+    families = dict(argument.split("=") for argument in sys.argv[4:])
     texts = {}
     with open(OUT, "w", encoding="utf-8") as out:
-        out.write('/* Printed by embed.py. */\n#include "sources.h"\n#include <kernels/portable.h>\n')
-        for family in families:
+        out.write('/* Printed by embed.py. */\n#include "sources.h"\n#include <dialect/portable.h>\n')
+        for family, header in families.items():
             out.write(f"static const char *const source_{family}[] = {{\n")
-            lines = flat(os.path.join(KERNELS, family + ".h"), set())
+            lines = flat(os.path.join(SDK, header), set())
             texts[family] = "\n".join(lines)
             for line in lines:
                 quoted = line.replace("\\", "\\\\").replace('"', '\\"')

@@ -10,7 +10,7 @@
 #include "opencl.h"
 #include <backplane/kernel.h>
 #include <backplane/runtime.h>
-#include <kernels/portable.h>
+#include <dialect/portable.h>
 #include <pthread.h>
 #include <stdbool.h>
 

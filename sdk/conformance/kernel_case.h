@@ -16,7 +16,7 @@
 #ifndef BP_CONFORM_KERNEL_CASE_H
 #define BP_CONFORM_KERNEL_CASE_H
 
-#include "reference/reference.h"
+#include <ops/common/reference.h>
 #include <backplane/device.h>
 
 enum {
@@ -113,7 +113,7 @@ struct kernel_case {
         size_t size;
 #define OP(op, ins, outs, facts)
 #define OPA(op, ins, outs, attrs, facts) struct bp_##op##_attrs op;
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
     } attrs;
     struct kernel_case *next;
 };

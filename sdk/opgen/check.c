@@ -6,7 +6,7 @@
 
 #define OP(op, ins, outs, facts) _Static_assert(1 ins outs facts, "row " #op);
 #define OPA(op, ins, outs, attrs, facts) _Static_assert(1 ins outs attrs facts, "row " #op);
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 
 /* Every row says once how it infers, how it is differentiated, what its cases, tolerance and doc
  * are. */
@@ -26,12 +26,12 @@
 #define CASES(family) +100
 #define TOL(ulp, terms) +1000
 #define DOC(text) +10000
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 
 /* Two rows of one name are one enumerator twice. */
 enum {
 #define OP(op, ins, outs, facts) row_##op,
 #define OPA(op, ins, outs, attrs, facts) row_##op,
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
     row_count
 };

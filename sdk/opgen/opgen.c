@@ -52,7 +52,7 @@ static const struct row rows[] = {
 #define DIMS(n, w, d) {#n, "none", #w, d, ATTR_DIMS, 1},
 #define DOC(text) .doc = text,
 #define ALIAS(names) .alias = names,
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

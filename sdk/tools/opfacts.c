@@ -16,7 +16,7 @@ static const struct row {
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
 #define EXPAND(rule) .expansion = #rule,
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 };
 
 struct bp_opfacts bp_opfacts_find(const char *name)

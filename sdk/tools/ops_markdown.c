@@ -82,7 +82,7 @@ int bp_ops_markdown(void)
     const char *family = "";
 
     printf("# Operators\n\n"
-           "Printed by `bp ops --markdown` from `sdk/include/backplane/ops/*.def`: do not edit.\n\n"
+           "Printed by `bp ops --markdown` from `sdk/ops/*/schema*.def`: do not edit.\n\n"
            "T, U, I and R stand for dtypes: tensors of one letter have one dtype. Which of them\n"
            "a device has a kernel for says `bp ops --device DEV`.\n");
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {

@@ -18,7 +18,7 @@ import sys
 
 ROOT, BUILD, BP, PLUGIN = (os.path.abspath(a) for a in sys.argv[1:5])
 sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "style")]
-from every import KERNELS, STRESS, some, text_with, tree_hash  # noqa: E402
+from every import KERNELS, STRESS, copied, in_copy, some, text_with, tree_hash  # noqa: E402
 from mutate import compilation, run_all  # noqa: E402
 from style import Tree  # noqa: E402
 
@@ -36,14 +36,12 @@ COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].st
 LINK = shlex.split(ninja("commands", os.path.relpath(PLUGIN, BUILD)).splitlines()[-1])
 
 
-def copied(number, path, old, new):
+def broken(number, path, old, new):
     """A folder with the file broken, and whatever lies beside it."""
     text = text_with(ROOT, path, old)
     folder = os.path.join(FOLDER, str(number))
     shutil.rmtree(folder, ignore_errors=True)
-    beside = os.path.join(folder, os.path.basename(os.path.dirname(path)))
-    shutil.copytree(os.path.dirname(os.path.join(ROOT, path)), beside)
-    with open(os.path.join(beside, os.path.basename(path)), "w", encoding="utf-8") as f:
+    with open(copied(ROOT, path, folder), "w", encoding="utf-8") as f:
         f.write(text.replace(old, new))
     return folder
 
@@ -52,9 +50,8 @@ def compiled(folder, path, part):
     """The objects that become others: the one whose path has that part, from the folder's files."""
     output, = [o for o in COMPILE if part in o and o.endswith(".o")]
     command = compilation(COMPILE[output]["command"])
-    source = os.path.normpath(os.path.join(BUILD, command[-1]))
-    if os.path.dirname(source) == os.path.dirname(os.path.join(ROOT, path)):  # else -I finds what is broken
-        command[-1] = os.path.join(folder, os.path.basename(os.path.dirname(path)), os.path.basename(source))
+    # Of a source that is not in the copy -I finds what is broken.
+    command[-1] = in_copy(ROOT, path, folder, os.path.normpath(os.path.join(BUILD, command[-1])))
     result = os.path.join(folder, "changed.o")
     command[command.index("-o") + 1] = result
     for flag, n in (("-MD", 1), ("-MQ", 2), ("-MF", 2)):
@@ -96,7 +93,7 @@ def conform(plugin, cases):
 
 def attempt(number, path, old, new, part, cases):
     try:
-        folder = copied(number, path, old, new)
+        folder = broken(number, path, old, new)
         bad, n = conform(linked(folder, compiled(folder, path, part)), cases)
         noticed = f"{bad[0]['id']}: {' '.join(bad[0]['message'].split())[:150]}" if bad else f"{n} cases did not notice"
         return bool(bad), noticed

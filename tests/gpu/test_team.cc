@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_team.cc: reductions over the lanes of a team (kernels/team.h) in the form for lanes that
+/* test_team.cc: reductions over the lanes of a team (dialect/team.h) in the form for lanes that
  * exchange registers. Threads are the lanes here; those of 32 neighbours wait for each other where
  * they exchange, no others do. Each lane must get the bits that the tree in memory gives, many
  * times in the same memory. */
@@ -47,7 +47,7 @@ template <typename T> static T lane_first(T x)
 {
     return of_lane(x, 0);
 }
-#include <kernels/team.h>
+#include <dialect/team.h>
 TEAM_JOIN(sum, float, a + b)
 TEAM_JOIN(largest, float, a > b ? a : b)
 TEAM_JOIN(last, i64, op ? b : a)

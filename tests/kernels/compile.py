@@ -4,11 +4,12 @@
 f16), as HIP for gfx90a and as CUDA C++ to PTX of sm_90, so that none rots before its plugin exists. As C the cpu plugin
 compiles them.
 
-    compile.py ROOT FOLDER CLANG NEW_CLANG BY_OTHERS FAMILY:DTYPE,DTYPE...     NEW_CLANG: one that knows sm_90, from 16
+    compile.py ROOT FOLDER CLANG NEW_CLANG BY_OTHERS FAMILY=HEADER:DTYPE,DTYPE...     NEW_CLANG: one that knows sm_90, from 16
     on. An empty name: that compiler is not here. BY_OTHERS: what is compiled whole by another part of a run, with
     commas: CUDA by nvcc for its plugin, OpenCL by PoCL in conformance. Here then, of CUDA, one type of each kernel, and of
     OpenCL, all without f64 and f16, and those types
 """
+import glob
 import os
 import re
 import subprocess
@@ -17,8 +18,10 @@ import sys
 ROOT, FOLDER, CLANG, NEW_CLANG = sys.argv[1:5]
 BY_OTHERS = sys.argv[5].split(",")
 HERE = os.path.dirname(os.path.abspath(__file__))
-KERNELS = os.path.join(ROOT, "sdk", "kernels")
-FAMILIES = {name + ".h": types.split(",") for name, types in (a.split(":") for a in sys.argv[6:])}
+SDK = os.path.join(ROOT, "sdk")
+WORDS = [re.fullmatch(r"(\w+)=(.*):(.*)", word).groups() for word in sys.argv[6:]]
+FAMILIES = {name + ".h": types.split(",") for name, _, types in WORDS}
+HEADERS = {header: name + ".h" for name, header, _ in WORDS}  # by path, named from sdk
 TEXT = ["-O0", "-S", "-emit-llvm"]  # OpenCL is optimised where nothing is said, which takes twice the time of all else
 WARN = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 # What kernels for GPUs begin with: read once for each language, for it is longer than a kernel.
@@ -49,15 +52,13 @@ def left_out(language, dtype, types):
 
 
 def entries():
-    """header -> names of its entry points."""
+    """family.h -> names of its entry points."""
     found = {}
-    for name in sorted(os.listdir(KERNELS)):
-        if not name.endswith(".h") or name in ("dialect.h", "entry.h", "run.h"):
-            continue
-        with open(os.path.join(KERNELS, name), encoding="utf-8") as f:
+    for path in sorted(glob.glob(os.path.join(SDK, "ops", "*", "*.h"))):
+        with open(path, encoding="utf-8") as f:
             names = re.findall(r"^(?:KERNEL\(NAME\(|ENTRY_(?:SPANS|TEAMS|RUNS)_\d+\()(\w+)", f.read(), re.M)
         if names:
-            found[name] = names
+            found[HEADERS[os.path.relpath(path, SDK)]] = names
     return found
 
 
@@ -78,7 +79,8 @@ def precompiled(ending, command, text):
 
 
 def compiled(ending, command, header, dtype):
-    source = write(f"{header}.{dtype}.{ending}", f"#include <kernels/{header}>\n")
+    path = next(path for path, name in HEADERS.items() if name == header)
+    source = write(f"{header}.{dtype}.{ending}", f"#include <{path}>\n")
     return subprocess.run([*command, "-I", os.path.join(ROOT, "sdk"), f"-DELEM={dtype}", f"-DELEM_{dtype}", "-o", "-", source],
                           capture_output=True, timeout=300)
 

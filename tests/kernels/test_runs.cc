@@ -21,12 +21,12 @@ static struct {
 } blockIdx, gridDim = {3}, threadIdx, blockDim = {4};
 
 #ifdef TEST_CAST
-#include <kernels/cast.h>
+#include <ops/cast/kernel.h>
 #else
-#include <kernels/formula.h>
-#include <kernels/move.h>
+#include <ops/common/kernel_formula.h>
+#include <ops/copy/kernel_move.h>
 #ifndef ELEM_COMPLEX
-#include <kernels/scale.h>
+#include <ops/unary/kernel_scale.h>
 #endif
 #endif
 

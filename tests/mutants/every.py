@@ -5,6 +5,7 @@ exactly once, and what it becomes.
 import hashlib
 import importlib
 import os
+import shutil
 import random
 
 from gpu import GPUS, IMAGES
@@ -19,6 +20,28 @@ KERNELS = [k for name in sorted(os.listdir(HERE)) if name.startswith("kernels") 
 def all_mutants():
     """(name, file, text, replacement) of each mutant."""
     return [(rule[1], *rule[2:5]) for rule in RULES] + [mutant[:4] for mutant in KERNELS + STRESS + GPUS + IMAGES]
+
+
+# Files of these folders include each other by where they lie: where one is broken in a copy, all of them are copied.
+TOGETHER = ("sdk/ops/", "sdk/dialect/")
+
+
+def top_of(path):
+    return "sdk" if path.startswith(TOGETHER) else os.path.dirname(os.path.dirname(path))
+
+
+def copied(root, path, folder):
+    """Copies what lies beside a file into a folder. Answers where the file is then."""
+    for place in TOGETHER if path.startswith(TOGETHER) else [os.path.dirname(path) + "/"]:
+        shutil.copytree(os.path.join(root, place), os.path.join(folder, os.path.basename(place[:-1])))
+    return os.path.join(folder, os.path.relpath(path, top_of(path)))
+
+
+def in_copy(root, path, folder, source):
+    """Where a source is in the copy that was made for a file; the source itself where the copy does not have it."""
+    near = os.path.relpath(source, root)
+    has = near.startswith(TOGETHER) if path.startswith(TOGETHER) else os.path.dirname(near) == os.path.dirname(path)
+    return os.path.join(folder, os.path.relpath(near, top_of(path))) if has else source
 
 
 def text_with(root, path, old):

@@ -29,11 +29,11 @@ GPUS = [
      "snprintf(name, sizeof name, \"bp_%s_%s\", portable_entry_name(p->family, p->entry),\n"
      "             p->type == TYPE_bf16 && GPU_NAME[0] != 's' ? \"bfloat16\" : portable_type_name(p->type));",
      "hip", "gpu_portable.c.o", "kernel/softmax/bf16/*", "hipModuleGetFunction answers 500"),
-    ("a struct of arguments has one field more where it is compiled as C", "sdk/kernels/softmax_args.h",
+    ("a struct of arguments has one field more where it is compiled as C", "sdk/ops/softmax/kernel_args.h",
      "struct softmax_args {\n    i64 extent, inner;\n",
      "struct softmax_args {\n    i64 extent, inner;\n#if !defined(__CUDACC__) && !defined(__HIP__)\n    i64 more;\n#endif\n",
      "cuda", "kernels_softmax.c.o", SOFTMAX, "bp_softmax_f32 is launched with 48 bytes of arguments; its image takes 40"),
-    ("arguments of C and of HIP have another size", "sdk/kernels/softmax_args.h",
+    ("arguments of C and of HIP have another size", "sdk/ops/softmax/kernel_args.h",
      "struct softmax_columns_args {\n    i64 extent, inner;\n",
      "struct softmax_columns_args {\n    i64 extent, inner;\n#if !defined(__CUDACC__) && !defined(__HIP__)\n    i64 more;\n#endif\n",
      "hip", "kernels_softmax.c.o", "kernel/softmax/*", "bytes of arguments; its image takes 40"),
@@ -84,7 +84,7 @@ GPUS = [
 
 # What can be wrong in an image alone: the dialect as one compiler takes it. The same, with the
 # image instead of an object.
-SOFTMAX_H, ARGS_H = "sdk/kernels/softmax.h", "sdk/kernels/softmax_args.h"
+SOFTMAX_H, ARGS_H = "sdk/ops/softmax/kernel.h", "sdk/ops/softmax/kernel_args.h"
 OTHER_ORDER = """KERNEL(NAME(softmax_columns))(struct softmax_columns_args args, GLOBAL elem *p0, i64 count, GLOBAL const elem *p1)
 {
     FOR_ALL(i, count) softmax_columns_span(&args, i, 1, p0, p1);

@@ -17,8 +17,8 @@ BREACHES = {
                              "struct s {\n" + "int x;\n" * 200 + "};\nint f(void)\n{\n" + "x;\n" * 98 + "}\n"),
     style.layering: ("plugins/x/a.c", '#include "../../core/core.h"\n#include <backplane/api.h>\n'
                      '#include "../y/b.h"\n', 3, '#include <backplane/kernel.h>\n#include <stdio.h>\n'),
-    style.references_alone: ("sdk/conformance/reference/a.c", '#include "../judge.h"\n', 1,
-                             '#include "../number.h"\n#include <backplane/kernel.h>\n'),
+    style.references_alone: ("sdk/ops/a/reference.c", '#include <conformance/judge.h>\n#include "kernel.h"\n', 2,
+                             '#include <conformance/number.h>\n#include <backplane/kernel.h>\n'),
     style.no_plugin_in_core: ("core/a.c", 'f("cu' 'da");\nint c' 'pu;\n', 2,
                               "/* as c" "pu */ int c" "pu_features;\n"),
     style.environment: ("plugins/x/a.c", "f(getenv(\"A\"));\n", 1, "/* getenv(x) */ secure_getenv(\"A\");\n"),
@@ -35,12 +35,22 @@ BREACHES = {
     style.map_is_whole: ("core/a.c", "int x;\n", 1, ("core/told.c", "")),
     style.links: ("docs/a.md", "[x](none.md) [y](#none)\n", 2, "# A b\n[y](#a-b) [z](../dev)\n"),
 }
+# More of one rule: files of sdk/ops by their roles.
+MORE = [
+    (style.layering, ("sdk/ops/a/kernel_b.h", '#include "shape.h"\n#include <backplane/api.h>\n', 2,
+                      '#include "kernel.h"\n#include <backplane/kernel.h>\n')),
+    (style.layering, ("sdk/ops/a/grad.c", '#include <core.h>\n#include "kernel.h"\n', 2,
+                      '#include <op/rules.h>\n#include "shape.h"\n#include <backplane/api.h>\n')),
+    (style.layering, ("sdk/ops/a/other.c", "int x;\n", 1, ("sdk/ops/a/decompose.c", "int x;\n"))),
+    (style.layering, ("plugins/x/a.c", "#include <ops/a/shape.h>\n", 1, "#include <ops/a/kernel.h>\n")),
+]
 
 
 def breaches(rule, path, text):
     """What rule finds in a tree that has this file and those that includes mean."""
     files = {"core/core.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
              "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/conformance/number.h": "",
+             "sdk/ops/a/kernel.h": "", "sdk/ops/a/shape.h": "", "core/op/rules.h": "",
              "docs/architecture.md": "`told.c` is told.\n"}
     with tempfile.TemporaryDirectory() as root:
         for name, content in {**files, path: text}.items():
@@ -51,9 +61,10 @@ def breaches(rule, path, text):
 
 
 def main():
-    print(f"1..{len(BREACHES)}")
+    todo = [*BREACHES.items(), *MORE]
+    print(f"1..{len(todo)}")
     failed = 0
-    for number, (rule, (path, bad, count, good)) in enumerate(BREACHES.items(), 1):
+    for number, (rule, (path, bad, count, good)) in enumerate(todo, 1):
         good = good if isinstance(good, tuple) else (path, good)
         found, false = breaches(rule, path, bad), breaches(rule, *good)
         right = len(found) == count and not false

@@ -30,7 +30,7 @@ ROOMS = [
     ("graph", ["core/graph/graph.c", "core/graph/names.c", "core/graph/record.c"]),
     ("autodiff", ["core/graph/gradient.c", "core/op/gradient.c", "core/op/gradient_expand.c"]),
     ("exec", ["core/graph/*", "core/op/recording.c"]),
-    ("ops", ["core/op/rules/*", "core/op/infer*.c", "core/op/gradient_rules.c", "core/op/expand_rules.c"]),
+    ("ops", ["sdk/ops/*"]),
     ("call", ["core/op/*", "calls.c"]),
     ("ccl", ["core/ccl/*"]),
     ("runtime", ["core/core.c"]),

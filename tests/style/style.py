@@ -22,20 +22,30 @@ NAME_LENGTH = 30  # names are shorter than this
 # area. Headers of the system and of libraries are nobody's business here. tests/ may include anything.
 LAYERS = {
     "sdk/include": [],
-    "sdk/opgen": ["sdk/include"],
-    "sdk/kernels": ["sdk/include"],
-    "sdk/template": ["sdk/include", "sdk/kernels"],
+    "sdk/opgen": ["sdk/include", "ops: schema"],
+    "sdk/dialect": ["sdk/include", "ops: kernel"],
+    "sdk/template": ["sdk/include", "sdk/dialect"],
+    "ops: schema": [],
+    "ops: kernel": ["sdk/include", "sdk/dialect"],
+    "ops: rule": ["sdk/include", "core/include", "core"],
+    "ops: reference": ["sdk/include", "sdk/conformance", "ops: schema"],
+    "ops: cases": ["sdk/include", "core/include", "sdk/conformance", "ops: reference"],
     "sdk/child": [],
     "core/include": ["sdk/include"],
-    "core": ["core/include", "sdk/include"],
-    "plugins/gpu": ["sdk/include", "sdk/kernels"],
-    "plugins/*": ["plugins/gpu", "sdk/include", "sdk/kernels"],
-    "sdk/conformance/reference": ["sdk/include", "sdk/conformance"],
-    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "sdk/conformance/reference"],  # table.def
+    "core": ["core/include", "sdk/include", "ops: schema"],
+    "plugins/gpu": ["sdk/include", "sdk/dialect", "ops: kernel"],
+    "plugins/*": ["plugins/gpu", "sdk/include", "sdk/dialect", "ops: kernel"],
+    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "ops: schema", "ops: reference"],  # table.def
     "sdk/onnx": ["core/include", "sdk/include"],
-    "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx"],
-    "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "sdk/conformance/reference"],
+    "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx", "ops: schema"],
+    "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "ops: reference"],
 }
+# A file of sdk/ops belongs to its role, which its name begins with, whatever its family.
+ROLES = {"ops": "schema", "words": "schema", "schema": "schema", "families": "kernel", "kernel": "kernel",
+         "kernels": "kernel", "launch": "kernel", "shape": "rule", "grad": "rule", "decompose": "rule",
+         "reference": "reference", "cases": "cases"}
+# All that rules see of core's own headers.
+RULES_SEE = {"core/op/op.h", "core/op/rules.h", "core/op/compose.h"}
 GENERATED = {"backplane/attrs.h": "sdk/include", "backplane/ops.h": "core/include"}
 
 PLUGIN_NAMES = ["cpu", "cuda", "hip", "xpu", "npu", "mlu", "ipu"]
@@ -150,6 +160,9 @@ def function_lengths(tree, seen):
 def area(path):
     """The prefix of LAYERS that path belongs to, with * made a name; None: no rule."""
     best = None
+    if path.startswith("sdk/ops/"):
+        role = ROLES.get(re.split("[_.]", os.path.basename(path))[0])
+        return (f"ops: {role}", f"sdk/ops: {role}") if role else None
     for prefix in LAYERS:
         pattern = re.escape(prefix).replace(r"\*", "[^/]+")
         match = re.match(pattern + "/", path)
@@ -182,9 +195,14 @@ def includes(tree, path):
 def layering(tree, seen):
     for path in tree.sources(C_SOURCE):
         here = area(path)
+        if not here and path.startswith("sdk/ops/"):
+            yield f"{path}: files of sdk/ops are named by their role: {', '.join(ROLES)}"
         for at, target in includes(tree, path):
             seen[0] += 1
             there = area(target)
+            if here and here[0] == "ops: rule" and there == ("core", "core") and target not in RULES_SEE:
+                yield (f"{path}:{line_of(tree.text[path], at)}: includes {target}; rules of operators may include of "
+                       f"core: {', '.join(sorted(RULES_SEE))}")
             if here is None or there == here:
                 continue
             if there is None or there[0] not in LAYERS[here[0]]:
@@ -196,7 +214,7 @@ def layering(tree, seen):
 def references_alone(tree, seen):
     """What the references compute with is reached by no include, direct or not, of what they judge."""
     for path in tree.sources(C_SOURCE):
-        if not path.startswith("sdk/conformance/reference/"):
+        if (area(path) or [None])[0] != "ops: reference":
             continue
         seen[0] += 1
         reached, todo = set(), [path]
@@ -204,15 +222,16 @@ def references_alone(tree, seen):
             new = {target for _, target in includes(tree, todo.pop())} - reached
             reached |= new
             todo += new
-        for target in sorted(t for t in reached if re.match(r"core/|plugins/|sdk/kernels/", t)):
-            yield f"{path}: reaches {target}; references know nothing of core, plugins and sdk/kernels"
+        for target in sorted(t for t in reached if re.match(r"core/|plugins/|sdk/dialect/", t)
+                             or (area(t) or [None])[0] in ("ops: kernel", "ops: rule")):
+            yield f"{path}: reaches {target}; references know nothing of core, plugins, kernels and rules"
 
 
 def no_plugin_in_core(tree, seen):
     """Code and strings; comments of headers may give examples."""
     pattern = re.compile(r"(?<![A-Za-z0-9_])(%s)(?![A-Za-z0-9_])" % "|".join(PLUGIN_NAMES))
     for path in tree.sources():
-        if not path.startswith("core/"):
+        if not path.startswith("core/") and (area(path) or [None])[0] not in ("ops: schema", "ops: rule"):
             continue
         seen[0] += 1
         text = tree.text[path]
@@ -398,9 +417,9 @@ def map_is_whole(tree, seen):
         seen[0] += 1
         if f"`{name}`" in page or f"{folder}/{name}`" in page or f"`{os.path.basename(folder)}/{name}`" in page:
             continue
-        if os.path.basename(folder) in ("cases", "ops", "reference", "report", "rules", "suites"):  # told as a folder
+        if os.path.basename(folder) in ("cases", "ops", "report", "suites"):  # told as a folder
             continue
-        if folder == "sdk/kernels" and f"`{re.sub('(_args)?[.].*', '', name)}.*`" in page:  # as a family
+        if folder.startswith("sdk/ops/") and f"`{os.path.basename(folder)}/`" in page:  # as a family
             continue
         yield f"{path}: docs/architecture.md does not say what it is"
 

@@ -50,7 +50,7 @@ static void all_typed(struct world *w, void *scope, void *x, const char *what, c
 #define OPA(op, ins, outs, attrs, facts) \
     status = bp_op_##op(scope ins, NULL outs); \
     CALLED(op)
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 #undef CALLED
 }
 

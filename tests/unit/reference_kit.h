@@ -3,7 +3,7 @@
 #ifndef BP_TEST_REFERENCE_KIT_H
 #define BP_TEST_REFERENCE_KIT_H
 
-#include <reference/reference.h>
+#include <ops/common/reference.h>
 
 /* Of these values, in row-major order. */
 static inline struct ref_array array_of(uint32_t dtype, int rank, const int64_t *shape,

@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <reference/philox.h>
+#include <ops/random/reference_philox.h>
 #include <stdlib.h>
 
 struct format_row {

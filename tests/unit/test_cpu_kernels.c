@@ -3,7 +3,7 @@
  * in double, in all layouts, on one thread and on two. The conformance suite covers more shapes;
  * this one needs no core. */
 #include "cpu_kit.h"
-#include "../../sdk/kernels/philox.h"
+#include <dialect/philox.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * GPUs do: the form of f16_to_f32 that such devices have, of all 65,536 numbers, and f16_from_f32
  * at and beside each number, and each middle of two, that it rounds to a subnormal one. */
 #include <criterion/criterion.h>
-#include <kernels/half.h>
+#include <dialect/half.h>
 #include <stdbool.h>
 
 /* Whether subnormal numbers are now 0, as operands and as results; false: no way is known. */

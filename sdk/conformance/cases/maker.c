@@ -13,7 +13,7 @@
 #define CASES(family) cases_fn cases_##family;
 #define OP(op, ins, outs, facts) facts
 #define OPA(op, ins, outs, attrs, facts) facts
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 
 static const struct conform_op ops[] = {
 #define CASES(family) .cases = cases_##family,
@@ -24,7 +24,7 @@ static const struct conform_op ops[] = {
 #define REF(family_) .family = ref_family_##family_,
 #define OP(op, ins, outs, facts) {.name = #op, .reference = ref_##op, facts},
 #define OPA(op, ins, outs, attrs, facts) {.name = #op, .reference = ref_##op, facts},
-#include <backplane/ops/ops.def>
+#include <ops/ops.def>
 };
 
 const struct conform_op *conform_op(const char *name)

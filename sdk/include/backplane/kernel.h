@@ -2,7 +2,7 @@
 /* kernel.h: interface 2 of a plugin: kernels, and what they see of tensors and attributes.
  *
  * A kernel is a row: the name of an operator, the dtypes that it takes, and a function. What an
- * operator means, its ports and its attributes, is in backplane/ops/ (read docs/ops.md); the
+ * operator means, its ports and its attributes, is in its schema.def (read docs/ops.md); the
  * attribute structs are in backplane/attrs.h. Support is a look-up in these rows: a device runs
  * what it has rows for, and a row that a configuration does not suit says so in accepts or prepare.
  *

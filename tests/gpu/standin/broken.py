@@ -20,7 +20,7 @@ import tempfile
 
 ROOT, BUILD, BP = (os.path.abspath(a) for a in sys.argv[1:4])
 sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "gpu", "standin")]
-from every import text_with  # noqa: E402
+from every import copied, in_copy, text_with  # noqa: E402
 from gpu import GPUS, IMAGES, SOFTMAX  # noqa: E402
 from mutate import compilation, run_all  # noqa: E402
 import standin  # noqa: E402
@@ -41,23 +41,18 @@ COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].st
 
 
 def broken_copy(folder, path, old, new):
-    """The folder of a file, and a copy of it in which the file is broken."""
-    text, here = text_with(ROOT, path, old), os.path.dirname(os.path.join(ROOT, path))
-    copy = os.path.join(folder, os.path.basename(here))
-    shutil.copytree(here, copy)
-    with open(os.path.join(copy, os.path.basename(path)), "w", encoding="utf-8") as f:
+    """Copies what lies beside a file, with the file broken."""
+    text = text_with(ROOT, path, old)
+    with open(copied(ROOT, path, folder), "w", encoding="utf-8") as f:
         f.write(text.replace(old, new))
-    return here, copy
 
 
 def made(folder, path, old, new, plugin, part):
     """The object of the plugin, compiled from a copy of the file's folder in which it is broken; its name in the build."""
-    here, copy = broken_copy(folder, path, old, new)
+    broken_copy(folder, path, old, new)
     output, = [o for o in COMPILE if o.startswith(f"plugins/{plugin}/bp_{plugin}.so.p/") and o.endswith(part)]
     command = compilation(COMPILE[output]["command"])
-    source = os.path.normpath(os.path.join(BUILD, command[-1]))
-    if os.path.dirname(source) == here:
-        command[-1] = os.path.join(copy, os.path.basename(source))
+    command[-1] = in_copy(ROOT, path, folder, os.path.normpath(os.path.join(BUILD, command[-1])))
     result = os.path.join(folder, "changed.o")
     command[command.index("-o") + 1] = result
     for flag, n in (("-MD", 1), ("-MQ", 2), ("-MF", 2)):

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c: cases of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
+#include <conformance/kernel_case.h>
+#include <math.h>
+#include <stdio.h>
+
+cases_fn cases_log_softmax, cases_log_softmax_grad, cases_masked_softmax, cases_attention,
+    cases_linear, cases_label_smooth, cases_glu;
+
+static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
+                                 const char *needs)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+    uint32_t wide = num_accumulate(num_type(maker->dtype[0]))->dtype;
+
+    if (maker->row) return made;
+    case_needs(made, needs, wide);
+    if (wide != maker->dtype[0]) {
+        case_needs(made, needs, maker->dtype[0]);
+        case_needs(made, "cast", maker->dtype[0]);
+    }
+    return made;
+}
+
+static const struct {
+    const char *shape;
+    int axis;
+    enum data data;
+    bool quick;
+} lines[] = {
+    {"0x5", 1, DATA_PLAIN, true},          {"5x0", 0, DATA_PLAIN, false},
+    {"5x0", 1, DATA_PLAIN, false},         {"1", 0, DATA_PLAIN, true},
+    {"17", 0, DATA_PLAIN, true},           {"7", -1, DATA_PLAIN, false},
+    {"15", 0, DATA_WIDE, false},           {"16", 0, DATA_PLAIN, false},
+    {"3x63", 1, DATA_PLAIN, false},        {"3x64", 1, DATA_WIDE, false},
+    {"3x65", 1, DATA_PLAIN, true},         {"3x4", 0, DATA_PLAIN, true},
+    {"3x4", 1, DATA_PLAIN, true},          {"65x3", 0, DATA_WIDE, false},
+    {"7x1", 1, DATA_PLAIN, false},         {"3x4x5", 1, DATA_PLAIN, true},
+    {"2x3x2x3x5", 2, DATA_PLAIN, false},   {"1x2x1x2x2x2x1x3", 3, DATA_PLAIN, false},
+    {"1031x3", 0, DATA_PLAIN, false},      {"2x2500", 1, DATA_EXACT, true},
+    {"33x129", 0, DATA_PLAIN, false},      {"9x67", 1, DATA_NONFINITE, true},
+    {"67x9", 0, DATA_NONFINITE, false},    {"131x2", 1, DATA_PLAIN, false},
+    {"67x3", 1, DATA_WIDE, false},
+};
+
+static void of_lines(struct case_maker *maker, bool grad)
+{
+    struct kernel_case *made;
+    char shapes[64];
+
+    for (int i = 0; i < COUNT(lines); i++) {
+        snprintf(shapes, sizeof shapes, grad ? "%s+%s" : "%s", lines[i].shape, lines[i].shape);
+        made = begin(maker, shapes, "exp");
+        made->attrs.log_softmax.axis = lines[i].axis; /* one layout */
+        made->in[0].data = lines[i].data;
+        if (grad && lines[i].data == DATA_WIDE) made->in[0].data = DATA_PLAIN;
+        case_smooth(made, 2);
+        made->quick = lines[i].quick;
+        case_end(maker, made, "axis%d", lines[i].axis & 7);
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        made = begin(maker, grad ? "5x6x7+5x6x7" : "5x6x7", "exp");
+        made->attrs.log_softmax.axis = axis;
+        case_layouts(maker, made, axis == 0 ? "first" : axis == 1 ? "middle" : "last", true);
+    }
+}
+
+void cases_log_softmax(struct case_maker *maker)
+{
+    of_lines(maker, false);
+}
+
+void cases_log_softmax_grad(struct case_maker *maker)
+{
+    of_lines(maker, true);
+}
+
+/* A mask is bool, or of the dtype of T: others are no case. */
+static bool fits(const struct case_maker *maker)
+{
+    return maker->gradients || maker->dtype[1] == BP_BOOL || maker->dtype[1] == maker->dtype[0];
+}
+
+/* A mask whose second row of five hides all. */
+static void hide_row(struct kernel_case *made, int in)
+{
+    static const double truth[] = {1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1};
+    static const double added[] = {0.5, 0, -INFINITY, -1, 0, -INFINITY, -INFINITY, -INFINITY,
+                                   -INFINITY, -INFINITY, 0, 1, 0.25, -INFINITY, 0};
+
+    case_list(made, in, COUNT(truth), made->in[in].dtype == BP_BOOL ? truth : added);
+}
+
+/* Differences need numbers: a mask of -infinity has none. */
+static bool has_differences(const struct kernel_case *made, int in)
+{
+    return !made->in[in].present || made->in[in].dtype == BP_BOOL;
+}
+
+/* In the suite of gradients masks are of f64, or bool as asked. */
+static void set_mask(const struct case_maker *maker, struct kernel_case *made, int in, bool is_bool)
+{
+    static const double some[] = {1, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1};
+
+    if (!made->in[in].present) return;
+    made->in[in].dtype = maker->gradients && is_bool ? (uint32_t)BP_BOOL : maker->dtype[1];
+    if (made->in[in].dtype == BP_BOOL) case_list(made, in, COUNT(some), some);
+}
+
+static const struct {
+    const char *shapes;
+    bool causal, quick;
+    enum data data;
+} softmaxes[] = {
+    {"0x5", false, true, DATA_PLAIN},          {"5x0+5x0", false, false, DATA_PLAIN},
+    {"3x4", false, true, DATA_PLAIN},          {"3x4", true, true, DATA_PLAIN},
+    {"3x4+3x4", false, true, DATA_PLAIN},      {"3x4+4", true, true, DATA_PLAIN},
+    {"4x3", true, false, DATA_PLAIN},          {"17x17", true, false, DATA_WIDE},
+    {"2x3x5x7+5x7", false, false, DATA_PLAIN}, {"2x3x5x7+2x1x1x7", true, false, DATA_PLAIN},
+    {"7x131+131", false, false, DATA_WIDE},    {"7x131", false, false, DATA_NONFINITE},
+    {"2x3x2x3x5+2x1x5", false, true, DATA_PLAIN}, {"131x3+1", true, false, DATA_PLAIN},
+    {"67x2+67x2", false, false, DATA_PLAIN},   {"3x1+3x1", false, false, DATA_PLAIN},
+};
+
+void cases_masked_softmax(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    if (!fits(maker)) return;
+    for (int i = 0; i < COUNT(softmaxes); i++) {
+        made = begin(maker, softmaxes[i].shapes, "softmax");
+        made->attrs.masked_softmax.causal = softmaxes[i].causal;
+        case_data(made, softmaxes[i].data);
+        set_mask(maker, made, 1, i % 2);
+        if (made->in[1].data == DATA_WIDE) made->in[1].data = DATA_PLAIN;
+        made->gradient = i > 1 && i < 6 ? 2 : 0;
+        made->quick = softmaxes[i].quick;
+        case_end(maker, made, softmaxes[i].causal ? "causal" : "all");
+    }
+    for (int i = 0; i < 2; i++) {
+        made = begin(maker, "2x3x5+3x5", "softmax");
+        set_mask(maker, made, 1, i);
+        hide_row(made, 1);
+        made->attrs.masked_softmax.causal = (uint32_t)i;
+        made->gradient = has_differences(made, 1) ? 2 : 0;
+        made->quick = true;
+        case_end(maker, made, i ? "hidden.causal" : "hidden");
+    }
+    made = begin(maker, "5x6x7+6x7", "softmax");
+    set_mask(maker, made, 1, false);
+    case_layouts(maker, made, "layouts", false);
+}
+
+static const struct {
+    const char *shapes;
+    bool causal, quick;
+    double scale;
+    enum data data;
+} attentions[] = {
+    {"0x5x4+0x5x4+0x5x4", false, true, 0, DATA_PLAIN},
+    {"2x0x4+2x5x4+2x5x4", false, false, 0, DATA_PLAIN},
+    {"2x5x4+2x0x4+2x0x4", false, false, 0, DATA_PLAIN},
+    {"2x5x0+2x3x0+2x3x2", false, false, 0, DATA_PLAIN},
+    {"2x5x4+2x3x4+2x3x0", false, false, 0, DATA_PLAIN},
+    {"1x1x1+1x1x1+1x1x1", false, true, 1, DATA_PLAIN},
+    {"1x2x2+1x3x2+1x3x2", false, true, 0, DATA_PLAIN},
+    {"2x2x2+1x3x2+1x3x2", true, true, 0.5, DATA_PLAIN},
+    {"1x3x2+1x3x2+1x3x2+3x3", false, true, 0, DATA_PLAIN},
+    {"1x2x2+1x2x2+1x2x3+1x1x2", true, false, 0, DATA_PLAIN},
+    {"3x17x15+3x19x15+3x19x16", false, true, 0, DATA_PLAIN},
+    {"2x3x17x8+2x3x19x8+2x3x19x17", true, true, 0, DATA_PLAIN},
+    {"2x4x9x5+2x2x11x5+2x2x11x3+9x11", false, true, 0, DATA_PLAIN},
+    {"2x4x9x5+2x1x11x5+2x1x11x3+2x1x1x11", true, false, 2, DATA_PLAIN},
+    {"2x6x9x5+2x3x11x5+2x3x11x3+6x1x11", false, false, 0, DATA_PLAIN},
+    {"1x2x1x2x1x2x5x3+1x2x1x2x1x1x7x3+1x2x1x2x1x1x7x2", false, false, 0, DATA_PLAIN},
+    {"2x65x16+2x97x16+2x97x16", true, false, 0, DATA_PLAIN},
+    {"2x63x31+2x95x31+2x95x33", false, false, 0, DATA_PLAIN},
+    {"1x131x33+1x200x33+1x200x64", true, true, 0, DATA_PLAIN},
+    {"1x3x131+1x7x131+1x7x5", false, false, 0, DATA_PLAIN},
+    {"1x70x140+1x100x140+1x100x116", false, false, 0, DATA_PLAIN},
+    {"1x3x5+1x7x5+1x7x300", false, false, 0, DATA_PLAIN},
+    {"1x200x3+1x5x3+1x5x2", true, false, 0, DATA_PLAIN}, /* the first see nothing */
+    {"2x7x16+2x131x16+2x131x4+7x131", false, false, 1, DATA_WIDE},
+    {"1x7x16+1x67x16+1x67x4", false, true, 0, DATA_EXACT},
+    {"1x7x9+1x11x9+1x11x4", false, true, 0, DATA_NONFINITE},
+    {"1x67x2+1x2x2+1x2x2", false, false, 0, DATA_POSITIVE},
+    {"8x31x1+8x2x1+8x2x8", false, false, 1, DATA_POSITIVE}, /* few terms come closest */
+    {"9x31x1+9x2x1+9x2x9", false, false, 1, DATA_EXACT},
+    {"8x67x1+8x1x1+8x1x5", false, false, 1, DATA_PLAIN},
+    {"8x31x1+8x3x1+8x3x7", false, false, 0.25, DATA_PLAIN},
+};
+
+/* Queries that are left no key, by mask, or by being too many. */
+static const struct {
+    const char *shapes;
+    bool causal, quick;
+} hidden[] = {
+    {"1x3x2+1x5x2+1x5x2+3x5", false, true},
+    {"1x3x2+1x5x2+1x5x2+3x5", false, true},
+    {"1x3x2+1x5x2+1x5x2+3x5", true, true},
+    {"1x3x2+1x5x2+1x5x2+3x5", true, true},
+    {"1x4x2+1x2x2+1x2x2", true, true},
+    {"2x4x9x5+2x2x15x5+2x2x15x3+9x15", false, true},
+    {"2x70x8+2x100x8+2x100x9+2x70x1", false, false}, /* one block of keys after the other */
+    {"1x3x8+1x205x8+1x205x300+3x1", true, false},
+};
+
+/* Elements of v that are not finite meet probabilities of 0: there is none. */
+void cases_attention(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    if (!fits(maker)) return;
+    for (int i = 0; i < COUNT(attentions); i++) {
+        made = begin(maker, attentions[i].shapes, "matmul");
+        made->attrs.attention.causal = attentions[i].causal;
+        made->attrs.attention.scale = attentions[i].scale;
+        made->in[0].data = attentions[i].data;
+        if (attentions[i].data != DATA_NONFINITE && attentions[i].data != DATA_WIDE)
+            case_data(made, attentions[i].data);
+        set_mask(maker, made, 3, i % 2);
+        made->gradient = i > 4 && i < 10 ? 2 : 0;
+        made->quick = attentions[i].quick;
+        case_end(maker, made, attentions[i].causal ? "causal" : "all");
+    }
+    for (int i = 0; i < COUNT(hidden); i++) {
+        made = begin(maker, hidden[i].shapes, "matmul");
+        made->attrs.attention.causal = hidden[i].causal;
+        set_mask(maker, made, 3, i % 2);
+        if (made->in[3].present) hide_row(made, 3);
+        made->gradient = i < 5 && has_differences(made, 3) ? 2 : 0;
+        made->quick = hidden[i].quick;
+        case_end(maker, made, hidden[i].causal ? "hidden.causal" : "hidden");
+    }
+    case_real(maker, begin(maker, "1x4x65x32+1x4x67x32+1x4x67x32", "matmul"), 1, "real");
+    made = begin(maker, "2x4x5x6+2x2x7x6+2x2x7x3+5x7", "matmul");
+    set_mask(maker, made, 3, false);
+    case_layouts(maker, made, "layouts", false);
+}
+
+void cases_linear(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"3x4+5x4",        "2x3+2x3+2",  "3+2x3+2",
+                                         "0x4+3x4+3",      "3x0+2x0+2",  "2x3x4+5x4+5",
+                                         "17x31+15x31+15", "1x1+1x1+1",  "2x3x2x3x5+7x5",
+                                         "5x131+3x131+3",  "31x2+7x2+7", "4+0x4"};
+    struct kernel_case *made;
+
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int data = 0; data < 3; data++) {
+            made = begin(maker, shapes[i], "matmul");
+            case_data(made, data == 0 ? DATA_PLAIN : data == 1 ? DATA_EXACT : DATA_POSITIVE);
+            if (!data) case_smooth(made, 2);
+            made->quick = i % 2;
+            case_end(maker, made, data == 0 ? "plain" : data == 1 ? "exact" : "positive");
+        }
+    case_real(maker, begin(maker, "67x129+97x129+97", "matmul"), 1, "real");
+    case_real(maker, begin(maker, "2x31x65+66x65+66", "matmul"), 1, "real.batches");
+    case_layouts(maker, begin(maker, "5x6+7x6+7", "matmul"), "layouts", false);
+}
+
+void cases_label_smooth(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"3x4", "2x3+3", "2x3+1x3", "0x4", "3x0", "5", "17x31+31",
+                                         "1031", "2x3x2x3x5+5", "131x17+131x1"};
+    static const double epsilons[] = {0.1, 0, 1, 0.7};
+    struct kernel_case *made;
+
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int k = 0; k < COUNT(epsilons); k++) {
+            made = begin(maker, shapes[i], "scale");
+            made->attrs.label_smooth.epsilon = epsilons[k];
+            if (k == 3) case_data(made, DATA_POSITIVE);
+            case_smooth(made, k ? 0 : 2);
+            made->quick = i % 2;
+            case_end(maker, made, "eps%g", epsilons[k]);
+        }
+    case_layouts(maker, begin(maker, "5x6x7+6x7", "scale"), "layouts", false);
+}
+
+void cases_glu(struct case_maker *maker)
+{
+    static const struct {
+        const char *shape;
+        int axis;
+    } cases[] = {{"3x4", -1}, {"4x3", 0}, {"0x4", 1}, {"4x0", 0}, {"2", 0}, {"17x34", 1},
+                 {"2x3x2x6x5", 3}, {"2062", 0}, {"3x64", -1}, {"3x66", 1}};
+    struct kernel_case *made;
+
+    for (int i = 0; i < COUNT(cases); i++)
+        for (int wide = 0; wide < 3; wide++) {
+            made = begin(maker, cases[i].shape, "sigmoid");
+            made->attrs.glu.axis = cases[i].axis;
+            case_data(made, wide == 0 ? DATA_PLAIN : wide == 1 ? DATA_WIDE : DATA_NONFINITE);
+            if (!wide) case_smooth(made, 2);
+            made->quick = i % 2;
+            case_end(maker, made, "axis%d.%s", cases[i].axis & 7,
+                     wide == 0 ? "plain" : wide == 1 ? "wide" : "nonfinite");
+        }
+    made = begin(maker, "5x6x8", "sigmoid");
+    case_layouts(maker, made, "layouts", false);
+}

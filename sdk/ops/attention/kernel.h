@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.h: attention without a matrix of scores: keys are taken block by block, and what was
+ * summed before is scaled whenever a larger score comes (M. Milakov and N. Gimelshein, Online
+ * normalizer calculation for softmax, 2018).
+ *
+ * A team has up to ATTENTION_ROWS queries of one head. On a GPU its lanes share the keys of one
+ * query after the other. A host keeps queries side by side, so that neither k nor v is packed:
+ * attention_host.h. */
+#ifndef BP_KERNELS_ATTENTION_H
+#define BP_KERNELS_ATTENTION_H
+
+#include "kernel_args.h"
+#include "../../dialect/entry.h"
+#include "../../dialect/maths.h"
+
+/* Where a team begins in each operand. */
+struct attention_place {
+    i64 y, q, k, v, mask;
+    i64 first, rows;  /* queries */
+    i64 column, width; /* of v */
+};
+
+KFN struct attention_place attention_place(const struct attention_args *a, i64 team)
+{
+    struct attention_place at;
+    i64 rest = team / a->parts;
+
+    at.column = team % a->parts * ATTENTION_WIDTH;
+    at.width = a->width - at.column < ATTENTION_WIDTH ? a->width - at.column : ATTENTION_WIDTH;
+    at.first = rest % a->blocks * ATTENTION_ROWS;
+    at.rows = a->queries - at.first < ATTENTION_ROWS ? a->queries - at.first : ATTENTION_ROWS;
+    rest /= a->blocks;
+    at.y = at.first * a->y.length + at.column * a->y.last;
+    at.q = at.first * a->q.length;
+    at.k = 0;
+    at.v = at.column * a->v.last;
+    at.mask = at.first * a->mask.length;
+    for (i64 axis = a->rank - 1; axis >= 0; axis--) {
+        i64 i = rest % a->shape[axis];
+        rest /= a->shape[axis];
+        at.y += i * a->y.axes[axis];
+        at.q += i * a->q.axes[axis];
+        at.k += i * a->k.axes[axis];
+        at.v += i * a->v.axes[axis];
+        at.mask += i * a->mask.axes[axis];
+    }
+    return at;
+}
+
+/* How many keys a query may see by its place. */
+KFN i64 attention_seen(const struct attention_args *a, i64 query)
+{
+    i64 seen = query + a->keys - a->queries + 1;
+
+    if (!a->causal || seen > a->keys) return a->keys;
+    return seen < 0 ? 0 : seen;
+}
+
+/* A score with the mask's element at; mask may be absent. */
+KFN acc attention_masked(const struct attention_args *a, acc score, GLOBAL const void *mask, i64 at)
+{
+    if (!mask) return score;
+    if (a->additive) return score + elem_get(((GLOBAL const elem *)mask)[at]);
+    return ((GLOBAL const u8 *)mask)[at] ? score : -acc_infinity();
+}
+
+/* What scores are taken from before exp: 0 where none is above -infinity. */
+KFN acc attention_shift(acc m)
+{
+    return m == -acc_infinity() ? 0 : m;
+}
+
+/* Whether a query with this sum of weights sees no key: of one that sees some, the largest score
+ * has the weight 1. */
+KFN i64 attention_hidden(const struct attention_args *a, acc sum)
+{
+    return a->hides && sum == 0;
+}
+
+#ifdef ON_HOST
+#include "kernel_host.h"
+#else
+enum { ATTENTION_OWN = 8 }; /* columns of a lane at a time */
+
+/* The score of one query and one key. */
+KFN acc attention_score(const struct attention_args *a, GLOBAL const elem *q,
+                        GLOBAL const elem *k)
+{
+    acc s = 0;
+
+    for (i64 d = 0; d < a->depth; d++)
+        s += elem_get(q[d * a->q.last]) * elem_get(k[d * a->k.last]);
+    return s * number(a->scale);
+}
+
+/* One query, columns from first on. */
+KFN void attention_row(const struct attention_args *a, i64 row, const struct attention_place *at,
+                       i64 first, LOCAL acc *scratch, GLOBAL elem *y, GLOBAL const elem *q,
+                       GLOBAL const elem *k, GLOBAL const elem *v, GLOBAL const void *mask)
+{
+    i64 seen = attention_seen(a, at->first + row);
+    acc m = -acc_infinity(), sum = 0, own[ATTENTION_OWN];
+
+    for (int c = 0; c < ATTENTION_OWN; c++) own[c] = 0;
+    for (i64 begin = 0; begin < seen; begin += LANES) {
+        i64 n = seen - begin < LANES ? seen - begin : LANES, j = begin + LANE;
+        acc s = -acc_infinity(), before = m, scale, p;
+        if (LANE < n) {
+            s = attention_score(a, q + at->q + row * a->q.length, k + at->k + j * a->k.length);
+            s = attention_masked(a, s, mask, at->mask + row * a->mask.length + j * a->mask.last);
+        }
+        p = team_max(s, scratch);
+        m = p > m ? p : m;
+        scale = acc_exp(before - attention_shift(m));
+        p = LANE < n ? acc_exp(s - attention_shift(m)) : 0;
+        sum = sum * scale + team_sum(p, scratch);
+        scratch[LANE] = p;
+        BARRIER();
+        for (int c = 0; c < ATTENTION_OWN; c++) {
+            i64 column = first + c * LANES + LANE;
+            acc o = own[c] * scale;
+            for (i64 i = 0; i < n && column < at->width; i++)
+                o += scratch[i] *
+                     elem_get(v[at->v + (begin + i) * a->v.length + column * a->v.last]);
+            own[c] = o;
+        }
+        BARRIER();
+    }
+    for (int c = 0; c < ATTENTION_OWN; c++) {
+        i64 column = first + c * LANES + LANE;
+        if (column < at->width)
+            y[at->y + row * a->y.length + column * a->y.last] =
+                elem_put(attention_hidden(a, sum) ? 0 : own[c] / sum);
+    }
+}
+#endif
+
+KFN void attention_team(const struct attention_args *a, i64 team, LOCAL acc *scratch,
+                        GLOBAL elem *y, GLOBAL const elem *q, GLOBAL const elem *k,
+                        GLOBAL const elem *v, GLOBAL const void *mask)
+{
+    struct attention_place at = attention_place(a, team);
+
+#ifdef ON_HOST
+    (void)scratch;
+    attention_rows(a, &at, y + at.y, q + at.q, k + at.k, v + at.v, mask);
+#else
+    for (i64 row = 0; row < at.rows; row++)
+        for (i64 first = 0; first < at.width; first += ATTENTION_OWN * LANES)
+            attention_row(a, row, &at, first, scratch, y, q, k, v, mask);
+#endif
+}
+ENTRY_TEAMS_5(attention, elem, const elem, const elem, const elem, const void)
+
+#endif

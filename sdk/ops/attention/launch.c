@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c: launches of the kernel of attention.h. */
+#include "kernel_args.h"
+#include "../../dialect/portable.h"
+
+#include <math.h>
+
+/* Of k and v: heads of q that share one are an axis along which it repeats. */
+static struct attention_strides strides(const struct bp_view *view)
+{
+    struct attention_strides s = {.axes = {0}};
+    int last = view->rank - 1, at = 0;
+
+    for (int i = 0; i + 3 < view->rank; i++) s.axes[at++] = view->stride[i];
+    s.axes[at] = view->stride[last - 2];
+    s.length = view->stride[last - 1];
+    s.last = view->stride[last];
+    return s;
+}
+
+/* Of q and y: heads that share a key are an axis of their own. */
+static struct attention_strides own(const struct bp_view *view, i64 group)
+{
+    struct attention_strides s = strides(view);
+    int at = view->rank - 3;
+
+    s.axes[at + 1] = s.axes[at];
+    s.axes[at] *= group;
+    return s;
+}
+
+/* A mask has any of the axes, and an extent of 1 repeats. */
+static struct attention_strides of_mask(const struct bp_view *mask, int rank, i64 group)
+{
+    struct attention_strides s = {.axes = {0}};
+    i64 stride[8] = {0};
+
+    for (int i = 0; mask && i < mask->rank; i++)
+        stride[rank - mask->rank + i] = mask->shape[i] == 1 ? 0 : mask->stride[i];
+    for (int i = 0; i + 2 < rank; i++) s.axes[i] = stride[i];
+    s.axes[rank - 2] = s.axes[rank - 3];
+    s.axes[rank - 3] *= group;
+    s.length = stride[rank - 2];
+    s.last = stride[rank - 1];
+    return s;
+}
+
+enum bp_status portable_attention(const struct bp_launch *launch)
+{
+    const struct bp_attention_attrs *attrs = launch->attrs;
+    const struct bp_view *q = launch->in[0], *k = launch->in[1], *v = launch->in[2],
+                         *mask = launch->in[3], *y = launch->out[0];
+    int last = q->rank - 1;
+    i64 heads = k->shape[last - 2], group = heads ? q->shape[last - 2] / heads : 1, count = 1;
+    struct attention_args args = {
+        .rank = q->rank - 1, .queries = q->shape[last - 1], .keys = k->shape[last - 1],
+        .depth = q->shape[last], .width = v->shape[last], .causal = attrs->causal,
+        .additive = mask && mask->dtype != BP_BOOL, .y = own(y, group), .q = own(q, group),
+        .k = strides(k), .v = strides(v), .mask = of_mask(mask, q->rank, group),
+        .scale = attrs->scale};
+
+    if (!y->count) return BP_OK;
+    args.hides = mask || !args.keys || (args.causal && args.queries > args.keys);
+    if (attrs->scale == 0) args.scale = args.depth ? 1 / sqrt((double)args.depth) : 1;
+    for (int i = 0; i + 3 < q->rank; i++) args.shape[i] = q->shape[i];
+    args.shape[last - 2] = heads;
+    args.shape[last - 1] = group;
+    for (int i = 0; i < last; i++) count *= args.shape[i];
+    args.blocks = (args.queries + ATTENTION_ROWS - 1) / ATTENTION_ROWS;
+    args.parts = (args.width + ATTENTION_WIDTH - 1) / ATTENTION_WIDTH;
+    struct portable p = PORTABLE(attention, attention, portable_type(q->dtype), args,
+                                 count * args.blocks * args.parts,
+                                 (double)ATTENTION_ROWS * (double)args.keys *
+                                         (double)(args.depth + args.width + 8) / 4 + 64);
+    portable_view(&p, y);
+    portable_view(&p, q);
+    portable_view(&p, k);
+    portable_view(&p, v);
+    portable_view(&p, mask);
+    return portable_run(launch, &p);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c: log_softmax, masked_softmax, attention, linear, label_smooth, glu. */
+#include "../common/reference_formula.h"
+#include <math.h>
+#include <stdlib.h>
+
+static void put(struct ref_array *out, int64_t i, long double value, long double bound)
+{
+    out->v[i] = value;
+    if (isfinite(value)) out->bound[i] = bound;
+}
+
+static long double largest(const long double *x, int64_t n, int64_t step)
+{
+    long double m = -INFINITY;
+
+    for (int64_t i = 0; i < n; i++)
+        if (!(x[i * step] <= m)) m = x[i * step];
+    return m;
+}
+
+static int64_t behind(const struct ref_array *x, int axis)
+{
+    int64_t n = 1;
+
+    for (int i = axis + 1; i < x->rank; i++) n *= x->shape[i];
+    return n;
+}
+
+/* y = (x - m) - log s: the difference is rounded; s is off by its growth, by the differences of its
+ * terms, weighted, and by exp (3), all relative, which log makes absolute and rounds. */
+void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int axis = ref_axis(((const struct bp_log_softmax_attrs *)attrs)->axis, in->rank);
+    int64_t n = in->shape[axis], step = behind(in, axis);
+
+    ref_array_init(out, in->type->dtype, in->rank, in->shape);
+    for (int64_t i = 0; i < in->count; i++) {
+        const long double *x;
+        long double m, s = 0, weighted = 0;
+        if (i / step % n) continue; /* not the first of a line */
+        x = in->v + i;
+        m = largest(x, n, step);
+        for (int64_t k = 0; k < n; k++) {
+            long double e = expl(x[k * step] - m);
+            s += e;
+            if (e > 0) weighted += e * fabsl(x[k * step] - m);
+        }
+        for (int64_t k = 0; k < n; k++)
+            put(out, i + k * step, x[k * step] - m - logl(s),
+                fabsl(x[k * step] - m) + ref_growth(n - 1) + weighted / s + (n > 1 ? 3 : 0) +
+                    1.5L * fabsl(logl(s)));
+    }
+}
+
+/* dx = dy - e^y s: exp is off by 3, the product rounded, s a sum. */
+void ref_log_softmax_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int axis = ref_axis(((const struct bp_log_softmax_grad_attrs *)attrs)->axis, in->rank);
+    int64_t n = in->shape[axis], step = behind(in, axis);
+    const long double *y = in[0].v, *dy = in[1].v;
+    long double tiny = ref_underflow(in->type);
+
+    ref_array_init(out, in->type->dtype, in->rank, in->shape);
+    for (int64_t i = 0; i < in->count; i++) {
+        long double s = 0, size = 0;
+        if (i / step % n) continue;
+        for (int64_t k = 0; k < n; k++) {
+            s += dy[i + k * step];
+            size += fabsl(dy[i + k * step]);
+        }
+        for (int64_t k = 0; k < n; k++) {
+            int64_t at = i + k * step;
+            put(out, at, dy[at] - expl(y[at]) * s,
+                expl(y[at]) * (ref_growth(n - 1) * size + 4 * fabsl(s)) + tiny * fabsl(s));
+        }
+    }
+}
+
+/* The mask's word on a score: added, or -infinity. at: of rank axes. */
+static long double masked(const struct ref_array *mask, int rank, const int64_t *at,
+                          long double score)
+{
+    if (!mask->type) return score;
+    if (mask->v) return score + mask->v[ref_index(mask, rank, at)];
+    return mask->u[ref_index(mask, rank, at)] ? score : -INFINITY;
+}
+
+/* A row of scores that the mask or causal leave none is 0 throughout. */
+static bool is_hidden(const long double *s, int64_t n, bool hides)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(isinf(s[i]) && s[i] < 0)) return false;
+    return hides;
+}
+
+/* Scores to probabilities, and by how many units each may be off, relative: off has what each score
+ * is off by, absolute. What all scores are off by has no effect. exps: what exp is off by. */
+static void probabilities(long double *s, long double *off, int64_t n, int exps)
+{
+    long double m = largest(s, n, 1), sum = 0, mean = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        long double d = s[i] - m;
+        s[i] = expl(d);
+        sum += s[i];
+        off[i] = s[i] > 0 ? off[i] + fabsl(d) + (d < 0 ? exps : 0) : 0;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        s[i] /= sum;
+        if (s[i] > 0) mean += s[i] * off[i];
+    }
+    for (int64_t i = 0; i < n; i++) off[i] += mean + ref_growth(n - 1);
+}
+
+void ref_masked_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_masked_softmax_attrs *a = attrs;
+    int rank = in->rank;
+    int64_t n = in->shape[rank - 1], rows = in->shape[rank - 2], at[REF_RANK] = {0};
+    long double *s = malloc(((size_t)n + 1) * sizeof *s),
+                *off = malloc(((size_t)n + 1) * sizeof *s);
+    bool additive = in[1].type && in[1].v;
+
+    if (!s || !off) abort();
+    ref_array_init(out, in->type->dtype, rank, in->shape);
+    out->flush = true;
+    for (int64_t i = 0; i < in->count; i++, ref_next(rank, in->shape, at)) {
+        int64_t k = at[rank - 1];
+        s[k] = masked(&in[1], rank, at, in->v[i]);
+        if (a->causal && k > at[rank - 2] + n - rows) s[k] = -INFINITY;
+        off[k] = additive && isfinite(s[k]) ? fabsl(s[k]) : 0;
+        if (k < n - 1) continue;
+        if (is_hidden(s, n, in[1].type || (a->causal && rows > n)))
+            for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
+        else probabilities(s, off, n, 0); /* exp is in ulp */
+        for (int64_t j = 0; j < n; j++) put(out, i - k + j, s[j], s[j] * off[j]);
+    }
+    free(s);
+    free(off);
+}
+
+/* What a query's element of the result may be off by, relative to the magnitudes of its terms: the
+ * error of each probability, and the sum. A sum that goes along with the largest score so far is
+ * multiplied whenever that grows, by an exp: 4 each time. */
+static int64_t rises(const long double *s, int64_t n)
+{
+    long double m = -INFINITY;
+    int64_t times = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        if (s[i] > m) {
+            times += m > -INFINITY;
+            m = s[i];
+        }
+    return times;
+}
+
+/* One query: at says which, of the axes of q but the last. */
+static void attend(const struct ref_array *in, const struct bp_attention_attrs *a,
+                   const int64_t *at, long double *s, long double *off, struct ref_array *out,
+                   int64_t to)
+{
+    const struct ref_array *q = &in[0], *k = &in[1], *v = &in[2];
+    int rank = q->rank, head = rank - 3;
+    int64_t depth = q->shape[rank - 1], n = k->shape[rank - 2], width = v->shape[rank - 1];
+    int64_t from = 0, first = 0, place[REF_RANK], times;
+    long double scale = a->scale != 0 ? ref_rounded(q->type, a->scale)
+                                      : 1 / sqrtl((long double)(depth ? depth : 1));
+
+    for (int i = 0; i < rank - 1; i++) {
+        place[i] = at[i];
+        from = from * q->shape[i] + at[i];
+        if (i < head) first = first * k->shape[i] + at[i];
+        if (i == head) first = first * k->shape[i] + at[i] / (q->shape[i] / k->shape[i]);
+    }
+    for (int64_t j = 0; j < n; j++) {
+        long double sum = 0, size = 0;
+        for (int64_t d = 0; d < depth; d++) {
+            long double t = q->v[from * depth + d] * k->v[(first * n + j) * depth + d] * scale;
+            sum += t;
+            size += fabsl(t);
+        }
+        place[rank - 1] = j;
+        s[j] = masked(&in[3], rank, place, sum);
+        if (a->causal && j > at[rank - 2] + n - q->shape[rank - 2]) s[j] = -INFINITY;
+        off[j] = ref_growth(depth + 1) * size;
+        if (in[3].type && in[3].v && isfinite(s[j])) off[j] += fabsl(s[j]);
+    }
+    times = rises(s, n);
+    if (is_hidden(s, n, in[3].type || (a->causal && q->shape[rank - 2] > n)))
+        for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
+    else probabilities(s, off, n, 3);
+    for (int64_t c = 0; c < width; c++) {
+        long double sum = 0, bound = 0;
+        for (int64_t j = 0; j < n; j++) {
+            long double t = s[j] * v->v[(first * n + j) * width + c];
+            sum += t;
+            bound += fabsl(t) * (off[j] + ref_growth(n) + (long double)(1 + 4 * times));
+        }
+        put(out, to * width + c, sum, bound);
+    }
+}
+
+void ref_attention(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int rank = in->rank;
+    int64_t shape[REF_RANK] = {0}, at[REF_RANK] = {0}, n = in[1].shape[rank - 2], queries = 1;
+    long double *s = malloc(((size_t)n + 1) * sizeof *s),
+                *off = malloc(((size_t)n + 1) * sizeof *s);
+
+    if (!s || !off) abort();
+    for (int i = 0; i < rank; i++) shape[i] = i == rank - 1 ? in[2].shape[i] : in->shape[i];
+    ref_array_init(out, in->type->dtype, rank, shape);
+    for (int i = 0; i < rank - 1; i++) queries *= shape[i];
+    for (int64_t i = 0; i < queries; i++, ref_next(rank - 1, shape, at))
+        attend(in, attrs, at, s, off, out, i);
+    free(s);
+    free(off);
+}
+
+/* Half types may round the product before the bias is added. */
+void ref_linear(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int64_t depth = in[1].shape[1], n = in[1].shape[0], shape[REF_RANK];
+    long double first = num_unit(in->type) / num_unit(num_accumulate(in->type));
+
+    (void)attrs;
+    for (int i = 0; i < in->rank; i++) shape[i] = i == in->rank - 1 ? n : in->shape[i];
+    ref_array_init(out, in->type->dtype, in->rank, shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        const long double *x = in[0].v + i / n * depth, *w = in[1].v + i % n * depth;
+        long double sum = 0, size = 0;
+        for (int64_t d = 0; d < depth; d++) {
+            sum += x[d] * w[d];
+            size += fabsl(x[d] * w[d]);
+        }
+        if (!in[2].type) put(out, i, sum, ref_growth(depth) * size);
+        else
+            put(out, i, sum + in[2].v[i % n],
+                ref_growth(depth) * size + (num_is_half(in->type) ? first * fabsl(sum) : 0) +
+                    fabsl(sum));
+    }
+}
+
+/* Products are rounded, in half types to these, and then the sum. */
+void ref_label_smooth(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_label_smooth_attrs *a = attrs;
+    long double keep = ref_rounded(in->type, 1 - a->epsilon);
+    long double units = num_unit(in->type) / num_unit(num_accumulate(in->type));
+    int64_t n = in->shape[in->rank - 1], at[REF_RANK] = {0};
+
+    ref_array_init(out, in->type->dtype, in->rank, in->shape);
+    for (int64_t i = 0; i < in->count; i++, ref_next(in->rank, in->shape, at)) {
+        long double x = keep * in->v[i], p;
+        if (in[1].type)
+            p = ref_rounded(in->type, a->epsilon) * in[1].v[ref_index(&in[1], in->rank, at)];
+        else p = ref_rounded(in->type, a->epsilon / (double)n);
+        put(out, i, x + p, in[1].type ? units * (fabsl(x) + fabsl(p)) : fabsl(x));
+    }
+}
+
+void ref_glu(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    int axis = ref_axis(((const struct bp_glu_attrs *)attrs)->axis, in->rank);
+    int64_t shape[REF_RANK], inner = behind(in, axis), n = in->shape[axis] / 2;
+    long double tiny = ref_underflow(in->type);
+
+    for (int i = 0; i < in->rank; i++) shape[i] = i == axis ? n : in->shape[i];
+    ref_array_init(out, in->type->dtype, in->rank, shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t line = n * inner, at = i / line * 2 * line + i % line;
+        put(out, i, in->v[at] * ref_logistic(in->v[at + line]), tiny * fabsl(in->v[at]));
+    }
+}

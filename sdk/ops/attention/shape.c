@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c: rules of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+#include <math.h>
+
+enum bp_status bp_infer_log_softmax(struct bp_site *site)
+{
+    const struct bp_log_softmax_attrs *a = site->attrs;
+    uint32_t axis;
+
+    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    return BP_OK;
+}
+
+enum bp_status bp_infer_log_softmax_grad(struct bp_site *site)
+{
+    TRY(bp_infer_log_softmax(site)); /* attributes of both are one layout */
+    return bp_rule_expect(site, 1, &site->out[0]);
+}
+
+enum bp_status bp_grad_log_softmax(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    if (g->want[0])
+        bp_compose_keep(&c, MAKE(&c, log_softmax_grad, g->attrs, g->out[0], g->dy[0]), &g->dx[0]);
+    return bp_compose_end(&c);
+}
+
+enum bp_status bp_expand_log_softmax_grad(struct bp_expansion *e)
+{
+    const struct bp_log_softmax_grad_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *dy = bp_compose_widen(&c, e->in[1]);
+    struct bp_tensor *p = MAKE(&c, exp, NULL, bp_compose_widen(&c, e->in[0]));
+
+    p = MAKE(&c, mul, NULL, p, bp_compose_sum(&c, dy, &a->axis, 1, true));
+    return bp_compose_give(e, &c, MAKE(&c, sub, NULL, dy, p));
+}
+
+/* A mask is bool, or of the dtype of input 0. */
+static enum bp_status check_mask(const struct bp_site *site, uint32_t port,
+                                 const struct bp_type *scores)
+{
+    const struct bp_view *mask = bp_site_in(site, port), *x = bp_site_in(site, 0);
+    char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
+    bool fits = mask && mask->rank <= scores->rank;
+
+    if (!mask) return BP_OK;
+    if (mask->dtype != BP_BOOL && mask->dtype != x->dtype)
+        return bp_error(BP_ERR_INVALID, "%s: input mask is %s, expected bool or %s",
+                        site->row->info.name, bp_dtype_name(mask->dtype), bp_dtype_name(x->dtype));
+    for (uint32_t i = 0; fits && i < mask->rank; i++) {
+        int64_t extent = bp_rule_extent_back(mask, i);
+        fits = extent == 1 || extent == scores->shape[scores->rank - 1 - i];
+    }
+    if (fits) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: input mask is %s, expected what broadcasts to %s",
+                    site->row->info.name,
+                    bp_type_text(mask->dtype, mask->rank, mask->shape, got, sizeof got),
+                    bp_type_text(mask->dtype, scores->rank, scores->shape, want, sizeof want));
+}
+
+enum bp_status bp_infer_masked_softmax(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    if (x->rank < 2)
+        return bp_error(BP_ERR_INVALID, "masked_softmax: input x has %u axes, expected 2 or more",
+                        x->rank);
+    bp_rule_shape(&site->out[0], x);
+    return check_mask(site, 1, &site->out[0]);
+}
+
+/* One number of the dtype of t, which may be empty: the sum of nothing, and something. */
+static struct bp_tensor *constant(struct bp_compose *c, struct bp_tensor *t, double value)
+{
+    static const int64_t first = 0;
+    struct bp_slice_attrs none = {.size = sizeof none, .starts = {&first, 1}, .ends = {&first, 1}};
+    struct bp_sum_attrs whole = {.size = sizeof whole};
+    struct bp_tensor *zero;
+
+    if (c->status) return NULL;
+    zero = MAKE(c, slice, &none, bp_compose_reshape(c, t, 1, &t->view.count));
+    return bp_compose_scale(c, MAKE(c, sum, &whole, zero), 1, value);
+}
+
+/* 1 to n, as a column or a row. */
+static struct bp_tensor *count_up(struct bp_compose *c, struct bp_tensor *one, int64_t n,
+                                  bool column)
+{
+    int64_t shape[2] = {column ? n : 1, column ? 1 : n};
+    struct bp_expand_attrs all = {.size = sizeof all, .shape = {shape, 2}};
+    struct bp_cumsum_attrs along = {.size = sizeof along, .axis = column ? 0 : 1};
+
+    return MAKE(c, cumsum, &along, MAKE(c, assign, NULL, MAKE(c, expand, &all, one)));
+}
+
+/* -infinity where scores must not be seen. f32 counts up to 2^24, f64 beyond. */
+static struct bp_tensor *masked(struct bp_compose *c, struct bp_tensor *scores,
+                                struct bp_tensor *mask, bool causal)
+{
+    bool additive = mask && mask->view.dtype != BP_BOOL;
+    struct bp_tensor *none, *row, *column;
+    int64_t rows, columns;
+
+    if (c->status) return NULL;
+    if (additive) scores = MAKE(c, add, NULL, scores, bp_compose_widen(c, mask));
+    if (c->status || !((mask && !additive) || causal)) return scores;
+    none = constant(c, scores, -INFINITY);
+    if (mask && !additive) scores = MAKE(c, where, NULL, mask, scores, none);
+    if (c->status || !causal) return scores;
+    rows = scores->shape[scores->view.rank - 2];
+    columns = scores->shape[scores->view.rank - 1];
+    row = constant(c, scores, 1);
+    column = count_up(c, row, rows, true);
+    row = count_up(c, row, columns, false);
+    column = bp_compose_scale(c, column, 1, (double)(columns - rows));
+    return MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, row, column), none);
+}
+
+/* Probabilities of scores, which may hide all keys of a query by `hides`: these are 0 then. Scores
+ * of 0 stand for its own meanwhile, so that nothing is infinite in the gradient either. */
+static struct bp_tensor *softmax(struct bp_compose *c, struct bp_tensor *x, bool hides)
+{
+    static const int64_t along = -1;
+    struct bp_softmax_attrs last = {.size = sizeof last, .axis = -1};
+    struct bp_max_attrs largest = {.size = sizeof largest, .axes = {&along, 1}, .keep = 1};
+    struct bp_tensor *none, *zero;
+
+    if (c->status || !hides || !x->view.count) return MAKE(c, softmax, &last, x);
+    none = MAKE(c, equal, NULL, MAKE(c, max, &largest, x), constant(c, x, -INFINITY));
+    zero = constant(c, x, 0);
+    x = MAKE(c, softmax, &last, MAKE(c, masked_fill, NULL, x, none, zero));
+    return MAKE(c, masked_fill, NULL, x, none, zero);
+}
+
+/* Whether a query may be left no key: by the mask, or causal with more queries than keys. */
+static bool may_hide(const struct bp_tensor *scores, const struct bp_tensor *mask, bool causal)
+{
+    uint32_t rank = scores ? scores->view.rank : 0;
+
+    return mask || (rank && causal && scores->shape[rank - 2] > scores->shape[rank - 1]);
+}
+
+enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
+{
+    const struct bp_masked_softmax_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
+    bool hides = may_hide(x, e->in[1], a->causal);
+
+    return bp_compose_give(e, &c, softmax(&c, masked(&c, x, e->in[1], a->causal), hides));
+}
+
+/* k and v have the axes of q before heads; heads divide. */
+static enum bp_status check_attended(const struct bp_site *site, uint32_t port)
+{
+    const struct bp_view *q = bp_site_in(site, 0), *k = bp_site_in(site, port);
+    uint32_t heads = q->rank - 3;
+    char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
+    bool fits = k->rank == q->rank;
+
+    for (uint32_t i = 0; fits && i < heads; i++) fits = k->shape[i] == q->shape[i];
+    fits = fits && (k->shape[heads] ? q->shape[heads] % k->shape[heads] == 0 : !q->shape[heads]);
+    if (fits) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "attention: q is %s and %s is %s: expected the same axes before heads, and "
+                    "heads that divide those of q",
+                    bp_type_text(q->dtype, q->rank, q->shape, x, sizeof x),
+                    site->row->info.in[port].name,
+                    bp_type_text(k->dtype, k->rank, k->shape, y, sizeof y));
+}
+
+enum bp_status bp_infer_attention(struct bp_site *site)
+{
+    const struct bp_attention_attrs *a = site->attrs;
+    const struct bp_view *q = bp_site_in(site, 0), *k = bp_site_in(site, 1),
+                         *v = bp_site_in(site, 2);
+    struct bp_type scores = {0};
+    uint32_t last = q->rank - 1;
+
+    if (q->rank < 3)
+        return bp_error(BP_ERR_INVALID,
+                        "attention: input q has %u axes, expected heads, a length, D, and any "
+                        "before them",
+                        q->rank);
+    if (!isfinite(a->scale))
+        return bp_error(BP_ERR_INVALID, "attention: attribute scale is %g, expected a number",
+                        a->scale);
+    TRY(check_attended(site, 1));
+    TRY(check_attended(site, 2));
+    if (k->shape[last] != q->shape[last] || k->shape[last - 1] != v->shape[last - 1] ||
+        k->shape[last - 2] != v->shape[last - 2])
+        return bp_error(BP_ERR_INVALID,
+                        "attention: q has D %" PRId64 ", k %" PRId64 "; k has %" PRId64
+                        " heads of length %" PRId64 ", v %" PRId64 " of %" PRId64
+                        ": expected these to be equal",
+                        q->shape[last], k->shape[last], k->shape[last - 2], k->shape[last - 1],
+                        v->shape[last - 2], v->shape[last - 1]);
+    bp_rule_shape(&site->out[0], q);
+    scores = site->out[0];
+    scores.shape[last] = k->shape[last - 1];
+    site->out[0].shape[last] = v->shape[last];
+    return check_mask(site, 3, &scores);
+}
+
+/* k or v with a head for each of q. */
+static struct bp_tensor *for_heads(struct bp_compose *c, struct bp_tensor *t,
+                                   const struct bp_tensor *q)
+{
+    int64_t heads = q->shape[q->view.rank - 3], mine = t->shape[t->view.rank - 3];
+    struct bp_repeat_interleave_attrs a = {.size = sizeof a, .axis = -3};
+
+    t = bp_compose_widen(c, t);
+    if (mine == heads) return t;
+    a.repeats = mine ? heads / mine : 1;
+    return MAKE(c, repeat_interleave, &a, t);
+}
+
+enum bp_status bp_expand_attention(struct bp_expansion *e)
+{
+    const struct bp_attention_attrs *a = e->attrs;
+    struct bp_matmul_attrs across = {.size = sizeof across, .transpose_b = 1},
+                           plain = {.size = sizeof plain};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *q = e->in[0], *s;
+    int64_t depth = q->shape[q->view.rank - 1];
+    double scale = a->scale != 0 ? a->scale : depth ? 1 / sqrt((double)depth) : 1;
+    bool hides;
+
+    s = bp_compose_scale(&c, bp_compose_widen(&c, q), scale, 0);
+    s = MAKE(&c, matmul, &across, s, for_heads(&c, e->in[1], q));
+    hides = may_hide(s, e->in[3], a->causal);
+    s = softmax(&c, masked(&c, s, e->in[3], a->causal), hides);
+    return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
+}
+
+enum bp_status bp_infer_linear(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0), *w = bp_site_in(site, 1);
+    struct bp_type bias = {.rank = 1};
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+
+    if (!x->rank || w->rank != 2 || w->shape[1] != x->shape[x->rank - 1])
+        return bp_error(BP_ERR_INVALID,
+                        "linear: x is %s and weight is %s: expected a weight of two axes, the "
+                        "second as long as the last of x",
+                        bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
+                        bp_type_text(w->dtype, w->rank, w->shape, b, sizeof b));
+    bp_rule_shape(&site->out[0], x);
+    site->out[0].shape[x->rank - 1] = bias.shape[0] = w->shape[0];
+    return bp_site_in(site, 2) ? bp_rule_expect(site, 2, &bias) : BP_OK;
+}
+
+/* One product of matrices, however many axes x has. */
+enum bp_status bp_expand_linear(struct bp_expansion *e)
+{
+    struct bp_matmul_attrs across = {.size = sizeof across, .transpose_b = 1};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0], *w = e->in[1], *y = x;
+    uint32_t rank = x->view.rank;
+    int64_t in = w->shape[1], shape[BP_RANK_MAX], rows = 1;
+
+    for (uint32_t i = 0; i + 1 < rank; i++) rows *= shape[i] = x->shape[i];
+    shape[rank - 1] = w->shape[0];
+    if (rank > 2) y = bp_compose_reshape(&c, x, 2, (int64_t[]){rows, in});
+    y = MAKE(&c, matmul, &across, rank == 1 ? bp_compose_reshape(&c, x, 2, (int64_t[]){1, in}) : y,
+             w);
+    if (e->in[2]) y = MAKE(&c, add, NULL, y, e->in[2]);
+    if (rank != 2) y = bp_compose_reshape(&c, y, rank, shape);
+    return bp_compose_give(e, &c, y);
+}
+
+enum bp_status bp_infer_label_smooth(struct bp_site *site)
+{
+    const struct bp_label_smooth_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    static const uint32_t both[] = {0, 1};
+    struct bp_type all = {0};
+
+    if (!x->rank)
+        return bp_error(BP_ERR_INVALID, "label_smooth: label has no axis of classes");
+    if (!(a->epsilon >= 0 && a->epsilon <= 1))
+        return bp_error(BP_ERR_INVALID, "label_smooth: attribute epsilon is %g, expected 0 to 1",
+                        a->epsilon);
+    bp_rule_shape(&site->out[0], x);
+    if (!bp_site_in(site, 1)) return BP_OK;
+    TRY(bp_rule_broadcast(site, both, 2, 0, &all));
+    return bp_rule_expect(site, 0, &all);
+}
+
+enum bp_status bp_expand_label_smooth(struct bp_expansion *e)
+{
+    const struct bp_label_smooth_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0];
+    int64_t classes = x->shape[x->view.rank - 1];
+    double even = e->in[1] ? 0 : a->epsilon / (double)(classes ? classes : 1);
+
+    x = bp_compose_scale(&c, x, 1 - a->epsilon, even);
+    if (e->in[1]) x = MAKE(&c, add, NULL, x, bp_compose_scale(&c, e->in[1], a->epsilon, 0));
+    return bp_compose_give(e, &c, x);
+}
+
+enum bp_status bp_infer_glu(struct bp_site *site)
+{
+    const struct bp_glu_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    uint32_t axis;
+
+    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    if (x->shape[axis] % 2)
+        return bp_error(BP_ERR_INVALID,
+                        "glu: axis %u of x is %" PRId64 " long, expected an even number", axis,
+                        x->shape[axis]);
+    bp_rule_shape(&site->out[0], x);
+    site->out[0].shape[axis] /= 2;
+    return BP_OK;
+}
+
+enum bp_status bp_expand_glu(struct bp_expansion *e)
+{
+    const struct bp_glu_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0], *half[2];
+    int64_t axis = a->axis < 0 ? a->axis + x->view.rank : a->axis, n = x->shape[axis] / 2;
+
+    for (int i = 0; i < 2; i++) {
+        int64_t start = i * n, end = start + n;
+        struct bp_slice_attrs part = {.size = sizeof part, .starts = {&start, 1},
+                                      .ends = {&end, 1}, .axes = {&axis, 1}};
+        half[i] = bp_compose_widen(&c, MAKE(&c, slice, &part, x));
+    }
+    return bp_compose_give(e, &c, MAKE(&c, mul, NULL, half[0], MAKE(&c, sigmoid, NULL, half[1])));
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pair.c: cases of elementwise operators of two inputs that are a formula (binary.def). */
+#include <conformance/kernel_case.h>
+#include <math.h>
+#include <string.h>
+
+cases_fn cases_pair, cases_prelu, cases_squared_difference;
+
+static const struct case_line pairs[] = {
+    {"empty", "0x3+1x3", DATA_PLAIN, true},
+    {"scalar", "scalar+scalar", DATA_PLAIN, false},
+    {"one", "1+1", DATA_PLAIN, false},
+    {"prime", "1031+1031", DATA_PLAIN, true},
+    {"width", "15+15", DATA_PLAIN, false},
+    {"width", "17+17", DATA_PLAIN, false},
+    {"width", "65+65", DATA_PLAIN, false},
+    {"broadcast-left", "scalar+7x65", DATA_PLAIN, false},
+    {"broadcast-right", "7x65+7x1", DATA_PLAIN, false},
+    {"broadcast-both", "7x1x33+4x1", DATA_PLAIN, false},
+    {"rank5", "2x3x2x3x5+2x1x2x1x5", DATA_PLAIN, false},
+    {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", DATA_PLAIN, false},
+    {"exact", "521+521", DATA_EXACT, true}, /* ties, zeros, negative numbers */
+    {"wide", "521+521", DATA_WIDE, false},
+    {"special", "521+521", DATA_SPECIAL, true},
+    {"nonfinite", "259+259", DATA_NONFINITE, false},
+    {"positive", "2053+2053", DATA_POSITIVE, false},
+};
+
+/* Numbers between which no operator of these has a kink: no ties, no whole quotients. */
+static const double left[] = {0.7, -1.3, 1.9, 0.4, -0.6, 1.1},
+                    right[] = {1.5, 0.8, -1.2, 0.9, 1.7, -0.5};
+
+/* What chance seldom puts together: zeros, NaN and infinities, in all pairs. */
+static const double zeros[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN},
+                    marks[] = {NAN, 0, INFINITY, -INFINITY, -0.0, 2, -2, 3};
+
+/* Small cases for the suite of gradients: powers and logarithms of positive numbers only. */
+static void smooth(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"2x3+2x3", "3x4+4", "1x2+3x1"};
+    bool positive = case_is(maker, "pow") || case_is(maker, "xlogy");
+
+    if (!case_is_float(maker)) return;
+    for (int i = 0; i < 3; i++) {
+        struct kernel_case *made = case_begin(maker, shapes[i]);
+        if (positive) {
+            case_data(made, DATA_POSITIVE);
+        } else {
+            case_list(made, 0, 6, left);
+            case_list(made, 1, 6, right);
+        }
+        made->gradient = 2;
+        case_end(maker, made, "smooth");
+    }
+}
+
+/* What only some of the operators tell apart. */
+static void particular(struct case_maker *maker)
+{
+    static const double small[] = {1.1e-6, 3e-7, -2.3e-6, 7.7e-7, 5e-6};
+    static const double least[] = {1.1e-15, 3e-16, -2.3e-15, 7.7e-16, 5e-15};
+    struct kernel_case *made;
+
+    if (case_is(maker, "maximum")) {
+        made = case_begin(maker, "70001+70001");
+        case_end(maker, made, "long");
+    }
+    if (!case_is_float(maker)) return;
+    made = case_begin(maker, "56+56");
+    case_list(made, 0, 7, zeros);
+    case_list(made, 1, 8, marks);
+    made->quick = true;
+    case_end(maker, made, "marks");
+    if (case_is(maker, "pow")) {
+        made = case_begin(maker, "2053+2053");
+        made->in[0].data = DATA_POSITIVE;
+        made->in[1].data = DATA_WIDE;
+        case_end(maker, made, "powers");
+        made = case_begin(maker, "2053+2053");
+        made->in[0].data = DATA_WIDE;
+        made->in[1].data = DATA_EXACT;
+        case_end(maker, made, "whole-powers");
+    }
+    if (case_is(maker, "floor_divide")) { /* quotients of more digits than the type has */
+        made = case_begin(maker, "1031x5+5");
+        made->in[0].data = DATA_WIDE;
+        case_list(made, 1, 5, maker->dtype[0] == BP_F64 ? least : small);
+        case_end(maker, made, "huge");
+    }
+}
+
+void cases_pair(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    case_lines(maker, pairs, COUNT(pairs));
+    made = case_begin(maker, "5x6x7+5x6x7");
+    case_layouts(maker, made, "rank3", true);
+    particular(maker);
+    smooth(maker);
+}
+
+static const struct case_line prelus[] = {
+    {"empty", "0x3+3", DATA_PLAIN, true},      {"scalar", "scalar+scalar", DATA_PLAIN, false},
+    {"all", "7x65+1", DATA_PLAIN, true},       {"channel", "2x5x3x3+5x1x1", DATA_PLAIN, true},
+    {"element", "7x65+7x65", DATA_PLAIN, false}, {"last", "1031x3+3", DATA_PLAIN, false},
+    {"rank8", "1x2x1x2x1x2x1x3+2x1x3", DATA_PLAIN, false},
+    {"special", "521+521", DATA_SPECIAL, true}, {"nonfinite", "259+259", DATA_NONFINITE, false},
+};
+
+void cases_prelu(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    case_lines(maker, prelus, COUNT(prelus));
+    made = case_begin(maker, "5x6x7+6x1");
+    case_layouts(maker, made, "rank3", true);
+    made = case_begin(maker, "2x3x2+3x1");
+    case_list(made, 0, 6, left);
+    case_list(made, 1, 6, right);
+    made->gradient = 2;
+    case_end(maker, made, "smooth");
+}
+
+/* What it is defined in, in f32 for half types. */
+void cases_squared_difference(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0x3+3",     "scalar+scalar", "1031+1031",
+                                         "7x65+7x1",  "1x5+7x5",       "2x3x2x3x5+2x1x2x1x5"};
+    static const enum data data[] = {DATA_EXACT, DATA_WIDE, DATA_NONFINITE};
+    uint32_t dtype = maker->dtype[0],
+             wide = case_wide(dtype);
+
+    for (int i = 0; i < 10; i++) {
+        struct kernel_case *made =
+            case_begin(maker, i < 6 ? shapes[i] : i < 9 ? "521+521" : "3x4+4");
+        if (i >= 6) case_data(made, i < 9 ? data[i - 6] : DATA_PLAIN);
+        case_needs(made, "sub", wide);
+        case_needs(made, "mul", wide);
+        if (wide != dtype) case_needs(made, "cast", dtype);
+        made->quick = i == 2;
+        made->gradient = i == 9 ? 2 : 0;
+        if (i == 3) case_layouts(maker, made, "plain3", false);
+        else case_end(maker, made, "%s%d", i < 6 ? "plain" : i < 9 ? "data" : "smooth", i);
+    }
+}

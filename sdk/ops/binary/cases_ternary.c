@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary.c: cases of elementwise operators of three inputs, and of those that select. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+#include <string.h>
+
+cases_fn cases_ternary, cases_where, cases_mask, cases_masked_fill;
+
+static const struct {
+    const char *variant, *shapes;
+    bool quick;
+} cases[] = {
+    {"empty", "0x3+3+0x3", true},
+    {"scalar", "scalar+scalar+scalar", false},
+    {"one", "1+1+1", false},
+    {"prime", "1031+1031+1031", true},
+    {"width", "15+15+15", false},
+    {"width", "17+17+17", false},
+    {"width", "65+65+65", false},
+    {"broadcast-first", "scalar+7x65+7x65", false},
+    {"broadcast-first", "7x1+7x65+65", true},
+    {"broadcast-second", "7x65+1+7x65", false},
+    {"broadcast-third", "7x65+7x65+scalar", true},
+    {"broadcast-third", "7x65+7x65+7x1", false},
+    {"broadcast-all", "7x1x1+3x1+1x5", true},
+    {"rank5", "2x3x2x3x5+2x1x2x1x5+3x2x1x5", false},
+    {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1+3", false},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* With n inputs of a shape. */
+static struct kernel_case *of_shape(const struct case_maker *maker, const char *shape, int n)
+{
+    char shapes[96];
+
+    snprintf(shapes, sizeof shapes, "%s+%s%s%s", shape, shape, n > 2 ? "+" : "",
+             n > 2 ? shape : "");
+    return case_begin(maker, shapes);
+}
+
+/* Extents that are in no list: drawn ones, all of some range, and more than 2^24 elements (lerp
+ * stands for the other two there). boolean: the input that is a mask; -1: none. */
+static void more_extents(struct case_maker *maker, int inputs, int boolean)
+{
+    static const char *const variant[] = {"drawn", "sweep", "large"};
+    char drawn[32];
+
+    case_drawn_shape(maker, drawn, sizeof drawn);
+    for (int i = 0; i < COUNT(variant); i++) {
+        struct kernel_case *made;
+        if (i == 2 && (case_is(maker, "addcmul") || case_is(maker, "addcdiv"))) continue;
+        made = of_shape(maker, i == 0 ? drawn : i == 1 ? "1" : "257", inputs);
+        if (boolean >= 0) made->in[boolean].dtype = BP_BOOL;
+        if (i == 0) case_end(maker, made, "%s", variant[i]);
+        if (i == 1) case_extents(maker, made, variant[i]);
+        if (i == 2) case_large(maker, made, variant[i]);
+    }
+}
+
+void cases_ternary(struct case_maker *maker)
+{
+    static const enum data data[] = {DATA_EXACT,    DATA_WIDE, DATA_NONFINITE,
+                                     DATA_POSITIVE, DATA_ZERO, DATA_RANGE};
+    static const char *const name[] = {"exact", "wide", "nonfinite", "positive", "zeros", "range"};
+    struct kernel_case *made;
+
+    for (int i = 0; i < N_CASES; i++) {
+        made = case_begin(maker, cases[i].shapes);
+        made->quick = cases[i].quick;
+        case_end(maker, made, "%s", cases[i].variant);
+    }
+    for (int i = 0; i < COUNT(data); i++) {
+        /* A product, or a quotient, may be too large where the result is not. */
+        if (data[i] == DATA_RANGE && !case_is(maker, "lerp")) continue;
+        made = case_begin(maker, "521+521+521");
+        case_data(made, data[i]);
+        if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv too */
+        case_end(maker, made, "%s", name[i]);
+    }
+    more_extents(maker, 3, -1);
+    if (!strcmp(maker->op->name, "lerp")) {
+        made = case_begin(maker, "70001+70001+70001");
+        case_end(maker, made, "long");
+    }
+    made = case_begin(maker, "5x6x7+5x6x7+5x6x7");
+    case_layouts(maker, made, "rank3", true);
+    for (int i = 0; i < 2; i++) {
+        made = case_begin(maker, i ? "2x3+3+2x1" : "2x3+2x3+2x3");
+        case_data(made, DATA_POSITIVE);
+        made->gradient = 2;
+        case_end(maker, made, "smooth");
+    }
+}
+
+static struct kernel_case *selected(struct case_maker *maker, const char *shapes, int condition)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+
+    made->in[condition].dtype = BP_BOOL;
+    return made;
+}
+
+void cases_where(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    for (int i = 0; i < N_CASES; i++) {
+        made = selected(maker, cases[i].shapes, 0);
+        made->quick = cases[i].quick;
+        case_end(maker, made, "%s", cases[i].variant);
+    }
+    made = selected(maker, "259+259+259", 0);
+    made->in[1].data = made->in[2].data = DATA_SPECIAL;
+    made->quick = true;
+    case_end(maker, made, "special");
+    made = selected(maker, "70001+70001+70001", 0);
+    case_end(maker, made, "long");
+    more_extents(maker, 3, 0);
+    made = selected(maker, "5x6x7+5x6x7+5x6x7", 0);
+    case_layouts(maker, made, "rank3", false);
+    if (!case_is_float(maker) || case_is_complex(maker)) return;
+    for (int i = 0; i < 2; i++) {
+        made = selected(maker, i ? "2x3+3+2x1" : "2x3+2x3+2x3", 0);
+        made->gradient = 2;
+        case_end(maker, made, "smooth");
+    }
+}
+
+static const struct {
+    const char *variant, *shapes;
+    bool quick;
+} masks[] = {
+    {"empty", "0x3+1x3", true},         {"scalar", "scalar+scalar", false},
+    {"prime", "1031+1031", true},       {"width", "15+15", false},
+    {"width", "17+17", false},          {"broadcast-left", "scalar+7x65", false},
+    {"broadcast-right", "7x65+65", true}, {"broadcast-right", "7x65+7x1", false},
+    {"broadcast-both", "7x1x33+4x1", false}, {"rank5", "2x3x2x3x5+2x1x2x1x5", false},
+    {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", false},
+};
+
+void cases_mask(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        made = selected(maker, masks[i].shapes, 1);
+        made->attrs.mask.invert = i % 2;
+        made->quick = masks[i].quick;
+        case_end(maker, made, "%s", masks[i].variant);
+    }
+    more_extents(maker, 2, 1);
+    for (int invert = 0; invert < 2; invert++) {
+        made = selected(maker, "259+259", 1);
+        made->in[0].data = DATA_SPECIAL; /* nothing of NaN and infinities is left */
+        made->attrs.mask.invert = invert;
+        made->quick = true;
+        case_end(maker, made, "special%d", invert);
+        made = selected(maker, "5x6x7+5x6x7", 1);
+        made->attrs.mask.invert = invert;
+        case_layouts(maker, made, invert ? "inverted" : "rank3", true);
+        if (!case_is_float(maker) || case_is_complex(maker)) continue;
+        made = selected(maker, "2x3+3", 1);
+        made->attrs.mask.invert = invert;
+        made->gradient = 2;
+        case_end(maker, made, "smooth%d", invert);
+    }
+}
+
+void cases_masked_fill(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0x3+3+scalar",     "scalar+scalar+scalar",
+                                         "1031+1031+scalar", "7x65+65+scalar",
+                                         "7x65+7x65+1",      "7x5+7x1+7x5",
+                                         "2x3x2x3x5+2x1x2x1x5+5"};
+    struct kernel_case *made = selected(maker, "5x6x7+6x7+5x6x7", 1);
+
+    case_layouts(maker, made, "rank3", false);
+    for (int i = 0; i < 8; i++) {
+        made = selected(maker, i < 7 ? shapes[i] : "3x4+4+scalar", 1);
+        made->quick = i == 2;
+        if (i == 7 && case_is_float(maker) && !case_is_complex(maker)) made->gradient = 2;
+        case_end(maker, made, "plain%d", i);
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary.h: w = f(x, y, z), element by element, for one float dtype (elem.h; of others it is x).
+ * Formulas are in ternary.def. */
+#ifndef BP_KERNELS_TERNARY_H
+#define BP_KERNELS_TERNARY_H
+
+#include "../../dialect/elem.h"
+#include "../common/kernel_formulas.h"
+
+/* op is a constant where this is inlined, or the same for all lanes. */
+KFN elem ternary_elem(int op, elem p, elem q, elem r, acc a)
+{
+    acc x = elem_get(p), y = elem_get(q), z = elem_get(r);
+
+    (void)x;
+    (void)y;
+    (void)z;
+    (void)a;
+    switch (op) {
+#ifdef ELEM_FLOAT
+#define TERNARY_FLOAT(op, formula) case TERNARY_##op: return elem_put(formula);
+#include "kernels_ternary.def"
+#endif
+    default: return p;
+    }
+}
+
+#endif

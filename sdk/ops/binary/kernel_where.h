@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* where.h: z = x where c, else y, element by element, for one size of elements (elem.h). */
+#ifndef BP_KERNELS_WHERE_H
+#define BP_KERNELS_WHERE_H
+
+#include "../../dialect/elem.h"
+
+KFN elem where_elem(int c, elem x, elem y)
+{
+    if (c) return x;
+    return y;
+}
+
+#endif

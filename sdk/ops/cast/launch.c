@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cast.c: the launch of the kernel of cast.h. */
+#include "kernel_args.h"
+#include "../../dialect/portable.h"
+#include "../../dialect/run_size.h"
+#include "../../dialect/walk_plan.h"
+
+enum bp_status portable_cast(const struct bp_launch *launch)
+{
+    static const uint8_t number[] = {
+        [BP_BOOL] = CAST_bool, [BP_I8] = CAST_i8,   [BP_I16] = CAST_i16, [BP_I32] = CAST_i32,
+        [BP_I64] = CAST_i64,   [BP_U8] = CAST_u8,   [BP_U16] = CAST_u16, [BP_U32] = CAST_u32,
+        [BP_U64] = CAST_u64,   [BP_F16] = CAST_f16, [BP_BF16] = CAST_bf16, [BP_F32] = CAST_f32,
+        [BP_F64] = CAST_f64,
+    };
+    const struct bp_view *y = launch->out[0], *const *x = launch->in;
+    struct cast_args args = {walk_of(y, x, 1), number[y->dtype], x[0]->dtype == BP_BOOL};
+    struct portable p = PORTABLE(cast, cast, portable_type(x[0]->dtype), args, y->count, 2);
+
+    portable_view(&p, y);
+    portable_view(&p, x[0]);
+    walk_divide(&args.walk, 2, CAST_RUN_OF(portable_type_bytes(p.type)), &p);
+    return portable_run(launch, &p);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elementwise.c: cases of operators of two inputs that broadcast, and of conversions. */
+#include <conformance/kernel_case.h>
+#include <backplane/kernel.h>
+#include <stdio.h>
+#include <string.h>
+
+cases_fn cases_binary, cases_cast;
+
+static const struct {
+    const char *variant, *shapes;
+    bool quick;
+} binary[] = {
+    {"empty", "0x3+0x3", true},
+    {"empty-broadcast", "0x3+1x1", false},
+    {"empty-broadcast-right", "3+4x0x3", false},
+    {"scalar", "scalar+scalar", true},
+    {"one", "1+1", true},
+    {"prime", "1031+1031", true},
+    {"below-7", "7+7", false},
+    {"below-8", "8+8", false},
+    {"width", "15+15", false},
+    {"width", "16+16", false},
+    {"width", "17+17", false},
+    {"width", "31+31", false},
+    {"width", "33+33", false},
+    {"width", "63+63", false},
+    {"width", "64+64", false},
+    {"width", "65+65", true},
+    {"broadcast-left", "1x5+7x5", true},
+    {"broadcast-left", "scalar+7x5", false},
+    {"broadcast-left", "5+7x5", false},
+    {"broadcast-left", "7x1+7x5", false},
+    {"broadcast-right", "7x5+1x5", true},
+    {"broadcast-right", "7x5+scalar", false},
+    {"broadcast-right", "7x5+5", false},
+    {"broadcast-right", "7x65+7x1", false},
+    {"broadcast-both", "7x1+1x5", true},
+    {"broadcast-both", "7x1x33+4x1", false},
+    {"rank5", "2x3x2x3x5+2x1x2x1x5", true},
+    {"rank6", "2x1x2x3x1x4+3x2x1x1x4", false},
+    {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", true},
+    {"rows", "129x257+129x257", false},
+    {"long", "70001+70001", false},
+};
+
+void cases_binary(struct case_maker *maker)
+{
+    struct kernel_case *made;
+    char shapes[64];
+
+    case_gradient(maker, "2x3+2x3", DATA_POSITIVE, 2);
+    case_gradient(maker, "3+4x1", DATA_POSITIVE, 2);
+    case_gradient(maker, "2x1x3+scalar", DATA_POSITIVE, 2);
+    for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) {
+        made = case_begin(maker, binary[i].shapes);
+        made->quick = binary[i].quick;
+        case_end(maker, made, "%s", binary[i].variant);
+    }
+    snprintf(shapes, sizeof shapes, "%dx%d+%d", (int)case_drawn(maker, 0, 1, 40),
+             (int)case_drawn(maker, 1, 1, 900), (int)case_drawn(maker, 1, 1, 900));
+    case_end(maker, case_begin(maker, shapes), "drawn");
+    case_extents(maker, case_begin(maker, "1+1"), "sweep");
+    case_large(maker, case_begin(maker, "257+257"), "large");
+    made = case_begin(maker, "5x6x7+5x6x7");
+    case_layouts(maker, made, "rank3", true);
+    if (maker->row_flags & BP_KERNEL_IN_PLACE) {
+        made = case_begin(maker, "7x33+33");
+        made->in_place = true;
+        case_end(maker, made, "broadcast-right.inplace");
+    }
+    /* Products and quotients of complex numbers may pass through what is too large, or not. */
+    if (!case_is_complex(maker) ||
+        (strcmp(maker->op->name, "mul") && strcmp(maker->op->name, "div"))) {
+        made = case_begin(maker, "257+257");
+        case_data(made, DATA_SPECIAL);
+        made->quick = true;
+        case_end(maker, made, "special");
+    }
+    if (!case_is_float(maker)) return;
+    made = case_begin(maker, "259+259");
+    case_data(made, DATA_NONFINITE);
+    made->quick = true;
+    case_end(maker, made, "nonfinite");
+    if (case_is_complex(maker)) return;
+    made = case_begin(maker, "67+67");
+    case_data(made, DATA_ZERO);
+    made->quick = true;
+    case_end(maker, made, "zeros");
+    made = case_begin(maker, "1031+1031");
+    case_data(made, DATA_RANGE);
+    made->quick = true;
+    case_end(maker, made, "range");
+}
+
+static const struct {
+    const char *variant, *shapes;
+    enum data data;
+    bool quick;
+} casts[] = {
+    {"empty", "0", DATA_PLAIN, false},  {"scalar", "scalar", DATA_PLAIN, false},
+    {"one", "1", DATA_PLAIN, false},    {"special", "331", DATA_SPECIAL, true},
+    {"width", "15", DATA_WIDE, false},  {"width", "16", DATA_WIDE, false},
+    {"width", "65", DATA_WIDE, false},  {"rank5", "2x3x2x3x5", DATA_WIDE, false},
+    {"long", "4099", DATA_WIDE, false}, {"range", "1031", DATA_RANGE, false},
+    {"rank8", "1x2x1x2x1x2x3x2", DATA_WIDE, false},
+};
+
+void cases_cast(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
+        made = case_begin(maker, casts[i].shapes);
+        made->attrs.cast.to = maker->dtype[1];
+        case_data(made, casts[i].data);
+        case_smooth(made, 2);
+        made->quick = casts[i].quick && (maker->dtype[0] + maker->dtype[1]) % 3 == 0;
+        case_end(maker, made, "%s", casts[i].variant);
+    }
+    made = case_begin(maker, "3x5x7");
+    made->attrs.cast.to = maker->dtype[1];
+    case_layouts(maker, made, "rank3", false);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* formulas.h: numbers of the operators that share a kernel: those that are given by a formula,
+ * reductions. */
+#ifndef BP_KERNELS_FORMULAS_H
+#define BP_KERNELS_FORMULAS_H
+
+/* Each family counts from 0. */
+enum {
+#define BINARY_NUMBER(op, formula) BINARY_##op,
+#define BINARY_FIELD(op, formula) BINARY_##op,
+#define BINARY_FLOAT(op, formula) BINARY_##op,
+#define BINARY_REAL(op, formula) BINARY_##op,
+#define BINARY_INT(op, formula) BINARY_##op,
+#define BINARY_BITS(op, formula) BINARY_##op,
+#include "../binary/kernels.def"
+};
+enum {
+#define UNARY_NUMBER(op, formula) UNARY_##op,
+#define UNARY_REAL(op, formula) UNARY_##op,
+#define UNARY_SIGNED(op, formula) UNARY_##op,
+#define UNARY_BITS(op, formula) UNARY_##op,
+#define UNARY_FLOAT(op, formula) UNARY_##op,
+#define UNARY_FORM(op, formula) UNARY_##op,
+#include "../unary/kernels.def"
+};
+enum {
+#define COMPARE_ANY(op, formula) COMPARE_##op,
+#define COMPARE_TRUTH(op, formula) COMPARE_##op,
+#define COMPARE_REAL(op, formula) COMPARE_##op,
+#define COMPARE_FLOAT(op, formula) COMPARE_##op,
+#include "../compare/kernels.def"
+};
+enum {
+#define TERNARY_FLOAT(op, formula) TERNARY_##op,
+#include "../binary/kernels_ternary.def"
+};
+enum { WHERE_where, WHERE_mask, WHERE_masked_fill };
+enum {
+#define COMPLEX_MAKE(op, first, second) COMPLEX_##op,
+#define COMPLEX_PAIR(op, first, second) COMPLEX_##op,
+#define COMPLEX_PART(op, formula) COMPLEX_##op,
+#include "../complex/kernels.def"
+};
+
+/* Reductions and scans, by the kernel that makes them: fold.h, extreme.h, count.h, scan.h. */
+enum { FOLD_prod, FOLD_nansum, FOLD_exp, FOLD_count, FOLD_abs, FOLD_square, FOLD_power,
+       FOLD_largest, FOLD_smallest, FOLD_sum };
+enum { EXTREME_max, EXTREME_min };
+enum { COUNT_any, COUNT_all, COUNT_nonzero };
+enum { SCAN_sum, SCAN_prod, SCAN_exp };
+
+/* Steps of optimizers: step.h. The last is the first part of lamb. */
+enum { STEP_momentum, STEP_adam, STEP_adamw, STEP_adamax, STEP_adagrad, STEP_adadelta, STEP_rmsprop,
+       STEP_lamb, STEP_lars, STEP_moments };
+
+/* Random numbers: random.h. */
+enum { DRAW_normal, DRAW_truncated_normal, DRAW_exponential };
+
+enum {
+#define PREDICATE_ANY(op, formula) PREDICATE_##op,
+#define PREDICATE_FLOAT(op, formula) PREDICATE_##op,
+#include "../compare/kernels_predicate.def"
+};
+
+#endif

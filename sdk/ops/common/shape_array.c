@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer_array.c: shapes of views, of joined and made tensors. Rules of VIEW outputs say how the
+ * output lies in the input's memory. */
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum bp_status bp_infer_same(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    site->out[0].rank = x->rank;
+    memcpy(site->out[0].shape, x->shape, x->rank * sizeof *x->shape);
+    return BP_OK;
+}
+
+static void extents_of(const struct bp_view *x, struct bp_extents *e)
+{
+    e->rank = x->rank;
+    e->offset = 0;
+    memcpy(e->shape, x->shape, x->rank * sizeof *x->shape);
+    memcpy(e->stride, x->stride, x->rank * sizeof *x->stride);
+}
+
+static void take_extents(struct bp_site *site, const struct bp_extents *e)
+{
+    site->out[0].rank = e->rank;
+    memcpy(site->out[0].shape, e->shape, sizeof e->shape);
+    memcpy(site->view_stride, e->stride, sizeof e->stride);
+    site->view_offset[0] = e->offset;
+}
+
+static enum bp_status check_entries(const struct bp_site *site, const char *name, int64_t n)
+{
+    if (n <= BP_RANK_MAX) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: attribute %s has %" PRId64 " entries, expected at most %d",
+                    site->row->info.name, name, n, BP_RANK_MAX);
+}
+
+/* Where the strides of x do not allow it, the view is one of a dense copy. */
+enum bp_status bp_infer_reshape(struct bp_site *site)
+{
+    const struct bp_reshape_attrs *a = site->attrs;
+    const char *name = site->row->info.name;
+    struct bp_extents from, to;
+    enum bp_status status;
+
+    TRY(check_entries(site, "shape", a->shape.n));
+    extents_of(bp_site_in(site, 0), &from);
+    status = bp_extents_reshape(name, &from, (uint32_t)a->shape.n, a->shape.at, &to);
+    site->view_copies = status == BP_ERR_UNSUPPORTED;
+    if (site->view_copies) {
+        bp_type_strides(from.rank, from.shape, from.stride);
+        status = bp_extents_reshape(name, &from, (uint32_t)a->shape.n, a->shape.at, &to);
+    }
+    if (status == BP_OK) take_extents(site, &to);
+    return status;
+}
+
+enum bp_status bp_infer_transpose(struct bp_site *site)
+{
+    const struct bp_transpose_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_extents from, to;
+
+    if (a->perm.n && a->perm.n != x->rank)
+        return bp_error(BP_ERR_INVALID,
+                        "transpose: attribute perm has %" PRId64 " entries, expected %u or none",
+                        a->perm.n, x->rank);
+    extents_of(x, &from);
+    TRY(bp_extents_transpose("transpose", &from, a->perm.n ? a->perm.at : NULL, &to));
+    take_extents(site, &to);
+    return BP_OK;
+}
+
+/* The attributes of slice and of its gradient are the same struct. */
+static enum bp_status slice(const struct bp_site *site, const struct bp_slice_attrs *a,
+                            const struct bp_view *x, struct bp_extents *out)
+{
+    const char *name = site->row->info.name;
+    int64_t offset = 0;
+    uint32_t seen = 0;
+
+    if (a->starts.n != a->ends.n || (a->axes.n && a->axes.n != a->starts.n) ||
+        (a->steps.n && a->steps.n != a->starts.n) || a->starts.n > x->rank)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: starts has %" PRId64 " entries, ends %" PRId64 ", axes %" PRId64
+                        ", steps %" PRId64 ": expected as many each, at most %u; axes and steps "
+                        "may have none",
+                        name, a->starts.n, a->ends.n, a->axes.n, a->steps.n, x->rank);
+    extents_of(x, out);
+    for (int64_t i = 0; i < a->starts.n; i++) {
+        int64_t axis = a->axes.n ? a->axes.at[i] : i;
+        if (axis < 0) axis += x->rank;
+        if (axis >= 0 && axis < x->rank && seen >> axis & 1)
+            return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %" PRId64 " twice",
+                            name, axis);
+        if (axis >= 0 && axis < x->rank) seen |= 1u << axis;
+        TRY(bp_extents_slice(name, out, axis, a->starts.at[i], a->ends.at[i],
+                             a->steps.n ? a->steps.at[i] : 1, out));
+        offset += out->offset; /* of this axis */
+    }
+    out->offset = offset;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_slice(struct bp_site *site)
+{
+    struct bp_extents to;
+
+    TRY(slice(site, site->attrs, bp_site_in(site, 0), &to));
+    take_extents(site, &to);
+    return BP_OK;
+}
+
+enum bp_status bp_infer_slice_grad(struct bp_site *site)
+{
+    const struct bp_slice_grad_attrs *g = site->attrs;
+    const struct bp_view *dy = bp_site_in(site, 0), *x = bp_site_in(site, 1);
+    struct bp_slice_attrs a = {sizeof a, g->starts, g->ends, g->axes, g->steps};
+    struct bp_extents to;
+
+    TRY(slice(site, &a, x, &to));
+    if (to.rank != dy->rank || memcmp(to.shape, dy->shape, to.rank * sizeof *to.shape)) {
+        char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
+        return bp_error(BP_ERR_INVALID, "slice_grad: dy is %s, expected %s",
+                        bp_type_text(dy->dtype, dy->rank, dy->shape, got, sizeof got),
+                        bp_type_text(dy->dtype, to.rank, to.shape, expected, sizeof expected));
+    }
+    site->out[0].rank = x->rank;
+    memcpy(site->out[0].shape, x->shape, x->rank * sizeof *x->shape);
+    return BP_OK;
+}
+
+enum bp_status bp_infer_expand(struct bp_site *site)
+{
+    const struct bp_expand_attrs *a = site->attrs;
+    struct bp_extents from, to;
+
+    TRY(check_entries(site, "shape", a->shape.n));
+    extents_of(bp_site_in(site, 0), &from);
+    TRY(bp_extents_expand("expand", &from, (uint32_t)a->shape.n, a->shape.at, &to));
+    take_extents(site, &to);
+    return BP_OK;
+}
+
+static enum bp_status differs(const struct bp_site *site, uint32_t i, uint32_t axis)
+{
+    const struct bp_view *x = site->in[0], *y = site->in[i];
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+
+    return bp_error(BP_ERR_INVALID,
+                    "concat: xs[0] is %s and xs[%u] is %s: expected equal extents but for axis %u",
+                    bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a), i,
+                    bp_type_text(y->dtype, y->rank, y->shape, b, sizeof b), axis);
+}
+
+enum bp_status bp_infer_concat(struct bp_site *site)
+{
+    const struct bp_concat_attrs *a = site->attrs;
+    const struct bp_view *x = site->n_in ? site->in[0] : NULL;
+    struct bp_type *out = &site->out[0];
+    uint32_t axis;
+
+    if (!x) return bp_error(BP_ERR_INVALID, "concat: xs has no tensors, expected one or more");
+    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    out->rank = x->rank;
+    memcpy(out->shape, x->shape, x->rank * sizeof *x->shape);
+    for (uint32_t i = 1; i < site->n_in; i++) {
+        const struct bp_view *y = site->in[i];
+        if (y->rank != x->rank) return differs(site, i, axis);
+        for (uint32_t k = 0; k < x->rank; k++)
+            if (k != axis && y->shape[k] != x->shape[k]) return differs(site, i, axis);
+        if (__builtin_add_overflow(out->shape[axis], y->shape[axis], &out->shape[axis]))
+            return bp_error(BP_ERR_INVALID, "concat: the extents add up to more than 63 bits");
+    }
+    return BP_OK;
+}
+
+/* The extents of the parts, n of them; one that is -1 is what the others leave of extent. */
+static enum bp_status part_sizes(const struct bp_split_attrs *a, int64_t extent, int64_t *size,
+                                 int64_t n)
+{
+    int64_t sum = 0, open = -1;
+
+    if (a->sections && extent % n)
+        return bp_error(BP_ERR_INVALID,
+                        "split: sections is %" PRId64 ", which does not divide the extent %" PRId64
+                        ": say sizes",
+                        n, extent);
+    for (int64_t i = 0; i < n; i++) {
+        size[i] = a->sections ? extent / n : a->sizes.at[i];
+        if (size[i] < -1 || (size[i] < 0 && open >= 0))
+            return bp_error(BP_ERR_INVALID,
+                            "split: sizes[%" PRId64 "] is %" PRId64
+                            ": expected 0 or more, and -1 at most once",
+                            i, size[i]);
+        if (size[i] < 0) open = i;
+        else if (__builtin_add_overflow(sum, size[i], &sum)) sum = INT64_MAX;
+    }
+    if (sum > extent || (sum < extent && open < 0))
+        return bp_error(BP_ERR_INVALID,
+                        "split: sizes add up to %" PRId64 ", expected the extent %" PRId64, sum,
+                        extent);
+    if (open >= 0) size[open] = extent - sum;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_split(struct bp_site *site)
+{
+    const struct bp_split_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    int64_t size[BP_FLAT_MAX], n = a->sections ? a->sections : a->sizes.n, at = 0;
+    uint32_t axis;
+
+    if (a->sections < 0 || !a->sections == !a->sizes.n)
+        return bp_error(BP_ERR_INVALID,
+                        "split: sections is %" PRId64 " and sizes has %" PRId64
+                        " entries: expected one of them, sections 1 or more",
+                        a->sections, a->sizes.n);
+    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_site_count(site, n));
+    TRY(part_sizes(a, x->shape[axis], size, n));
+    memcpy(site->view_stride, x->stride, x->rank * sizeof *x->stride);
+    for (int64_t i = 0; i < n; i++) {
+        site->out[i].rank = x->rank;
+        memcpy(site->out[i].shape, x->shape, x->rank * sizeof *x->shape);
+        site->out[i].shape[axis] = size[i];
+        site->view_offset[i] = size[i] ? at * x->stride[axis] : 0; /* an empty one is anywhere */
+        at += size[i];
+    }
+    return BP_OK;
+}
+
+/* As many rows as elements, at most. */
+enum bp_status bp_infer_nonzero(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 2, .shape = {x->count, x->rank}};
+    return BP_OK;
+}
+
+/* Numbers are computed in f64 or f32: bounds, and their distance, are numbers of that. */
+enum bp_status bp_values_uniform(const void *attrs)
+{
+    const struct bp_uniform_attrs *a = attrs;
+    bool wide = a->dtype == BP_F64;
+    double low = wide ? a->low : (float)a->low, high = wide ? a->high : (float)a->high;
+    double width = wide ? high - low : (float)(high - low);
+
+    if (isfinite(low) && isfinite(high) && isfinite(width) && a->low <= a->high) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "uniform: attribute low is %g and high is %g: expected finite %s with low not "
+                    "above high, and a finite distance",
+                    a->low, a->high, wide ? "f64 numbers" : "f32 numbers");
+}
+
+enum bp_status bp_infer_uniform(struct bp_site *site)
+{
+    const struct bp_uniform_attrs *a = site->attrs;
+    const struct bp_opinfo *op = &site->row->info;
+
+    TRY(check_entries(site, "shape", a->shape.n));
+    if (a->dtype > 63 || !(op->types[BP_VAR_T] >> a->dtype & 1))
+        return bp_error(BP_ERR_INVALID,
+                        "uniform: attribute dtype is %s, which uniform does not make",
+                        bp_dtype_name((uint32_t)a->dtype));
+    site->out[0].dtype = (uint32_t)a->dtype;
+    site->out[0].rank = (uint32_t)a->shape.n;
+    for (int64_t i = 0; i < a->shape.n; i++) site->out[0].shape[i] = a->shape.at[i];
+    return BP_OK;
+}
+
+static enum bp_status expect_same(const struct bp_site *site, uint32_t port)
+{
+    const struct bp_view *x = bp_site_in(site, 0), *y = bp_site_in(site, port);
+    const struct bp_opinfo *op = &site->row->info;
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+
+    if (x->rank == y->rank && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape))
+        return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: %s is %s, expected the shape of %s, %s", op->name,
+                    op->in[port].name,
+                    bp_type_text(y->dtype, y->rank, y->shape, b, sizeof b), op->in[0].name,
+                    bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a));
+}
+
+enum bp_status bp_infer_mse_loss(struct bp_site *site)
+{
+    TRY(expect_same(site, 1));
+    if (!bp_site_in(site, 0)->count)
+        return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements, expected one or more");
+    site->out[0].rank = 0;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_sgd(struct bp_site *site)
+{
+    const struct bp_view *lr = bp_site_in(site, 2);
+
+    TRY(expect_same(site, 1));
+    if (lr->count != 1)
+        return bp_error(BP_ERR_INVALID, "sgd: lr has %" PRId64 " elements, expected 1", lr->count);
+    return bp_infer_same(site);
+}

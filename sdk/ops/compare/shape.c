@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compare.c: rules of operators whose results are truth values. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+
+static const uint32_t both[] = {0, 1};
+
+enum bp_status bp_infer_compare(struct bp_site *site)
+{
+    site->out[0].dtype = BP_BOOL;
+    return bp_rule_broadcast(site, both, 2, 0, &site->out[0]);
+}
+
+enum bp_status bp_infer_allclose(struct bp_site *site)
+{
+    TRY(bp_infer_compare(site));
+    site->out[0].rank = 0;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_equal_all(struct bp_site *site)
+{
+    struct bp_type same;
+
+    bp_rule_shape(&same, bp_site_in(site, 0));
+    TRY(bp_rule_expect(site, 1, &same));
+    site->out[0].dtype = BP_BOOL;
+    site->out[0].rank = 0;
+    return BP_OK;
+}
+
+/* Whether none of the truth values holds: there are 0, which is their number less itself. */
+static struct bp_tensor *none(struct bp_compose *c, struct bp_tensor *holds)
+{
+    struct bp_sum_attrs all = {.size = sizeof all};
+    struct bp_tensor *n = MAKE(c, sum, &all, bp_compose_cast(c, holds, BP_I64));
+
+    return MAKE(c, equal, NULL, n, MAKE(c, sub, NULL, n, n));
+}
+
+enum bp_status bp_expand_equal_all(struct bp_expansion *e)
+{
+    struct bp_compose c = bp_compose_begin(e->scope);
+
+    bp_compose_keep(&c, none(&c, MAKE(&c, not_equal, NULL, e->in[0], e->in[1])), &e->out[0]);
+    return bp_compose_end(&c);
+}
+
+/* Of truth values, close == close is true everywhere. */
+enum bp_status bp_expand_allclose(struct bp_expansion *e)
+{
+    const struct bp_allclose_attrs *a = e->attrs;
+    struct bp_isclose_attrs with = {sizeof with, a->rtol, a->atol, a->equal_nan};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *close = MAKE(&c, isclose, &with, e->in[0], e->in[1]);
+    struct bp_tensor *yes = MAKE(&c, equal, NULL, close, close);
+
+    bp_compose_keep(&c, none(&c, MAKE(&c, not_equal, NULL, close, yes)), &e->out[0]);
+    return bp_compose_end(&c);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* complex.c: cases of complex numbers from real ones and back. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+#include <string.h>
+
+cases_fn cases_complex, cases_complex_part, cases_as_real, cases_as_complex;
+
+/* A case of the suite of gradients. */
+static void smooth(struct case_maker *maker, const char *shapes)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+
+    case_data(made, DATA_POSITIVE);
+    made->gradient = 2;
+    case_end(maker, made, "smooth");
+}
+
+/* c64 goes with f32, c128 with f64: the rows' masks say more than there is. */
+static bool fits(const struct case_maker *maker)
+{
+    const struct num_type *a = num_type(maker->dtype[0]), *b = num_type(maker->dtype[1]);
+
+    return a == b || a->size * (uint32_t)b->parts == b->size * (uint32_t)a->parts;
+}
+
+static const struct case_line pairs[] = {
+    {"empty", "0x3+3", DATA_PLAIN, true},       {"scalar", "scalar+scalar", DATA_PLAIN, false},
+    {"one", "1+1", DATA_PLAIN, false},          {"prime", "1031+1031", DATA_PLAIN, true},
+    {"broadcast-left", "scalar+7x65", DATA_PLAIN, false},
+    {"broadcast-right", "7x65+7x1", DATA_PLAIN, true},
+    {"broadcast-both", "7x1x33+4x1", DATA_PLAIN, false},
+    {"rank5", "2x3x2x3x5+2x1x2x1x5", DATA_PLAIN, false},
+    {"special", "257+257", DATA_SPECIAL, true}, {"nonfinite", "259+259", DATA_NONFINITE, false},
+    {"long", "70001+70001", DATA_PLAIN, false},
+};
+
+void cases_complex(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    if (!fits(maker)) return;
+    case_lines(maker, pairs, COUNT(pairs));
+    made = case_begin(maker, "5x6x7+5x6x7");
+    case_layouts(maker, made, "rank3", false);
+    smooth(maker, "2x3+3");
+}
+
+static const struct case_line singles[] = {
+    {"empty", "0x3", DATA_PLAIN, true},   {"scalar", "scalar", DATA_PLAIN, false},
+    {"one", "1", DATA_PLAIN, false},      {"prime", "1031", DATA_PLAIN, true},
+    {"width", "17", DATA_PLAIN, false},   {"rank5", "2x3x2x3x5", DATA_PLAIN, false},
+    {"wide", "1031", DATA_WIDE, false},   {"exact", "521", DATA_EXACT, true},
+    {"special", "331", DATA_SPECIAL, true}, {"nonfinite", "259", DATA_NONFINITE, false},
+    {"long", "70001", DATA_PLAIN, false}, {"positive", "2053", DATA_POSITIVE, false},
+};
+
+void cases_complex_part(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    if (!fits(maker)) return;
+    case_lines(maker, singles, COUNT(singles));
+    made = case_begin(maker, "5x6x7");
+    case_layouts(maker, made, "rank3", true);
+    smooth(maker, "2x3");
+}
+
+/* Shapes with a last axis more, where the input has the parts in it. */
+static void parts(struct case_maker *maker, const char *last)
+{
+    struct kernel_case *made;
+    char shape[64];
+
+    if (!fits(maker)) return;
+    for (int i = 0; i < COUNT(singles); i++) {
+        snprintf(shape, sizeof shape, "%s%s", singles[i].shapes, last);
+        if (!strcmp(singles[i].shapes, "scalar") && *last) snprintf(shape, sizeof shape, "2");
+        made = case_begin(maker, shape);
+        case_data(made, singles[i].data);
+        made->quick = singles[i].quick;
+        case_end(maker, made, "%s", singles[i].variant);
+    }
+    snprintf(shape, sizeof shape, "5x6x7%s", last);
+    made = case_begin(maker, shape);
+    case_layouts(maker, made, "rank4", false);
+    smooth(maker, *last ? "3x2" : "3");
+}
+
+void cases_as_real(struct case_maker *maker)
+{
+    parts(maker, "");
+}
+
+void cases_as_complex(struct case_maker *maker)
+{
+    parts(maker, "x2");
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.h: the parts of complex numbers as numbers of their own, and back: the same bytes. elem is
+ * a part. */
+#ifndef BP_KERNELS_PARTS_H
+#define BP_KERNELS_PARTS_H
+
+#include "../../dialect/entry.h"
+#include "kernel_parts_args.h"
+
+KFN void parts_span(const struct parts_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                    GLOBAL const elem *x)
+{
+    (void)a;
+    SIMD
+    for (i64 i = begin; i < begin + count; i++) y[i] = x[i];
+}
+ENTRY_SPANS_2(parts, elem, const elem)
+
+#endif

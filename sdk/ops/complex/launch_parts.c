@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.c: launches of the kernels of parts.h: as_real and as_complex. */
+#include "kernel_parts_args.h"
+#include "../../dialect/portable.h"
+#include <stdbool.h>
+
+enum bp_status portable_parts(const struct bp_launch *launch)
+{
+    const struct bp_view *x = launch->in[0], *y = launch->out[0];
+    bool wide = x->dtype == BP_C128 || x->dtype == BP_F64;
+    int64_t count = x->count > y->count ? x->count : y->count; /* of the parts */
+    struct parts_args args = {0};
+    struct portable p = PORTABLE(parts, parts, wide ? TYPE_i64 : TYPE_i32, args, count, 1);
+
+    portable_view(&p, y);
+    portable_view(&p, x);
+    return portable_run(launch, &p);
+}

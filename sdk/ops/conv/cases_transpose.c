@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv_transpose.c: cases of the transposed convolution. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cases_fn cases_conv_transpose;
+
+#define ONES {1, 1, 1}
+#define NO_PAD {0, 0, 0, 0, 0, 0}
+#define NO_MORE {0, 0, 0}
+static const struct {
+    const char *variant, *x, *w;
+    int64_t stride[3], dilation[3], pad[6], more[3], groups;
+    bool quick;
+} geometries[] = {
+    {"1d.small", "1x4x3", "4x1x2", {2, 1, 1}, {2, 1, 1}, {1, 0, 0, 0, 0, 0}, {1, 0, 0}, 2, false},
+    {"2d.small", "1x2x2x3", "2x2x2x2", {1, 2, 1}, ONES, {0, 1, 0, 1, 0, 0}, NO_MORE, 1, false},
+    {"2d.small-gaps", "1x1x2x2", "1x2x1x2", {3, 2, 1}, {1, 3, 1}, {0, 1, 0, 0, 0, 0}, {2, 2, 0}, 1,
+     false},
+    {"1d", "2x3x17", "3x4x3", ONES, ONES, NO_PAD, NO_MORE, 1, true},
+    {"1d.stride", "1x3x9", "3x5x4", {3, 1, 1}, ONES, {2, 0, 0, 1, 0, 0}, {2, 0, 0}, 1, false},
+    {"2d.one", "1x1x1x1", "1x1x1x1", ONES, ONES, NO_PAD, NO_MORE, 1, true},
+    {"2d.empty", "0x3x2x2", "3x4x3x3", ONES, ONES, NO_PAD, NO_MORE, 1, true},
+    {"2d", "2x3x7x6", "3x4x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, {1, 1, 0}, 1, true},
+    {"2d.cut", "1x2x5x5", "2x3x4x3", {2, 1, 1}, ONES, {3, 1, 0, 2, 0, 0}, {1, 0, 0}, 1, true},
+    {"2d.dilation", "1x3x5x6", "3x2x3x2", {1, 2, 1}, {3, 2, 1}, {1, 0, 0, 2, 1, 0}, {2, 1, 0}, 1,
+     true},
+    {"2d.zeros", "1x2x3x4", "2x3x2x2", {1, 2, 1}, {4, 1, 1}, NO_PAD, {3, 5, 0}, 1, true},
+    {"2d.zeros-cut", "1x2x3x4", "2x3x2x2", {1, 2, 1}, {4, 1, 1}, {0, 0, 0, 2, 1, 0}, {3, 5, 0}, 1,
+     false},
+    {"2d.groups", "2x6x5x4", "6x2x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, NO_MORE, 3, true},
+    {"2d.depthwise", "2x7x5x5", "7x1x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, {1, 1, 0}, 7,
+     false},
+    {"2d.prime", "3x13x5x3", "13x17x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, NO_MORE, 1, false},
+    {"2d.width", "1x16x8x9", "16x15x2x2", {2, 2, 1}, ONES, NO_PAD, NO_MORE, 1, false},
+    {"3d", "1x2x3x4x3", "2x3x2x2x3", {2, 1, 2}, {1, 2, 1}, {1, 0, 1, 0, 1, 0}, {1, 0, 0}, 1, true},
+    {"3d.groups", "2x4x2x3x3", "4x1x3x2x2", {1, 2, 2}, ONES, NO_PAD, {0, 1, 1}, 2, false},
+};
+enum { N_GEOMETRIES = sizeof geometries / sizeof *geometries };
+
+static void needs(const struct case_maker *maker, struct kernel_case *made)
+{
+    if (maker->row) return;
+    case_needs(made, "conv_grad_input", maker->dtype[0]);
+    case_needs(made, "conv_grad_input", BP_F32);
+    case_needs(made, "cast", maker->dtype[0]);
+}
+
+static struct kernel_case *begin(const struct case_maker *maker, int i, bool bias)
+{
+    char shapes[96];
+    struct kernel_case *made;
+    struct bp_conv_transpose_attrs *a;
+    int64_t filters = strtoll(strchr(geometries[i].w, 'x') + 1, NULL, 10) * geometries[i].groups;
+
+    if (bias)
+        snprintf(shapes, sizeof shapes, "%s+%s+%lld", geometries[i].x, geometries[i].w,
+                 (long long)filters);
+    else snprintf(shapes, sizeof shapes, "%s+%s+-", geometries[i].x, geometries[i].w);
+    made = case_begin(maker, shapes);
+    a = &made->attrs.conv_transpose;
+    memcpy(a->stride, geometries[i].stride, sizeof a->stride);
+    memcpy(a->dilation, geometries[i].dilation, sizeof a->dilation);
+    memcpy(a->pad, geometries[i].pad, sizeof a->pad);
+    memcpy(a->output_padding, geometries[i].more, sizeof a->output_padding);
+    a->groups = geometries[i].groups;
+    made->quick = geometries[i].quick;
+    needs(maker, made);
+    return made;
+}
+
+void cases_conv_transpose(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    for (int i = 0; i < N_GEOMETRIES; i++)
+        for (int bias = 0; bias < 2; bias++) {
+            made = begin(maker, i, bias);
+            case_smooth(made, 2);
+            if (i == 9 && bias) case_layouts(maker, made, geometries[i].variant, false);
+            else case_end(maker, made, "%s%s", geometries[i].variant, bias ? ".bias" : "");
+        }
+    made = case_begin(maker, "1x33x13x11+33x17x3x3+17");
+    made->attrs.conv_transpose.stride[0] = made->attrs.conv_transpose.stride[1] = 2;
+    needs(maker, made);
+    case_real(maker, made, 1, "real");
+    made = begin(maker, N_GEOMETRIES - 3, true);
+    case_data(made, DATA_EXACT);
+    case_end(maker, made, "exact");
+    made = begin(maker, N_GEOMETRIES - 3, false);
+    case_data(made, DATA_POSITIVE);
+    case_end(maker, made, "positive");
+    /* In x only what a window lies over is reached. In w it is not defined: rows may, or not, add
+     * products with the zeros that lie between elements of x. */
+    for (int i = 3; i > 1; i--) {
+        made = begin(maker, N_GEOMETRIES - i, i == 3);
+        made->in[0].data = DATA_NONFINITE;
+        case_end(maker, made, "nonfinite");
+    }
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv.h: convolutions and their gradients, as the products of conv_args.h: a lane a result, which
+ * finds its terms itself, or tile by tile, or block by block where lanes share memory, from panels
+ * into which the image is gathered. */
+#ifndef BP_KERNELS_CONV_H
+#define BP_KERNELS_CONV_H
+
+#include "../../dialect/block.h"
+#include "kernel_args.h"
+#include "../../dialect/entry.h"
+#include "../../dialect/tile.h"
+
+/* Which element of a spatial axis of the image position and tap meet at; -1: none. */
+KFN i64 conv_meet(const struct conv_image *image, int d, i64 position, i64 tap)
+{
+    i64 t = position * image->step[d] + image->origin[d] + tap * image->tap_step[d];
+
+    if (t < 0) return -1;
+    if (image->every[d] > 1) {
+        if (t % image->every[d]) return -1;
+        t /= image->every[d];
+    }
+    return t < image->extent[d] ? t : -1;
+}
+
+/* Elements from the first of the image to where a position and a tap meet; -1: nowhere. Along axes
+ * 0 to d - 1 of the three. */
+KFN i64 conv_find(const struct conv_image *image, int axes, const i64 *position, const i64 *tap)
+{
+    i64 at = position[0] * image->batch + tap[0] * image->channel;
+
+    for (int d = 0; d < axes; d++) {
+        i64 t = conv_meet(image, d, position[d + 1], tap[d + 1]);
+        if (t < 0) return -1;
+        at += t * image->stride[d];
+    }
+    return at;
+}
+
+KFN void conv_span(const struct conv_args *args, i64 begin, i64 n, GLOBAL elem *c,
+                   GLOBAL const elem *a, GLOBAL const elem *image, GLOBAL const elem *bias)
+{
+    const struct conv_product *p = &args->p;
+
+    for (i64 number = begin; number < begin + n; number++) {
+        i64 row = number / p->n % p->m, group = number / p->n / p->m;
+        i64 column[4], k[4] = {0, 0, 0, 0}, from = group * p->a_group + row * p->a_row;
+        i64 to = group * p->c_group + row * p->c_row;
+        acc sum = 0;
+        grid_locate(p->c_column.extent, number % p->n, column);
+        for (i64 i = 0; i < p->k; i++) {
+            i64 at = p->taps_are_columns ? conv_find(&p->image, 3, k, column)
+                                         : conv_find(&p->image, 3, column, k);
+            if (at >= 0)
+                sum += elem_get(a[from + grid_offset(p->a_k.stride, k)]) *
+                       elem_get(image[group * p->image_group + at]);
+            grid_next(p->a_k.extent, k);
+        }
+        if (bias) sum += elem_get(bias[(group * p->m + row) * p->bias_step]);
+        c[to + grid_offset(p->c_column.stride, column)] = elem_put(sum);
+    }
+}
+ENTRY_SPANS_4(conv, elem, const elem, const elem, const elem)
+
+/* One k of one piece of a panel of a group. */
+KFN void conv_pack_a_span(const struct conv_pack_a_args *args, i64 begin, i64 n, GLOBAL acc *to,
+                          GLOBAL const elem *a)
+{
+    const struct conv_product *p = &args->p;
+
+    for (i64 number = begin; number < begin + n; number++) {
+        i64 k = number / args->pieces % args->depth, panel = number / args->pieces / args->depth;
+        i64 first = (panel % args->panels * args->pieces + number % args->pieces) * TILE_ROWS;
+        i64 from = panel / args->panels * p->a_group + first * p->a_row, at[4];
+        i64 end = k < p->k ? p->m : 0;
+        if (args->linear) {
+            from += k * args->linear;
+        } else {
+            grid_locate(p->a_k.extent, k, at);
+            from += grid_offset(p->a_k.stride, at);
+        }
+        for (int i = 0; i < TILE_ROWS; i++)
+            to[number * TILE_ROWS + i] =
+                first + i < end ? elem_get(a[from + i * p->a_row]) : (acc)0;
+    }
+}
+ENTRY_SPANS_2(conv_pack_a, acc, const elem)
+
+/* TILE_COLUMNS positions for one tap that lie in a line of the image. */
+KFN void conv_gather_line(const struct conv_image *image, GLOBAL acc *to, const i64 *position,
+                          const i64 *tap, GLOBAL const elem *from)
+{
+    i64 at = conv_find(image, 2, position, tap), step = image->step[2];
+    i64 t = position[3] * step + image->origin[2] + tap[3] * image->tap_step[2];
+    i64 stride = image->stride[2], last = t + (TILE_COLUMNS - 1) * step;
+
+    if (at < 0) {
+        for (int j = 0; j < TILE_COLUMNS; j++) to[j] = 0;
+    } else if (t >= 0 && last < image->extent[2] && step * stride == 1) {
+        from += at + t;
+        for (int j = 0; j < TILE_COLUMNS; j++) to[j] = elem_get(from[j]);
+    } else {
+        for (int j = 0; j < TILE_COLUMNS; j++, t += step)
+            to[j] = t >= 0 && t < image->extent[2] ? elem_get(from[at + t * stride]) : (acc)0;
+    }
+}
+
+/* Any columns, for one k. */
+KFN void conv_gather(const struct conv_product *p, GLOBAL acc *to, i64 columns, i64 *column,
+                     const i64 *k, GLOBAL const elem *from)
+{
+    for (int j = 0; j < TILE_COLUMNS; j++) {
+        i64 at = -1;
+        if (j < columns) {
+            at = p->taps_are_columns ? conv_find(&p->image, 3, k, column)
+                                     : conv_find(&p->image, 3, column, k);
+            grid_next(p->c_column.extent, column);
+        }
+        to[j] = at >= 0 ? elem_get(from[at]) : (acc)0;
+    }
+}
+
+/* One k of one piece of a panel of a group. */
+KFN void conv_pack_image_span(const struct conv_pack_image_args *args, i64 begin, i64 n,
+                              GLOBAL acc *to, GLOBAL const elem *image)
+{
+    const struct conv_product *p = &args->p;
+
+    for (i64 number = begin; number < begin + n; number++) {
+        i64 at = number / args->pieces % args->depth, panel = number / args->pieces / args->depth;
+        i64 first = (args->first + panel % args->panels) * args->pieces + number % args->pieces;
+        i64 columns = at < p->k ? p->n - first * TILE_COLUMNS : 0, column[4], k[4];
+        GLOBAL const elem *from = image + panel / args->panels * p->image_group;
+        GLOBAL acc *out = to + number * TILE_COLUMNS;
+        grid_locate(p->c_column.extent, first * TILE_COLUMNS, column);
+        grid_locate(p->a_k.extent, at, k);
+        if (columns >= TILE_COLUMNS && !p->taps_are_columns && p->image.every[2] == 1 &&
+            column[3] + TILE_COLUMNS <= p->c_column.extent[3])
+            conv_gather_line(&p->image, out, column, k, from);
+        else
+            conv_gather(p, out, columns, column, k, from);
+    }
+}
+ENTRY_SPANS_2(conv_pack_image, acc, const elem)
+
+KFN void conv_tiles_span(const struct conv_tiles_args *args, i64 begin, i64 n, GLOBAL elem *c,
+                         GLOBAL const acc *a, GLOBAL const acc *b, GLOBAL const elem *bias)
+{
+    const struct conv_product *p = &args->p;
+
+    for (i64 number = begin; number < begin + n; number++) {
+        i64 i = number % args->panels_a, j = number / args->panels_a % args->panels;
+        i64 group = number / args->panels_a / args->panels;
+        i64 row = i * TILE_ROWS, first = (args->first + j) * TILE_COLUMNS;
+        i64 column[4], at[TILE_COLUMNS], to = group * p->c_group + row * p->c_row;
+        wide s[TILE_ROWS];
+        tile_make(s, p->k, a + (group * args->panels_a + i) * p->k * TILE_ROWS,
+                  b + (group * args->panels + j) * p->k * TILE_COLUMNS);
+        grid_locate(p->c_column.extent, first, column);
+        for (int q = 0; q < TILE_COLUMNS; q++) {
+            at[q] = first + q < p->n ? grid_offset(p->c_column.stride, column) : -1;
+            grid_next(p->c_column.extent, column);
+        }
+        UNROLL
+        for (int r = 0; r < TILE_ROWS; r++) {
+            acc line[WIDE], more = 0;
+            wide_store(line, s[r]);
+            if (bias && row + r < p->m)
+                more = elem_get(bias[(group * p->m + row + r) * p->bias_step]);
+            for (int q = 0; q < TILE_COLUMNS; q++)
+                if (row + r < p->m && at[q] >= 0)
+                    c[to + r * p->c_row + at[q]] = elem_put(line[q] + more);
+        }
+    }
+}
+ENTRY_SPANS_4(conv_tiles, elem, const acc, const acc, const elem)
+
+/* The results of a lane of a block, whose first are in this row and column of the group. */
+KFN void conv_put(const struct conv_product *p, i64 group, i64 row, i64 first, const acc *s,
+                  GLOBAL elem *c, GLOBAL const elem *bias)
+{
+    i64 column[4], at[BLOCK_EDGE];
+
+    UNROLL
+    for (int q = 0; q < BLOCK_EDGE; q++) {
+        i64 number = first + block_at(0, q);
+        if (q % 4 == 0) grid_locate(p->c_column.extent, number, column);
+        at[q] = number < p->n ? grid_offset(p->c_column.stride, column) : -1;
+        grid_next(p->c_column.extent, column);
+    }
+    c += group * p->c_group;
+    UNROLL
+    for (int r = 0; r < BLOCK_EDGE; r++) {
+        i64 i = row + block_at(0, r);
+        acc more = bias && i < p->m ? elem_get(bias[(group * p->m + i) * p->bias_step]) : (acc)0;
+        UNROLL
+        for (int q = 0; q < BLOCK_EDGE; q++)
+            if (i < p->m && at[q] >= 0)
+                c[i * p->c_row + at[q]] = elem_put(s[r * BLOCK_EDGE + q] + more);
+    }
+}
+
+KFN void conv_blocks_team(const struct conv_blocks_args *args, i64 team, LOCAL acc *scratch,
+                          GLOBAL elem *c, GLOBAL const acc *a, GLOBAL const acc *b,
+                          GLOBAL const elem *bias)
+{
+    i64 i = team % args->panels_a, j = team / args->panels_a % args->panels;
+    i64 group = team / args->panels_a / args->panels;
+
+    a += (group * args->panels_a + i) * args->depth * BLOCK;
+    b += (group * args->panels + j) * args->depth * BLOCK;
+    EACH_BLOCK_LANE(lane)
+    {
+        acc s[BLOCK_EDGE * BLOCK_EDGE];
+        block_make(s, lane, args->depth, a, b, scratch);
+        conv_put(&args->p, group, i * BLOCK + block_row(lane),
+                 (args->first + j) * BLOCK + block_column(lane), s, c, bias);
+    }
+}
+#undef TEAM_SCRATCH
+#define TEAM_SCRATCH BLOCK_SCRATCH
+ENTRY_TEAMS_4(conv_blocks, elem, const acc, const acc, const elem)
+
+#endif

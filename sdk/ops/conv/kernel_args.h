@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv_args.h: a convolution and its two gradients as products of matrices that are never made.
+ *
+ * Spatial axes are always three here: missing ones come first, with extent 1. A position is a
+ * place where the window may stand (batch, o0, o1, o2); a tap is one weight of the window
+ * (channel, w0, w1, w2). The image at a position and a tap is a matrix; so, for each group,
+ *
+ *   conv              y[filter][position] = sum of  w[filter][tap] image x[tap][position]
+ *   conv_grad_input  dx[channel][place]   = sum of  w[channel][tap'] image dy[tap'][place]
+ *   conv_grad_weight dw[filter][tap]      = sum of dy[filter][position] image x[position][tap]
+ *
+ * where a place is one of x and tap' counts filters in the place of channels. */
+#ifndef BP_KERNELS_CONV_ARGS_H
+#define BP_KERNELS_CONV_ARGS_H
+
+#include "../../dialect/dialect.h"
+#include "../../dialect/tile_size.h"
+
+/* Four nested axes, the last the innermost: numbers of positions or taps, and where they lie. */
+struct conv_grid {
+    i64 extent[4], stride[4];
+};
+
+/* What a window sees. Along spatial axis d a position and a tap meet at t = position * step[d] +
+ * origin[d] + tap * tap_step[d]: element t / every[d] of the image, and zero where t is no
+ * multiple of that or lies outside. */
+struct conv_image {
+    i64 batch, channel, stride[3]; /* in elements */
+    i64 extent[3], every[3];
+    i64 step[3], origin[3], tap_step[3];
+    i64 position[4], tap[4]; /* extents */
+};
+
+struct conv_product {
+    i64 m, n, k, groups;
+    i64 a_group, image_group, c_group; /* elements from one group to the next */
+    i64 a_row;                         /* row i, then k by its grid */
+    struct conv_grid a_k;
+    struct conv_image image;
+    i64 taps_are_columns; /* of the image: k counts positions */
+    i64 c_row;
+    struct conv_grid c_column;
+    i64 bias_step; /* of m for each group */
+};
+
+struct conv_args {
+    struct conv_product p;
+};
+
+/* Panels of a, as matmul.h has them: of some pieces, with zeros from k to depth. */
+struct conv_pack_a_args {
+    struct conv_product p;
+    i64 panels, pieces, depth;
+    i64 linear; /* elements from k to k + 1, where those are even; else 0 */
+};
+
+/* Some panels of columns of the image, from number first on. */
+struct conv_pack_image_args {
+    struct conv_product p;
+    i64 panels, pieces, depth, first;
+};
+struct conv_tiles_args {
+    struct conv_product p;
+    i64 panels_a, panels, first, depth;
+};
+#define conv_blocks_args conv_tiles_args
+
+/* Number to index along four axes, and on to the next. */
+KFN void grid_locate(const i64 *extent, i64 number, i64 *index)
+{
+    for (int d = 3; d > 0; d--) {
+        index[d] = number % extent[d];
+        number /= extent[d];
+    }
+    index[0] = number;
+}
+
+KFN void grid_next(const i64 *extent, i64 *index)
+{
+    for (int d = 3; d > 0; d--) {
+        if (++index[d] < extent[d]) return;
+        index[d] = 0;
+    }
+    index[0]++;
+}
+
+KFN i64 grid_offset(const i64 *stride, const i64 *index)
+{
+    return index[0] * stride[0] + index[1] * stride[1] + index[2] * stride[2] +
+           index[3] * stride[3];
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv.c: launches of the kernels of conv.h. */
+#include "../../dialect/block_size.h"
+#include "kernel_args.h"
+#include "launch_shape.h"
+#include "../../dialect/portable.h"
+
+#include <stdbool.h>
+
+/* Bytes of the image's panels that lie in the workspace at a time, about: of blocks more, so that
+ * there are teams for a large GPU. */
+static const int64_t slice = INT64_C(64) << 20, slice_blocks = INT64_C(128) << 20;
+
+/* How a product is cut. a's panels lie at the beginning of the workspace, then some of the
+ * image's. */
+struct cut {
+    bool blocks;                       /* else tiles */
+    int64_t rows, columns, depth;      /* of a panel; k, with what fills up its last step */
+    int64_t panels_a, panels, at_once; /* panels of columns: all, those packed at once */
+    int64_t at_image, bytes;
+};
+
+static struct cut cut_of(void *self, uint32_t device, const struct conv_product *p, uint32_t dtype)
+{
+    bool blocks = p->m >= BLOCK / 2 && p->n >= BLOCK / 2 && portable_has_blocks(self, device);
+    int64_t step = blocks ? BLOCK_STEP : 1, size = dtype == BP_F64 ? 8 : 4, panel;
+    struct cut c = {.blocks = blocks, .rows = blocks ? BLOCK : TILE_ROWS,
+                    .columns = blocks ? BLOCK : TILE_COLUMNS,
+                    .depth = (p->k + step - 1) / step * step};
+
+    c.panels_a = (p->m + c.rows - 1) / c.rows;
+    c.panels = (p->n + c.columns - 1) / c.columns;
+    panel = p->groups * c.depth * c.columns * size;
+    c.at_once = (blocks ? slice_blocks : slice) / panel;
+    if (c.at_once < 1) c.at_once = 1;
+    if (c.at_once > c.panels) c.at_once = c.panels;
+    c.at_image = (p->groups * c.panels_a * c.depth * c.rows * size + 63) / 64 * 64;
+    c.bytes = c.at_image + c.at_once * panel;
+    return c;
+}
+
+/* Whether a product is worth packing. */
+static bool is_tiled(const struct conv_product *p)
+{
+    return p->k > 0 && p->m >= TILE_ROWS / 2 && p->n >= TILE_COLUMNS / 2 &&
+           (double)p->m * (double)p->n * (double)p->k >= 4096;
+}
+
+enum bp_status portable_conv_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    struct conv_product p;
+
+    if (!prep->out[0]->count) return portable_needs(out, 0);
+    conv_product_init(&p, (enum conv_kind)portable_number(prep->kernel), prep->in, prep->n_in,
+                      prep->out, prep->attrs);
+    if (!is_tiled(&p)) return portable_needs(out, 0);
+    return portable_needs(out, cut_of(self, prep->device, &p, prep->in[0]->dtype).bytes);
+}
+
+/* Elements from k to k + 1 in a, where those are even; else 0. */
+static int64_t linear_step(const struct conv_grid *grid)
+{
+    int64_t step = 0, next = 0;
+
+    for (int d = 3; d >= 0; d--) {
+        if (grid->extent[d] == 1) continue;
+        if (!step) step = grid->stride[d];
+        else if (grid->stride[d] != next) return 0;
+        next = grid->stride[d] * grid->extent[d];
+    }
+    return step;
+}
+
+static enum bp_status pack_a(const struct bp_launch *launch, const struct conv_product *product,
+                             const struct conv_views *v, const struct cut *cut)
+{
+    struct conv_pack_a_args args = {*product, cut->panels_a, cut->rows / TILE_ROWS, cut->depth,
+                                    linear_step(&product->a_k)};
+    struct portable p = PORTABLE(conv, conv_pack_a, portable_type(v->a->dtype), args,
+                                 product->groups * cut->panels_a * args.pieces * cut->depth,
+                                 TILE_ROWS);
+
+    portable_workspace(&p, launch, 0);
+    portable_view(&p, v->a);
+    return portable_run(launch, &p);
+}
+
+/* Columns of n panels from number first on: gathered, and multiplied. */
+static enum bp_status columns(const struct bp_launch *launch, const struct conv_product *product,
+                              const struct conv_views *v, const struct cut *cut, int64_t first,
+                              int64_t n)
+{
+    enum portable_type type = portable_type(v->a->dtype);
+    struct conv_pack_image_args pack_args = {*product, n, cut->columns / TILE_COLUMNS, cut->depth,
+                                             first};
+    struct conv_tiles_args args = {*product, cut->panels_a, n, first, cut->depth};
+    int64_t count = product->groups * cut->panels_a * n;
+    struct portable pack = PORTABLE(conv, conv_pack_image, type, pack_args,
+                                    product->groups * n * pack_args.pieces * cut->depth,
+                                    2 * TILE_COLUMNS);
+    struct portable p = PORTABLE(conv, conv_tiles, type, args, count, 8.0 * (double)product->k);
+    enum bp_status status;
+
+    if (cut->blocks)
+        p = (struct portable)PORTABLE(conv, conv_blocks, type, args, count,
+                                      (double)BLOCK * (double)product->k);
+    portable_workspace(&pack, launch, (size_t)cut->at_image);
+    portable_view(&pack, v->image);
+    status = portable_run(launch, &pack);
+    if (status) return status;
+    portable_view(&p, v->c);
+    portable_workspace(&p, launch, 0);
+    portable_workspace(&p, launch, (size_t)cut->at_image);
+    portable_view(&p, v->bias);
+    return portable_run(launch, &p);
+}
+
+static enum bp_status tiled(const struct bp_launch *launch, const struct conv_product *product,
+                            const struct conv_views *v)
+{
+    struct cut cut = cut_of(launch->self, launch->device, product, v->a->dtype);
+    enum bp_status status = pack_a(launch, product, v, &cut);
+
+    for (int64_t first = 0; first < cut.panels && !status; first += cut.at_once) {
+        int64_t rest = cut.panels - first;
+        status = columns(launch, product, v, &cut, first, rest < cut.at_once ? rest : cut.at_once);
+    }
+    return status;
+}
+
+enum bp_status portable_conv(const struct bp_launch *launch)
+{
+    struct conv_args args;
+    struct conv_views v;
+
+    if (!launch->out[0]->count) return BP_OK;
+    v = conv_product_init(&args.p, (enum conv_kind)portable_number(launch->kernel), launch->in,
+                          launch->n_in, launch->out, launch->attrs);
+    if (is_tiled(&args.p)) return tiled(launch, &args.p, &v);
+    struct portable p = PORTABLE(conv, conv, portable_type(v.a->dtype), args, v.c->count,
+                                 2 * (double)args.p.k);
+    portable_view(&p, v.c);
+    portable_view(&p, v.a);
+    portable_view(&p, v.image);
+    portable_view(&p, v.bias);
+    return portable_run(launch, &p);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slices.h: slices that slice and its gradient are tested with. */
+#ifndef BP_CONFORM_SLICES_H
+#define BP_CONFORM_SLICES_H
+
+#include <conformance/kernel_case.h>
+
+struct case_slice {
+    const char *variant, *shape, *result; /* extents of the input, and of what is selected */
+    int n;
+    int64_t starts[2], ends[2], steps[2]; /* no steps if the first is 0 */
+    int64_t axes[2];                      /* none if the first is NO_AXES */
+    bool quick, layouts;
+};
+enum { NO_AXES = 99, CASE_SLICES = 15 };
+extern const struct case_slice case_slices[CASE_SLICES];
+
+/* Fills the attributes of slice, or of its gradient. */
+void case_slice_attrs(struct kernel_case *made, const struct case_slice *slice);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c: cases of operators that make views: eagerly, into a tensor that is given, and with the
+ * attributes as tensors. Of several views each is a case. */
+#include <conformance/kernel_case.h>
+#include "cases_slices.h"
+#include <stdio.h>
+#include <string.h>
+
+cases_fn cases_reshape, cases_transpose, cases_slice, cases_split, cases_expand;
+
+const struct case_slice case_slices[CASE_SLICES] = {
+    {"middle", "7", "3", 1, {2}, {5}, {0}, {NO_AXES}, true, false},
+    {"from-end", "7", "2", 1, {-5}, {-1}, {2}, {0}, true, false},
+    {"both", "5x6", "2x2", 2, {1, 0}, {4, 6}, {2, 3}, {NO_AXES}, true, false},
+    {"last", "5x6", "5x5", 1, {1}, {INT64_MAX}, {1}, {-1}, false, false},
+    {"first", "5x6", "3x6", 1, {-100}, {3}, {0}, {0}, false, false},
+    {"turned", "3x4x5", "2x4x3", 2, {0, 1}, {5, 3}, {2, 1}, {2, 0}, true, true},
+    {"whole", "4x3", "4x3", 0, {0}, {0}, {0}, {NO_AXES}, false, false},
+    {"scalar", "scalar", "scalar", 0, {0}, {0}, {0}, {NO_AXES}, false, false},
+    {"none", "5", "0", 1, {3}, {3}, {0}, {0}, true, false},
+    {"beyond", "5", "0", 1, {9}, {12}, {0}, {0}, false, false},
+    {"backward", "5", "0", 1, {4}, {2}, {3}, {0}, false, false},
+    {"empty", "0x3", "0x2", 1, {1}, {3}, {0}, {1}, true, false},
+    {"one", "7x3", "1x3", 1, {-1}, {INT64_MAX}, {5}, {0}, false, false},
+    {"rank8", "1x2x1x3x1x2x1x4", "1x2x1x2x1x2x1x2", 2, {1, 0}, {3, 4}, {1, 2}, {3, 7}, false,
+     false},
+    {"long", "70001", "30000", 1, {1}, {60001}, {2}, {0}, false, false},
+};
+
+void case_slice_attrs(struct kernel_case *made, const struct case_slice *s)
+{
+    struct bp_slice_attrs *a = &made->attrs.slice;
+
+    a->starts = case_dims(made, 0, s->n, s->starts);
+    a->ends = case_dims(made, 1, s->n, s->ends);
+    a->axes = case_dims(made, 2, s->axes[0] == NO_AXES ? 0 : s->n, s->axes);
+    a->steps = case_dims(made, 3, s->steps[0] ? s->n : 0, s->steps);
+}
+
+/* Hands over the case, and others like it: made again by the family for each. */
+enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
+
+static void take_form(const struct case_maker *maker, struct kernel_case *made, enum form form,
+                      const char *variant)
+{
+    static const char *const name[] = {"", ".given", ".host-i64", ".host-i32"};
+
+    made->given = form == FORM_GIVEN;
+    made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
+    if (!made->part) case_smooth(made, 2); /* the parts are one call */
+    if (made->given) case_needs(made, "assign", maker->dtype[0]);
+    case_end(maker, made, "%s%s", variant, name[form]);
+}
+
+void cases_slice(struct case_maker *maker)
+{
+    for (int i = 0; i < CASE_SLICES; i++)
+        for (int form = 0; form < FORMS; form++) {
+            const struct case_slice *s = &case_slices[i];
+            struct kernel_case *made;
+            bool wide = s->n && (s->ends[0] > INT32_MAX);
+            if ((form == FORM_HOST_I32 && wide) || (form >= FORM_HOST_I64 && !s->n)) continue;
+            made = case_begin(maker, s->shape);
+            case_slice_attrs(made, s);
+            case_smooth(made, 2);
+            made->quick = s->quick;
+            if (s->layouts && form == FORM_VIEW) case_layouts(maker, made, s->variant, false);
+            else take_form(maker, made, (enum form)form, s->variant);
+        }
+}
+
+static const struct listed_view {
+    const char *variant, *shape;
+    int n;
+    int64_t list[REF_RANK];
+    bool quick, layouts;
+} reshapes[] =
+    {
+        {"split", "24", 3, {2, 3, 4}, true, false},
+        {"join", "2x3x4", 2, {6, 4}, true, false},
+        {"flat", "2x3x4", 1, {-1}, true, false},
+        {"open", "2x3x4", 2, {-1, 8}, false, false},
+        {"same", "2x3", 2, {2, 3}, false, false},
+        {"ones", "2x3", 5, {1, 2, 1, 3, 1}, false, false},
+        {"across", "4x6", 3, {3, 2, 4}, false, false},
+        {"scalar", "scalar", 0, {0}, false, false},
+        {"scalar", "1x1", 0, {0}, true, false},
+        {"from-scalar", "scalar", 2, {1, 1}, false, false},
+        {"empty", "0x3", 2, {3, 0}, true, false},
+        {"rank8", "256", 8, {2, 2, 2, 2, 2, 2, 2, 2}, false, false},
+        {"joined", "5x6x7", 2, {30, 7}, false, true},
+        {"joined-last", "5x6x7", 2, {5, -1}, false, true},
+        {"split-first", "4x6x5", 4, {2, 2, 6, 5}, false, true},
+        {"long", "70001", 2, {1, -1}, false, false},
+},
+  expands[] = {
+      {"rows", "1x3", 2, {4, 3}, true, false},
+      {"front", "3", 2, {2, -1}, true, false},
+      {"scalar", "scalar", 2, {2, 2}, true, false},
+      {"same", "2x3", 2, {2, 3}, false, false},
+      {"middle", "2x1x3", 3, {2, 4, 3}, false, false},
+      {"empty", "1", 1, {0}, true, false},
+      {"rank8", "2x1", 8, {1, 2, 1, 2, 1, 2, 2, 3}, false, false},
+      {"wider", "5x1x7", 4, {2, 5, 6, 7}, false, true},
+};
+
+/* reshape and expand have the same attributes. */
+static void cases_listed(struct case_maker *maker, const struct listed_view *v, size_t n,
+                         bool may_copy)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int form = 0; form < FORMS; form++) {
+            struct kernel_case *made;
+            if (form >= FORM_HOST_I64 && (v[i].layouts || !v[i].n)) continue;
+            made = case_begin(maker, v[i].shape);
+            made->attrs.reshape.shape = case_dims(made, 0, v[i].n, v[i].list);
+            made->quick = v[i].quick;
+            if (!v[i].layouts || form != FORM_VIEW) {
+                take_form(maker, made, (enum form)form, v[i].variant);
+                continue;
+            }
+            if (may_copy) case_needs(made, "assign", maker->dtype[0]);
+            case_layouts(maker, made, v[i].variant, false);
+        }
+}
+
+void cases_reshape(struct case_maker *maker)
+{
+    cases_listed(maker, reshapes, sizeof reshapes / sizeof *reshapes, true);
+}
+
+void cases_expand(struct case_maker *maker)
+{
+    cases_listed(maker, expands, sizeof expands / sizeof *expands, false);
+}
+
+static const struct listed_view turns[] = {
+    {"reversed", "2x3x4", 0, {0}, true, false},
+    {"matrix", "3x5", 2, {1, 0}, true, false},
+    {"rotated", "2x3x4", 3, {2, 0, 1}, true, true},
+    {"same", "2x3", 2, {0, 1}, false, false},
+    {"line", "5", 0, {0}, false, false},
+    {"scalar", "scalar", 0, {0}, false, false},
+    {"empty", "0x3", 0, {0}, true, false},
+    {"tiles", "19x67", 2, {1, 0}, false, false},
+    {"tiles", "2x70x3x9", 4, {0, 3, 2, 1}, false, false},
+    {"runs", "9x17x3", 3, {1, 0, 2}, true, false},
+    {"runs", "2x9x20x5", 4, {0, 2, 1, 3}, false, false},
+    {"rank8", "1x2x1x2x1x2x1x3", 8, {7, 1, 2, 3, 0, 6, 5, 4}, false, false},
+};
+
+void cases_transpose(struct case_maker *maker)
+{
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
+        for (int form = 0; form < FORM_HOST_I64; form++) {
+            struct kernel_case *made = case_begin(maker, turns[i].shape);
+            made->attrs.transpose.perm = case_dims(made, 0, turns[i].n, turns[i].list);
+            case_smooth(made, 2);
+            made->quick = turns[i].quick;
+            if (turns[i].layouts && form == FORM_VIEW)
+                case_layouts(maker, made, turns[i].variant, false);
+            else take_form(maker, made, (enum form)form, turns[i].variant);
+        }
+}
+
+static const struct {
+    const char *variant, *shape;
+    int64_t axis, sections;
+    int n;
+    int64_t sizes[REF_OUTPUTS];
+    bool quick, layouts;
+} splits[] = {
+    {"halves", "6", 0, 2, 0, {0}, true, false},
+    {"alone", "4", 0, 1, 0, {0}, false, false},
+    {"sections", "3x4x2", 1, 4, 0, {0}, true, false},
+    {"sizes", "2x7", -1, 0, 3, {3, 0, 4}, true, false},
+    {"open", "5x3", 0, 0, 3, {1, -1, 2}, false, false},
+    {"open-last", "3x5", -1, 0, 2, {5, -1}, false, false},
+    {"eight", "16x3", 0, 8, 0, {0}, false, false},
+    {"empty", "0x3", 0, 2, 0, {0}, true, false},
+    {"empty", "0x4", 1, 0, 2, {1, 3}, false, false},
+    {"rank8", "1x2x1x6x1x2x1x3", 3, 0, 2, {4, 2}, false, false},
+    {"rank3", "5x6x7", 1, 0, 2, {2, 4}, false, true},
+    {"long", "70001", 0, 0, 2, {1, 70000}, false, false},
+};
+
+static void cases_part(const struct case_maker *maker, size_t i, int part, enum form form)
+{
+    struct kernel_case *made = case_begin(maker, splits[i].shape);
+    char variant[48];
+
+    made->n_out = splits[i].n ? splits[i].n : (int)splits[i].sections;
+    made->part = part;
+    made->attrs.split.axis = splits[i].axis;
+    made->attrs.split.sections = splits[i].sections;
+    made->attrs.split.sizes = case_dims(made, 0, splits[i].n, splits[i].sizes);
+    made->quick = splits[i].quick;
+    snprintf(variant, sizeof variant, "%s.part%d", splits[i].variant, part);
+    if (splits[i].layouts && form == FORM_VIEW) case_layouts(maker, made, variant, false);
+    else take_form(maker, made, form, variant);
+}
+
+void cases_split(struct case_maker *maker)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        int n = splits[i].n ? splits[i].n : (int)splits[i].sections;
+        int forms = splits[i].n ? FORMS : FORM_HOST_I64; /* sections is no tensor */
+        for (int part = 0; part < n; part++)
+            for (int form = 0; form < forms; form++)
+                cases_part(maker, i, part, (enum form)form);
+    }
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* move_args.h: numbers of the kernel of move.h: where elements go (operand 0), where they are. */
+#ifndef BP_KERNELS_MOVE_ARGS_H
+#define BP_KERNELS_MOVE_ARGS_H
+
+#include "../../dialect/walk.h"
+
+struct move_args {
+    struct walk_by_value walk;
+};
+
+#endif

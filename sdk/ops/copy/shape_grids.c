@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* grids.c: rules of operators that give tensors the shape of all of them. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+
+static enum bp_status no_tensors(const struct bp_site *site)
+{
+    return bp_error(BP_ERR_INVALID, "%s: xs has no tensors, expected one or more",
+                    site->row->info.name);
+}
+
+static enum bp_status apart(const struct bp_site *site, uint32_t i, const struct bp_type *all)
+{
+    const struct bp_view *x = site->in[i];
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+
+    return bp_error(BP_ERR_INVALID,
+                    "broadcast_tensors: xs[%u] is %s, which does not broadcast with those before "
+                    "it, %s",
+                    i, bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
+                    bp_type_text(x->dtype, all->rank, all->shape, b, sizeof b));
+}
+
+/* all becomes the shape to which it and x broadcast; false: they do not. */
+static bool join(struct bp_type *all, const struct bp_view *x)
+{
+    struct bp_type to = {.rank = all->rank > x->rank ? all->rank : x->rank};
+
+    for (uint32_t back = 0; back < to.rank; back++) {
+        int64_t mine = bp_rule_extent_back(x, back);
+        int64_t other = back < all->rank ? all->shape[all->rank - 1 - back] : 1;
+        if (mine != other && mine != 1 && other != 1) return false;
+        to.shape[to.rank - 1 - back] = mine == 1 ? other : mine;
+    }
+    *all = to;
+    return true;
+}
+
+/* Every output has this shape. */
+static enum bp_status give_all(struct bp_site *site, const struct bp_type *all)
+{
+    TRY(bp_site_count(site, site->n_in));
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        site->out[i].rank = all->rank;
+        memcpy(site->out[i].shape, all->shape, sizeof all->shape);
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_infer_broadcast_tensors(struct bp_site *site)
+{
+    struct bp_type all = {.rank = 0};
+
+    if (!site->n_in) return no_tensors(site);
+    for (uint32_t i = 0; i < site->n_in; i++)
+        if (!join(&all, site->in[i])) return apart(site, i, &all);
+    return give_all(site, &all);
+}
+
+enum bp_status bp_grad_broadcast_tensors(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        struct bp_tensor *d;
+        if (!g->want[i] || !g->dy[i]) continue;
+        d = bp_compose_sum_to(&c, g->dy[i], g->in[i]);
+        if (c.status == BP_OK) g->dx[i] = bp_tensor_retain(d);
+    }
+    return bp_compose_end(&c);
+}
+
+/* The axis of the grid along which tensor i lies. */
+static uint32_t axis_of(const struct bp_meshgrid_attrs *a, uint32_t i, uint32_t n)
+{
+    return a->xy && n > 1 && i < 2 ? 1 - i : i;
+}
+
+enum bp_status bp_infer_meshgrid(struct bp_site *site)
+{
+    const struct bp_meshgrid_attrs *a = site->attrs;
+    struct bp_type all = {.rank = site->n_in};
+
+    if (!site->n_in) return no_tensors(site);
+    if (site->n_in > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "meshgrid: xs has %u tensors, expected at most %d",
+                        site->n_in, BP_RANK_MAX);
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        const struct bp_view *x = site->in[i];
+        if (x->rank > 1)
+            return bp_error(BP_ERR_INVALID, "meshgrid: xs[%u] has %u axes, expected at most one", i,
+                            x->rank);
+        all.shape[axis_of(a, i, site->n_in)] = x->count;
+    }
+    return give_all(site, &all);
+}
+
+/* Each line gets the sums over the other axes. */
+enum bp_status bp_grad_meshgrid(struct bp_grad *g)
+{
+    const struct bp_meshgrid_attrs *a = g->attrs;
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        int64_t others[BP_RANK_MAX], n = 0;
+        struct bp_tensor *d = g->dy[i], *x = g->in[i];
+        if (!g->want[i] || !d) continue;
+        for (uint32_t k = 0; k < g->n_in; k++)
+            if (k != axis_of(a, i, g->n_in)) others[n++] = k;
+        d = bp_compose_sum(&c, d, others, n, false);
+        d = bp_compose_reshape(&c, d, x->view.rank, x->shape);
+        if (c.status == BP_OK) g->dx[i] = bp_tensor_retain(d);
+    }
+    return bp_compose_end(&c);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* create.c: rules of operators that make numbers that are said, and of those that ask what a
+ * tensor is. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+#include <math.h>
+
+/* The dtype attribute is one that the operator makes. */
+static enum bp_status made_dtype(struct bp_site *site, int64_t dtype)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    if (dtype > 63 || !(op->types[BP_VAR_T] >> dtype & 1))
+        return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, which %s does not make",
+                        op->name, bp_dtype_name((uint32_t)dtype), op->name);
+    site->out[0].dtype = (uint32_t)dtype;
+    return BP_OK;
+}
+
+static enum bp_status made_shape(struct bp_site *site, const struct bp_dims *shape)
+{
+    if (shape->n > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: attribute shape has %" PRId64 " entries, expected at most %d",
+                        site->row->info.name, shape->n, BP_RANK_MAX);
+    site->out[0].rank = (uint32_t)shape->n;
+    for (int64_t i = 0; i < shape->n; i++) site->out[0].shape[i] = shape->at[i];
+    return BP_OK;
+}
+
+enum bp_status bp_infer_full(struct bp_site *site)
+{
+    const struct bp_full_attrs *a = site->attrs;
+
+    TRY(made_shape(site, &a->shape));
+    return made_dtype(site, a->dtype);
+}
+
+enum bp_status bp_infer_zeros(struct bp_site *site)
+{
+    const struct bp_zeros_attrs *a = site->attrs;
+
+    TRY(made_shape(site, &a->shape));
+    return made_dtype(site, a->dtype);
+}
+
+enum bp_status bp_infer_ones(struct bp_site *site)
+{
+    return bp_infer_zeros(site); /* one layout */
+}
+_Static_assert(sizeof(struct bp_ones_attrs) == sizeof(struct bp_zeros_attrs), "one layout");
+
+static enum bp_status no_count(const struct bp_site *site, const char *name, int64_t n,
+                               int64_t least)
+{
+    return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected %" PRId64 " or more",
+                    site->row->info.name, name, n, least);
+}
+
+enum bp_status bp_infer_eye(struct bp_site *site)
+{
+    const struct bp_eye_attrs *a = site->attrs;
+    struct bp_type *out = &site->out[0];
+
+    if (a->rows < 0) return no_count(site, "rows", a->rows, 0);
+    if (a->columns < -1) return no_count(site, "columns", a->columns, -1);
+    out->rank = 2;
+    out->shape[0] = a->rows;
+    out->shape[1] = a->columns < 0 ? a->rows : a->columns;
+    return made_dtype(site, a->dtype);
+}
+
+static bool is_exact_integer(double x)
+{
+    return x == trunc(x) && fabs(x) <= 0x1p53;
+}
+
+enum bp_status bp_infer_arange(struct bp_site *site)
+{
+    const struct bp_arange_attrs *a = site->attrs;
+    uint64_t floats = BP_MASK_FLOAT;
+    double n = ceil((a->end - a->start) / a->step);
+
+    TRY(made_dtype(site, a->dtype));
+    if (a->num < -1) return no_count(site, "num", a->num, -1);
+    if (!isfinite(a->start) || !isfinite(a->step) ||
+        (a->num < 0 && (!isfinite(a->end) || a->step == 0)))
+        return bp_error(BP_ERR_INVALID,
+                        "arange: start is %g, end %g, step %g: expected finite numbers, and "
+                        "without num a step that is not 0",
+                        a->start, a->end, a->step);
+    if (!(floats >> a->dtype & 1) && !(is_exact_integer(a->start) && is_exact_integer(a->step)))
+        return bp_error(BP_ERR_INVALID,
+                        "arange: start is %g and step %g, but dtype is %s: expected integers of at "
+                        "most 2^53",
+                        a->start, a->step, bp_dtype_name((uint32_t)a->dtype));
+    if (a->num < 0 && !(n < 0x1p62))
+        return bp_error(BP_ERR_INVALID, "arange: it would have %g numbers, too many", n);
+    site->out[0].rank = 1;
+    site->out[0].shape[0] = a->num >= 0 ? a->num : n > 0 ? (int64_t)n : 0;
+    return BP_OK;
+}
+
+static enum bp_status spaced(struct bp_site *site, int64_t num, int64_t dtype)
+{
+    if (num < 0) return no_count(site, "num", num, 0);
+    site->out[0].rank = 1;
+    site->out[0].shape[0] = num;
+    return made_dtype(site, dtype);
+}
+
+enum bp_status bp_infer_linspace(struct bp_site *site)
+{
+    const struct bp_linspace_attrs *a = site->attrs;
+
+    return spaced(site, a->num, a->dtype);
+}
+
+enum bp_status bp_values_logspace(const void *attrs)
+{
+    const struct bp_logspace_attrs *a = attrs;
+
+    if (a->base > 0 && isfinite(a->base)) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "logspace: attribute base is %g, expected a number above 0",
+                    a->base);
+}
+
+enum bp_status bp_infer_logspace(struct bp_site *site)
+{
+    const struct bp_logspace_attrs *a = site->attrs;
+
+    return spaced(site, a->num, a->dtype);
+}
+
+enum bp_status bp_expand_logspace(struct bp_expansion *e)
+{
+    const struct bp_logspace_attrs *a = e->attrs;
+    int64_t wide = a->dtype == BP_F64 ? BP_F64 : BP_F32;
+    struct bp_linspace_attrs line = {
+        .size = sizeof line, .start = a->start, .stop = a->stop, .num = a->num, .dtype = wide};
+    struct bp_full_attrs base = {.size = sizeof base, .value = a->base, .dtype = wide};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *t = MAKE(&c, linspace, &line, NULL);
+
+    t = MAKE(&c, pow, NULL, MAKE(&c, full, &base, NULL), t);
+    bp_compose_keep(&c, bp_compose_cast(&c, t, (uint32_t)a->dtype), &e->out[0]);
+    return bp_compose_end(&c);
+}
+
+/* How many elements of a matrix lie on the diagonal offset and below it: row i has i + offset + 1,
+ * but none below 0 and no more than columns. Extents are below 2^31. */
+static int64_t count_lower(int64_t rows, int64_t columns, int64_t offset)
+{
+    int64_t first, full, part;
+
+    offset = offset > columns ? columns : offset < -rows ? -rows : offset;
+    first = offset < 0 ? -offset : 0; /* the first row that has one */
+    full = columns - offset - 1;      /* the first that has all */
+    full = full < first ? first : full > rows ? rows : full;
+    part = full - first;
+    return part * (first + offset + 1) + part * (part - 1) / 2 + (rows - full) * columns;
+}
+
+static enum bp_status triangle(struct bp_site *site, const struct bp_tril_indices_attrs *a,
+                               bool upper)
+{
+    int64_t lower, all, offset = a->offset;
+
+    if (a->rows < 0) return no_count(site, "rows", a->rows, 0);
+    if (a->columns < 0) return no_count(site, "columns", a->columns, 0);
+    if (upper && offset > INT64_MIN) offset--; /* what is left then */
+    if (a->rows > INT32_MAX || a->columns > INT32_MAX)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: rows is %" PRId64 " and columns %" PRId64 ", expected below 2^31",
+                        site->row->info.name, a->rows, a->columns);
+    lower = count_lower(a->rows, a->columns, offset);
+    all = a->rows * a->columns;
+    site->out[0].rank = 2;
+    site->out[0].shape[0] = 2;
+    site->out[0].shape[1] = upper ? all - lower : lower;
+    return made_dtype(site, a->dtype);
+}
+
+enum bp_status bp_infer_tril_indices(struct bp_site *site)
+{
+    return triangle(site, site->attrs, false);
+}
+
+enum bp_status bp_infer_triu_indices(struct bp_site *site)
+{
+    return triangle(site, site->attrs, true); /* one layout */
+}
+_Static_assert(sizeof(struct bp_triu_indices_attrs) == sizeof(struct bp_tril_indices_attrs),
+               "one layout");
+
+/* The result does not depend on the numbers of x. */
+enum bp_status bp_grad_full_like(struct bp_grad *g)
+{
+    (void)g;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_shape_of(struct bp_site *site)
+{
+    site->out[0] = (struct bp_type){
+        .dtype = BP_I64, .rank = 1, .shape = {bp_site_in(site, 0)->rank}};
+    return BP_OK;
+}
+
+enum bp_status bp_infer_numel(struct bp_site *site)
+{
+    site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 0};
+    return BP_OK;
+}
+
+enum bp_status bp_infer_is_empty(struct bp_site *site)
+{
+    site->out[0] = (struct bp_type){.dtype = BP_BOOL, .rank = 0};
+    return BP_OK;
+}

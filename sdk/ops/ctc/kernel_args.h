@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctc_args.h: numbers of the kernels of ctc.h. */
+#ifndef BP_KERNELS_CTC_ARGS_H
+#define BP_KERNELS_CTC_ARGS_H
+
+#include "../../dialect/dialect.h"
+
+/* x is [steps, lines, classes], labels [lines, labels]; wide: they are i64, else i32. room: numbers
+ * of workspace for each line. */
+struct ctc_lines_args {
+    i64 steps, lines, classes, labels, wide, blank, room;
+};
+#define ctc_lines_grad_args ctc_lines_args
+
+#endif

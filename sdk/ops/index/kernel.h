@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.h: elements of any type taken, and put, where indices or a mask in memory say. */
+#ifndef BP_KERNELS_INDEX_H
+#define BP_KERNELS_INDEX_H
+
+#include "kernel_row.h"
+
+/* y[o, j, i] = x[o, the row that name j says, i]. */
+KFN void gather_span(const struct gather_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                     GLOBAL const elem *x, GLOBAL const void *index, GLOBAL u32 *fault)
+{
+    const struct index_rows *r = &a->by;
+    i64 line = begin / r->inner, i = begin % r->inner, end = begin + count;
+    i64 o = line / r->n, j = line % r->n;
+
+    for (i64 at = begin; at < end; i = 0) {
+        i64 stop = at + r->inner - i, from = row_at(r, index, o * r->step + j * r->k, fault);
+        stop = stop < end ? stop : end;
+        if (from < 0 || from == r->pad) {
+            for (; at < stop; at++) y[at] = elem_zero();
+        } else {
+            from = (o * r->rows + from) * r->inner + i;
+            for (; at < stop; at++, from++) y[at] = x[from];
+        }
+        if (++j == r->n) {
+            j = 0;
+            o++;
+        }
+    }
+}
+ENTRY_SPANS_4(gather, elem, const elem, const void, u32)
+
+KFN void take_span(const struct take_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                   GLOBAL const elem *x, GLOBAL const void *index, GLOBAL u32 *fault)
+{
+    i64 at[INDEX_AXES], from = 0, rest = begin, last = a->rank - 1, end = begin + count;
+
+    for (i64 k = last; k >= 0; k--) {
+        at[k] = rest % a->shape[k];
+        rest /= a->shape[k];
+        from += at[k] * a->stride[k];
+    }
+    for (i64 i = begin; i < end;) {
+        i64 run = a->shape[last] - at[last], step = a->stride[last];
+        run = run < end - i ? run : end - i;
+        for (i64 r = 0; r < run; r++, i++) {
+            i64 k = index_within(index_at(index, a->wide, i), a->extent, 1);
+            if (k < 0) fault_set(fault, 1);
+            y[i] = k < 0 ? elem_zero() : x[from + r * step + k * a->x_step];
+        }
+        from += run * step;
+        at[last] += run;
+        for (i64 k = last; k > 0 && at[k] == a->shape[k]; k--) {
+            from += a->stride[k - 1] - a->shape[k] * a->stride[k];
+            at[k] = 0;
+            at[k - 1]++;
+        }
+    }
+}
+ENTRY_SPANS_4(take, elem, const elem, const void, u32)
+
+/* The rows of y that come from x, candidate number `which`. */
+KFN void multiplex_span(const struct multiplex_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                        GLOBAL const elem *x, GLOBAL const void *index, GLOBAL u32 *fault)
+{
+    i64 row = begin / a->inner, i = begin % a->inner, end = begin + count;
+
+    for (i64 at = begin; at < end; row++, i = 0) {
+        i64 stop = at + a->inner - i, from = index_at(index, a->wide, row);
+        stop = stop < end ? stop : end;
+        if (from < 0 || from >= a->count) fault_set(fault, 1);
+        if (from == a->which)
+            for (; at < stop; at++) y[at] = x[at];
+        else if (a->fill)
+            for (; at < stop; at++) y[at] = elem_zero();
+        at = stop;
+    }
+}
+ENTRY_SPANS_4(multiplex, elem, const elem, const void, u32)
+
+/* How many of each part are set. */
+KFN void masked_count_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL i64 *found,
+                           GLOBAL const u8 *mask)
+{
+    for (i64 p = begin; p < begin + count; p++) {
+        i64 end = (p + 1) * a->part, set = 0;
+        end = end < a->n ? end : a->n;
+        SIMD_SUM(set)
+        for (i64 i = p * a->part; i < end; i++) set += mask[i] != 0;
+        found[p] = set;
+    }
+}
+ENTRY_SPANS_2(masked_count, i64, const u8)
+
+/* One lane: how many are set before each part; the sum of all to result. */
+KFN void masked_scan_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL i64 *found,
+                          GLOBAL i64 *result)
+{
+    i64 before = begin, set;
+
+    (void)count;
+    for (i64 p = 0; p < a->parts; p++) {
+        set = found[p];
+        found[p] = before;
+        before += set;
+    }
+    if (result) *result = before;
+}
+ENTRY_SPANS_2(masked_scan, i64, i64)
+
+KFN void masked_take_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                          GLOBAL const elem *x, GLOBAL const u8 *mask, GLOBAL const i64 *before)
+{
+    for (i64 p = begin; p < begin + count; p++) {
+        i64 end = (p + 1) * a->part, to = before[p];
+        end = end < a->n ? end : a->n;
+        for (i64 i = p * a->part; i < end; i++)
+            if (mask[i]) y[to++] = x[i];
+    }
+}
+ENTRY_SPANS_4(masked_take, elem, const elem, const u8, const i64)
+
+/* y = the values in order where mask is set, 0 elsewhere. */
+KFN void masked_put_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                         GLOBAL const elem *values, GLOBAL const u8 *mask,
+                         GLOBAL const i64 *before, GLOBAL u32 *fault)
+{
+    for (i64 p = begin; p < begin + count; p++) {
+        i64 end = (p + 1) * a->part, from = before[p];
+        end = end < a->n ? end : a->n;
+        for (i64 i = p * a->part; i < end; i++) {
+            if (mask[i] && from >= a->m) fault_set(fault, 1);
+            y[i] = mask[i] && from < a->m ? values[from] : elem_zero();
+            from += mask[i] != 0;
+        }
+    }
+}
+ENTRY_SPANS_5(masked_put, elem, const elem, const u8, const i64, u32)
+
+KFN void copy_span(const struct copy_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                   GLOBAL const elem *x)
+{
+    (void)a;
+    for (i64 i = begin; i < begin + count; i++) y[i] = x[i];
+}
+ENTRY_SPANS_2(copy, elem, const elem)
+
+/* Elements of value, or zeros where it is NULL, to their places in y. */
+KFN void place_span(const struct place_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                    GLOBAL const elem *value)
+{
+    i64 at[INDEX_AXES], to = a->first, from = 0, rest = begin, last = a->rank - 1;
+    i64 end = begin + count;
+
+    for (i64 k = last; k >= 0; k--) {
+        at[k] = rest % a->shape[k];
+        rest /= a->shape[k];
+        to += at[k] * a->y_stride[k];
+        from += at[k] * a->value_stride[k];
+    }
+    for (i64 i = begin; i < end;) {
+        i64 run = a->shape[last] - at[last], y_step = a->y_stride[last],
+            step = a->value_stride[last];
+        run = run < end - i ? run : end - i;
+        for (i64 r = 0; r < run; r++)
+            y[to + r * y_step] = value ? value[from + r * step] : elem_zero();
+        i += run;
+        to += run * y_step;
+        from += run * step;
+        at[last] += run;
+        for (i64 k = last; k > 0 && at[k] == a->shape[k]; k--) {
+            to += a->y_stride[k - 1] - a->shape[k] * a->y_stride[k];
+            from += a->value_stride[k - 1] - a->shape[k] * a->value_stride[k];
+            at[k] = 0;
+            at[k - 1]++;
+        }
+    }
+}
+ENTRY_SPANS_2(place, elem, const elem)
+
+KFN void reverse_span(const struct reverse_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                      GLOBAL const elem *x, GLOBAL const void *lengths, GLOBAL u32 *fault)
+{
+    i64 end = begin + count;
+
+    for (i64 at = begin; at < end;) {
+        i64 t = at / a->t_step % a->steps, stop = at - at % a->inner + a->inner, by = 0;
+        i64 length = index_at(lengths, a->wide, at / a->b_step % a->batch);
+        if (length < 0 || length > a->steps) fault_set(fault, 1);
+        else if (t < length) by = (length - 1 - 2 * t) * a->t_step;
+        for (stop = stop < end ? stop : end; at < stop; at++) y[at] = x[at + by];
+    }
+}
+ENTRY_SPANS_4(reverse, elem, const elem, const void, u32)
+
+/* One beam of the last step, followed to the first: column number b beams + w. */
+KFN void gather_tree_span(const struct gather_tree_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                          GLOBAL const elem *ids, GLOBAL const elem *parents, GLOBAL u32 *fault)
+{
+    i64 step = a->batch * a->beams;
+
+    for (i64 column = begin; column < begin + count; column++) {
+        i64 first = column - column % a->beams, beam = column % a->beams;
+        for (i64 t = a->steps - 1; t >= 0; t--) {
+            i64 from = t * step + first + beam;
+            y[t * step + column] = ids[from];
+            beam = elem_index(parents[from]);
+            if (t && (beam < 0 || beam >= a->beams)) fault_set(fault, 1);
+            if (beam < 0 || beam >= a->beams) beam = 0;
+        }
+    }
+}
+ENTRY_SPANS_4(gather_tree, elem, const elem, const elem, u32)
+
+#endif

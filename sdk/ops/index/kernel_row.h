@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_row.h: what an index in memory names: for what takes (index.h) and puts (scatter.h). */
+#ifndef BP_KERNELS_INDEX_ROW_H
+#define BP_KERNELS_INDEX_ROW_H
+
+#include "../../dialect/entry.h"
+#include "kernel_args.h"
+
+/* An index into extent, counted from the first; -1 where it is outside. wrap: negative ones count
+ * from the end. */
+KFN i64 index_within(i64 i, i64 extent, i64 wrap)
+{
+    i += i < 0 && wrap ? extent : 0;
+    return i < 0 || i >= extent ? -1 : i;
+}
+
+/* The row that the k indices from number `at` on name; where one is outside, -1, and the fault is
+ * set. */
+KFN i64 row_at(const struct index_rows *r, GLOBAL const void *index, i64 at, GLOBAL u32 *fault)
+{
+    i64 row = 0;
+
+    for (i64 a = 0; a < r->k && row >= 0; a++) {
+        i64 i = index_within(index_at(index, r->wide, at + a), r->dim[a], r->wrap);
+        row = i < 0 ? -1 : row * r->dim[a] + i;
+    }
+    if (row < 0) fault_set(fault, 1);
+    return row;
+}
+
+KFN elem elem_zero(void)
+{
+    return elem_put(acc_zero());
+}
+
+/* An element of i32 or i64 as an index; of other types nothing that means something. */
+KFN i64 elem_index(elem x)
+{
+#ifdef ELEM_COMPLEX
+    return (i64)x.re;
+#elif defined(ELEM_i32)
+    return (i32)x;
+#else
+    return (i64)x;
+#endif
+}
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_rows.h: how launches describe the tensors of index.h and scatter.h: the host's side. */
+#ifndef BP_KERNELS_INDEX_ROWS_H
+#define BP_KERNELS_INDEX_ROWS_H
+
+#include "kernel_args.h"
+#include "../../dialect/portable.h"
+
+/* Rows along axis of x, named by all of index. */
+struct index_rows index_rows_along(const struct bp_view *x, const struct bp_view *index, int axis);
+
+/* Rows of the axes of x past the first `batch`, named by the last axis of index. */
+struct index_rows index_rows_nd(const struct bp_view *x, const struct bp_view *index, int batch);
+
+#endif

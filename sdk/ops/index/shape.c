@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index.c: shapes of operators that take and put elements by indices. Gradients: index_grad.c. */
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+
+/* out becomes x with axes first to last - 1 replaced by those of index, but its last `skip`. */
+static enum bp_status replaced(const struct bp_site *site, const struct bp_view *x,
+                               const struct bp_view *index, uint32_t first, uint32_t last,
+                               uint32_t skip, struct bp_type *out)
+{
+    uint32_t rank = x->rank - (last - first) + index->rank - skip;
+
+    if (rank > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "%s: the result would have %u axes, at most %u are allowed",
+                        site->row->info.name, rank, (unsigned)BP_RANK_MAX);
+    out->rank = 0;
+    for (uint32_t i = 0; i < first; i++) out->shape[out->rank++] = x->shape[i];
+    for (uint32_t i = 0; i + skip < index->rank; i++) out->shape[out->rank++] = index->shape[i];
+    for (uint32_t i = last; i < x->rank; i++) out->shape[out->rank++] = x->shape[i];
+    return BP_OK;
+}
+
+static enum bp_status gathered(const struct bp_site *site, const struct bp_view *x,
+                               const struct bp_view *index, int64_t axis, struct bp_type *out)
+{
+    uint32_t at;
+
+    TRY(bp_rule_axis(site, axis, x->rank, &at));
+    return replaced(site, x, index, at, at + 1, 0, out);
+}
+
+static enum bp_status one_axis(const struct bp_site *site, uint32_t port)
+{
+    const struct bp_view *v = bp_site_in(site, port);
+
+    if (v->rank == 1) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: input %s has %u axes, expected one",
+                    site->row->info.name, site->row->info.in[port].name, v->rank);
+}
+
+enum bp_status bp_infer_gather(struct bp_site *site)
+{
+    const struct bp_gather_attrs *a = site->attrs;
+
+    return gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
+}
+
+enum bp_status bp_infer_gather_grad(struct bp_site *site)
+{
+    const struct bp_gather_grad_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 2);
+    struct bp_type y;
+
+    TRY(gathered(site, x, bp_site_in(site, 1), a->axis, &y));
+    bp_rule_shape(&site->out[0], x);
+    return bp_rule_expect(site, 0, &y);
+}
+
+enum bp_status bp_infer_index_select(struct bp_site *site)
+{
+    const struct bp_index_select_attrs *a = site->attrs;
+
+    TRY(one_axis(site, 1));
+    return gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
+}
+
+enum bp_status bp_infer_index_add(struct bp_site *site)
+{
+    const struct bp_index_add_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type updates;
+
+    TRY(one_axis(site, 1));
+    TRY(gathered(site, x, bp_site_in(site, 1), a->axis, &updates));
+    bp_rule_shape(&site->out[0], x);
+    return bp_rule_expect(site, 2, &updates);
+}
+
+enum bp_status bp_infer_embedding(struct bp_site *site)
+{
+    const struct bp_view *weight = bp_site_in(site, 0);
+
+    return gathered(site, weight, bp_site_in(site, 1), 0, &site->out[0]);
+}
+
+enum bp_status bp_infer_embedding_grad(struct bp_site *site)
+{
+    const struct bp_view *weight = bp_site_in(site, 2);
+    struct bp_type y;
+
+    TRY(gathered(site, weight, bp_site_in(site, 1), 0, &y));
+    bp_rule_shape(&site->out[0], weight);
+    return bp_rule_expect(site, 0, &y);
+}
+
+/* x and index of one rank, index at most as long beside axis. */
+static enum bp_status along(const struct bp_site *site, const struct bp_view *x,
+                            const struct bp_view *index, int64_t axis)
+{
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+    bool fits = x->rank == index->rank;
+    uint32_t at;
+
+    TRY(bp_rule_axis(site, axis, x->rank, &at));
+    for (uint32_t i = 0; fits && i < x->rank; i++)
+        fits = i == at || index->shape[i] <= x->shape[i];
+    if (fits) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: index is %s and x is %s: expected as many axes, and but for axis %u no "
+                    "larger extents",
+                    site->row->info.name,
+                    bp_type_text(index->dtype, index->rank, index->shape, a, sizeof a),
+                    bp_type_text(x->dtype, x->rank, x->shape, b, sizeof b), at);
+}
+
+enum bp_status bp_infer_take_along_axis(struct bp_site *site)
+{
+    const struct bp_take_along_axis_attrs *a = site->attrs;
+
+    bp_rule_shape(&site->out[0], bp_site_in(site, 1));
+    return along(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis);
+}
+
+enum bp_status bp_infer_take_along_axis_grad(struct bp_site *site)
+{
+    const struct bp_take_along_axis_grad_attrs *a = site->attrs;
+    const struct bp_view *index = bp_site_in(site, 1), *x = bp_site_in(site, 2);
+    struct bp_type y;
+
+    TRY(along(site, x, index, a->axis));
+    bp_rule_shape(&y, index);
+    bp_rule_shape(&site->out[0], x);
+    return bp_rule_expect(site, 0, &y);
+}
+
+enum bp_status bp_infer_index_sample(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+
+    if (x->rank != 2 || index->rank != 2 || x->shape[0] != index->shape[0]) {
+        char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+        return bp_error(BP_ERR_INVALID,
+                        "index_sample: x is %s and index is %s: expected two axes each, the first "
+                        "of one extent",
+                        bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
+                        bp_type_text(index->dtype, index->rank, index->shape, b, sizeof b));
+    }
+    bp_rule_shape(&site->out[0], index);
+    return BP_OK;
+}
+
+enum bp_status bp_values_put_along_axis(const void *attrs)
+{
+    const struct bp_put_along_axis_attrs *a = attrs;
+
+    if (a->reduce >= 0 && a->reduce <= 2) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "put_along_axis: attribute reduce is %" PRId64
+                    ", expected 0 (replace), 1 (add) or 2 (multiply)",
+                    a->reduce);
+}
+
+enum bp_status bp_infer_put_along_axis(struct bp_site *site)
+{
+    const struct bp_put_along_axis_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+    struct bp_type updates;
+
+    TRY(along(site, x, index, a->axis));
+    bp_rule_shape(&updates, index);
+    bp_rule_shape(&site->out[0], x);
+    return bp_rule_expect(site, 2, &updates);
+}
+
+/* The slices of x, past its first `batch` axes, that rows of index name. */
+static enum bp_status named(const struct bp_site *site, const struct bp_view *x,
+                            const struct bp_view *index, int64_t batch, struct bp_type *out)
+{
+    const char *op = site->row->info.name;
+    uint32_t first = (uint32_t)batch;
+    int64_t k;
+
+    if (!index->rank)
+        return bp_error(BP_ERR_INVALID, "%s: index has no axes, expected one or more", op);
+    if (batch < 0 || batch >= index->rank || batch > x->rank)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: attribute batch_dims is %" PRId64
+                        ", expected 0 or more, fewer than the %u axes of index, and at most the %u "
+                        "of x",
+                        op, batch, index->rank, x->rank);
+    for (uint32_t i = 0; i < first; i++)
+        if (x->shape[i] != index->shape[i])
+            return bp_error(BP_ERR_INVALID,
+                            "%s: axis %u of x has extent %" PRId64 " and that of index %" PRId64
+                            ": expected one extent, it is a batch axis",
+                            op, i, x->shape[i], index->shape[i]);
+    k = index->shape[index->rank - 1];
+    if (k > x->rank - first)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: the last axis of index is %" PRId64
+                        ", at most %u: it counts axes of the tensor",
+                        op, k, x->rank - first);
+    return replaced(site, x, index, 0, first + (uint32_t)k, 1, out);
+}
+
+enum bp_status bp_infer_gather_nd(struct bp_site *site)
+{
+    const struct bp_gather_nd_attrs *a = site->attrs;
+
+    return named(site, bp_site_in(site, 0), bp_site_in(site, 1), a->batch_dims, &site->out[0]);
+}
+
+enum bp_status bp_infer_gather_nd_grad(struct bp_site *site)
+{
+    const struct bp_gather_nd_grad_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 2);
+    struct bp_type y;
+
+    TRY(named(site, x, bp_site_in(site, 1), a->batch_dims, &y));
+    bp_rule_shape(&site->out[0], x);
+    return bp_rule_expect(site, 0, &y);
+}
+
+enum bp_status bp_infer_scatter_nd(struct bp_site *site)
+{
+    const struct bp_scatter_nd_attrs *a = site->attrs;
+    struct bp_view y = {.shape = a->shape.at, .rank = (uint8_t)a->shape.n};
+    struct bp_type updates;
+
+    if (a->shape.n > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID,
+                        "scatter_nd: attribute shape has %" PRId64 " entries, expected at most %d",
+                        a->shape.n, BP_RANK_MAX);
+    TRY(named(site, &y, bp_site_in(site, 0), 0, &updates));
+    bp_rule_shape(&site->out[0], &y);
+    return bp_rule_expect(site, 1, &updates);
+}
+
+enum bp_status bp_infer_scatter_nd_put(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type updates;
+
+    TRY(named(site, x, bp_site_in(site, 1), 0, &updates));
+    bp_rule_shape(&site->out[0], x);
+    return bp_rule_expect(site, 2, &updates);
+}
+
+/* An index for each row: N, or N 1. */
+static enum bp_status column(const struct bp_site *site, uint32_t port)
+{
+    const struct bp_view *v = bp_site_in(site, port);
+    char text[BP_TYPE_TEXT];
+
+    if (v->rank == 1 || (v->rank == 2 && v->shape[1] == 1)) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: index is %s, expected one axis, or a second of extent 1",
+                    site->row->info.name,
+                    bp_type_text(v->dtype, v->rank, v->shape, text, sizeof text));
+}
+
+enum bp_status bp_infer_scatter(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+    struct bp_type updates;
+
+    TRY(column(site, 1));
+    if (!x->rank) return bp_error(BP_ERR_INVALID, "scatter: x has no axes, expected one or more");
+    bp_rule_shape(&site->out[0], x);
+    bp_rule_shape(&updates, x);
+    updates.shape[0] = index->shape[0];
+    return bp_rule_expect(site, 2, &updates);
+}
+
+enum bp_status bp_infer_one_hot(struct bp_site *site)
+{
+    const struct bp_one_hot_attrs *a = site->attrs;
+    const struct bp_view *index = bp_site_in(site, 0);
+    const struct bp_opinfo *op = &site->row->info;
+    struct bp_type *out = &site->out[0];
+    uint32_t axis;
+
+    if (a->depth < 0)
+        return bp_error(BP_ERR_INVALID,
+                        "one_hot: attribute depth is %" PRId64 ", expected 0 or more", a->depth);
+    if (a->dtype > 63 || !(op->types[BP_VAR_T] >> a->dtype & 1))
+        return bp_error(BP_ERR_INVALID,
+                        "one_hot: attribute dtype is %s, which one_hot does not make",
+                        bp_dtype_name((uint32_t)a->dtype));
+    if (index->rank == BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "one_hot: index has %u axes, expected fewer", index->rank);
+    TRY(bp_rule_axis(site, a->axis, index->rank + 1u, &axis));
+    out->dtype = (uint32_t)a->dtype;
+    out->rank = index->rank + 1u;
+    for (uint32_t i = 0; i < out->rank; i++)
+        out->shape[i] = i < axis ? index->shape[i] : i == axis ? a->depth : index->shape[i - 1];
+    return BP_OK;
+}
+
+enum bp_status bp_values_shard_index(const void *attrs)
+{
+    const struct bp_shard_index_attrs *a = attrs;
+
+    if (a->index_num >= 1 && a->nshards >= 1 && a->shard_id >= 0 && a->shard_id < a->nshards)
+        return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "shard_index: index_num is %" PRId64 ", nshards %" PRId64 ", shard_id %" PRId64
+                    ": expected 1 or more of the first two, and shard_id from 0 to nshards - 1",
+                    a->index_num, a->nshards, a->shard_id);
+}
+
+enum bp_status bp_infer_multiplex(struct bp_site *site)
+{
+    uint32_t n = site->n_in - 1u;
+    const struct bp_view *index = site->in[0], *first = n ? site->in[1] : NULL;
+
+    if (!n || !first->rank)
+        return bp_error(BP_ERR_INVALID, "multiplex: xs %s, expected tensors of one axis or more",
+                        n ? "have no axes" : "has no tensors");
+    TRY(column(site, 0));
+    for (uint32_t i = 1; i < n; i++) {
+        char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+        const struct bp_view *x = site->in[1 + i];
+        if (x->rank == first->rank &&
+            !memcmp(x->shape, first->shape, x->rank * sizeof *x->shape))
+            continue;
+        return bp_error(BP_ERR_INVALID,
+                        "multiplex: xs[0] is %s and xs[%u] is %s: expected one shape",
+                        bp_type_text(first->dtype, first->rank, first->shape, a, sizeof a), i,
+                        bp_type_text(x->dtype, x->rank, x->shape, b, sizeof b));
+    }
+    if (index->shape[0] != first->shape[0])
+        return bp_error(BP_ERR_INVALID,
+                        "multiplex: index has %" PRId64
+                        " entries, expected one for each of the %" PRId64 " rows",
+                        index->shape[0], first->shape[0]);
+    bp_rule_shape(&site->out[0], first);
+    return BP_OK;
+}
+
+enum bp_status bp_infer_multiplex_grad(struct bp_site *site)
+{
+    const struct bp_view *dy = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+
+    TRY(column(site, 1));
+    if (!dy->rank || dy->shape[0] != index->shape[0])
+        return bp_error(BP_ERR_INVALID,
+                        "multiplex_grad: index has %" PRId64
+                        " entries, expected one for each row of dy",
+                        index->shape[0]);
+    bp_rule_shape(&site->out[0], dy);
+    return BP_OK;
+}
+
+/* As many as elements, at most. */
+enum bp_status bp_infer_masked_select(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type same;
+
+    bp_rule_shape(&same, x);
+    TRY(bp_rule_expect(site, 1, &same));
+    site->out[0].rank = 1;
+    site->out[0].shape[0] = x->count;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_masked_select_grad(struct bp_site *site)
+{
+    const struct bp_view *mask = bp_site_in(site, 1);
+
+    TRY(one_axis(site, 0));
+    bp_rule_shape(&site->out[0], mask);
+    return BP_OK;
+}
+
+enum bp_status bp_infer_gather_tree(struct bp_site *site)
+{
+    const struct bp_view *ids = bp_site_in(site, 0);
+
+    if (ids->rank != 3)
+        return bp_error(BP_ERR_INVALID, "gather_tree: ids has %u axes, expected 3", ids->rank);
+    bp_rule_shape(&site->out[0], ids);
+    return bp_rule_expect(site, 1, &site->out[0]);
+}
+
+enum bp_status bp_infer_repeat_interleave(struct bp_site *site)
+{
+    const struct bp_repeat_interleave_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    uint32_t axis;
+
+    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    bp_rule_shape(&site->out[0], x);
+    if (a->repeats < 0 ||
+        __builtin_mul_overflow(x->shape[axis], a->repeats, &site->out[0].shape[axis]))
+        return bp_error(BP_ERR_INVALID,
+                        "repeat_interleave: attribute repeats is %" PRId64
+                        ", expected 0 or more, and a result below 2^63",
+                        a->repeats);
+    return BP_OK;
+}
+
+/* The part of x that set_value replaces. */
+static enum bp_status replaced_part(const struct bp_site *site, struct bp_extents *part)
+{
+    const struct bp_set_value_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_rule_slices slices = {a->starts, a->ends, a->axes, a->steps};
+    uint32_t axis[BP_RANK_MAX];
+
+    TRY(bp_rule_sliced(site, &slices, x->rank, axis));
+    part->rank = x->rank;
+    memcpy(part->shape, x->shape, x->rank * sizeof *x->shape);
+    memcpy(part->stride, x->stride, x->rank * sizeof *x->stride);
+    for (int64_t i = 0; i < a->starts.n; i++)
+        TRY(bp_extents_slice("set_value", part, axis[i], a->starts.at[i], a->ends.at[i],
+                             a->steps.n ? a->steps.at[i] : 1, part));
+    return BP_OK;
+}
+
+enum bp_status bp_infer_set_value(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0), *value = bp_site_in(site, 1);
+    struct bp_extents part;
+    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
+    bool fits = true;
+
+    TRY(replaced_part(site, &part));
+    bp_rule_shape(&site->out[0], x);
+    if (!value) return BP_OK;
+    for (uint32_t i = 0; i < value->rank; i++) {
+        int64_t extent = value->shape[value->rank - 1 - i];
+        fits &= i < part.rank && (extent == 1 || extent == part.shape[part.rank - 1 - i]);
+    }
+    if (fits) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "set_value: value is %s, which does not broadcast to the slice, %s",
+                    bp_type_text(value->dtype, value->rank, value->shape, a, sizeof a),
+                    bp_type_text(x->dtype, part.rank, part.shape, b, sizeof b));
+}
+
+enum bp_status bp_values_segment_pool(const void *attrs)
+{
+    const struct bp_segment_pool_attrs *a = attrs;
+
+    if (a->mode >= 0 && a->mode <= 3 && a->segments >= 0) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "segment_pool: mode is %" PRId64 ", segments %" PRId64
+                    ": expected 0 (sum), 1 (mean), 2 (largest) or 3 (smallest), and 0 or more",
+                    a->mode, a->segments);
+}
+
+static enum bp_status pooled(const struct bp_site *site, int64_t segments, struct bp_type *out)
+{
+    const struct bp_view *x = bp_site_in(site, 0), *ids = bp_site_in(site, 1);
+
+    TRY(one_axis(site, 1));
+    if (!x->rank || x->shape[0] != ids->shape[0])
+        return bp_error(BP_ERR_INVALID,
+                        "%s: ids has %" PRId64 " entries, expected one for each row of x",
+                        site->row->info.name, ids->shape[0]);
+    bp_rule_shape(out, x);
+    out->shape[0] = segments;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_segment_pool(struct bp_site *site)
+{
+    const struct bp_segment_pool_attrs *a = site->attrs;
+
+    return pooled(site, a->segments, &site->out[0]);
+}
+
+enum bp_status bp_infer_segment_pool_grad(struct bp_site *site)
+{
+    const struct bp_segment_pool_grad_attrs *a = site->attrs;
+    struct bp_type y;
+
+    TRY(bp_values_segment_pool(site->attrs)); /* one layout */
+    TRY(pooled(site, a->segments, &y));
+    TRY(bp_rule_expect(site, 2, &y));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    return bp_rule_expect(site, 3, &y);
+}
+
+enum bp_status bp_infer_reverse_sequence(struct bp_site *site)
+{
+    const struct bp_reverse_sequence_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0), *lengths = bp_site_in(site, 1);
+    uint32_t batch, time;
+
+    TRY(bp_rule_axis(site, a->batch_axis, x->rank, &batch));
+    TRY(bp_rule_axis(site, a->time_axis, x->rank, &time));
+    TRY(one_axis(site, 1));
+    if (batch == time)
+        return bp_error(BP_ERR_INVALID,
+                        "reverse_sequence: batch_axis and time_axis are both axis %u, expected two",
+                        batch);
+    if (lengths->shape[0] != x->shape[batch])
+        return bp_error(BP_ERR_INVALID,
+                        "reverse_sequence: lengths has %" PRId64 " entries, expected %" PRId64
+                        ", as many as axis %u of x",
+                        lengths->shape[0], x->shape[batch], batch);
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* linear.c: cases of operators on vectors and matrices. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+
+cases_fn cases_trace, cases_dot, cases_outer, cases_inner, cases_mv, cases_addmm, cases_kron,
+    cases_cross, cases_einsum, cases_multi_dot, cases_matrix_power, cases_bilinear, cases_det;
+
+/* needs: an operator in whose terms it is written. */
+static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
+                                 const char *needs)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+
+    if (!maker->row) case_needs(made, needs, maker->dtype[0]);
+    if (!maker->row && case_is_float(maker) && !case_is_complex(maker)) {
+        case_needs(made, needs, BP_F32);
+        case_needs(made, "cast", maker->dtype[0]);
+    }
+    return made;
+}
+
+static bool is_real_float(const struct case_maker *maker)
+{
+    return case_is_float(maker) && !case_is_complex(maker);
+}
+
+/* What products of three give of what is not finite depends on which come first, and that is not
+ * defined; of complex infinities the product itself is not. */
+static bool has_infinities(const struct case_maker *maker)
+{
+    return is_real_float(maker) && !case_is(maker, "bilinear") && !case_is(maker, "multi_dot");
+}
+
+/* The same shapes with data that all operators here take. */
+static void plain(const struct case_maker *maker, const char *const *shapes, int n,
+                  const char *needs, const char *gradient)
+{
+    struct kernel_case *made;
+
+    for (int i = 0; i < n; i++) {
+        made = begin(maker, shapes[i], needs);
+        made->quick = i % 2;
+        case_end(maker, made, "plain");
+    }
+    made = begin(maker, shapes[1], needs);
+    case_data(made, DATA_EXACT);
+    case_end(maker, made, "exact");
+    made = begin(maker, shapes[2], needs);
+    case_data(made, DATA_POSITIVE);
+    case_end(maker, made, "positive");
+    if (has_infinities(maker)) {
+        made = begin(maker, shapes[2], needs);
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
+    made = begin(maker, gradient, needs);
+    made->gradient = is_real_float(maker) ? 2 : 0;
+    case_layouts(maker, made, "gradient", false);
+}
+
+void cases_dot(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0+0", "17+17", "5x67+5x67", "1+1", "0x3+0x3", "3x0+3x0",
+                                         "2x3x2x3x5+2x3x2x3x5", "1031+1031", "131x3+131x3",
+                                         "131x2+131x2"};
+
+    plain(maker, shapes, 10, "matmul", "3x4+3x4");
+}
+
+void cases_outer(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0+3", "17+13", "5x6+7", "1+1", "scalar+3", "2x3x4+2x2",
+                                         "33+31"};
+
+    plain(maker, shapes, 7, "mul", "3+4");
+}
+
+void cases_inner(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0+0", "17+17", "5x67+3x67", "scalar+5", "4x3+scalar",
+                                         "2x3x4+5x4", "4+2x3x4", "3x0+2x0", "0x3+2x3",
+                                         "3x1031+2x1031", "31x2+7x2"};
+
+    case_real(maker, begin(maker, "67x129+97x129", "matmul"), 1, "real");
+    plain(maker, shapes, 11, "matmul", "3x2+4x2");
+}
+
+void cases_mv(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0x3+3", "13x31+31", "5x67+67", "1x1+1", "3x0+0",
+                                         "3x1031+1031", "131x2+2", "131x3+3"};
+
+    case_real(maker, begin(maker, "769x131+131", "matmul"), 1, "real");
+    plain(maker, shapes, 8, "matmul", "3x4+4");
+}
+
+void cases_kron(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"scalar+scalar", "3+5", "2x3+4x5", "7+2x3", "2x3+scalar",
+                                         "2x1x3x2+1x3x2x2", "0x2+3x3"};
+
+    plain(maker, shapes, 7, "mul", "2x2+2x3");
+}
+
+void cases_cross(struct case_maker *maker)
+{
+    static const struct {
+        const char *shapes;
+        int64_t axis;
+    } cases[] = {{"3+3", 0}, {"7x3+7x3", -1}, {"3x7+3x7", 0}, {"2x3x5+2x3x5", 1}, {"0x3+0x3", 1},
+                 {"131x3+131x3", 1}, {"2x2x3x2x5+2x2x3x2x5", 2}};
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int exact = 0; exact < 2; exact++) {
+            made = begin(maker, cases[i].shapes, "mul");
+            made->attrs.cross.axis = cases[i].axis;
+            if (exact) case_data(made, DATA_EXACT);
+            made->quick = i == 2;
+            case_end(maker, made, "axis%lld%s", (long long)cases[i].axis, exact ? ".exact" : "");
+        }
+    if (has_infinities(maker)) {
+        made = begin(maker, "31x3+31x3", "mul");
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
+    made = begin(maker, "2x3+2x3", "mul");
+    made->gradient = is_real_float(maker) ? 2 : 0;
+    case_layouts(maker, made, "gradient", false);
+}
+
+void cases_trace(struct case_maker *maker)
+{
+    static const struct {
+        const char *shape;
+        int64_t offset, axis1, axis2;
+    } cases[] = {{"1x1", 0, 0, 1}, {"17x17", 0, 0, 1}, {"5x7", 0, 0, 1}, {"7x5", 2, 0, 1},
+                 {"5x7", -3, 0, 1}, {"5x7", 9, 0, 1}, {"5x7", -9, 0, 1}, {"5x7", 1, 1, 0},
+                 {"3x4x5", 0, 0, 2}, {"3x4x5", 1, -1, 1}, {"2x3x2x3x5", -1, 1, 3}, {"0x3", 0, 0, 1},
+                 {"3x3x0", 0, 0, 1}, {"3x0", 1, 0, 1}, {"131x2x2", 0, 1, 2},
+                 {"3x131x131", 0, 1, 2}};
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        made = begin(maker, cases[i].shape, "sum");
+        made->attrs.trace.offset = cases[i].offset;
+        made->attrs.trace.axis1 = cases[i].axis1;
+        made->attrs.trace.axis2 = cases[i].axis2;
+        made->quick = i % 3 == 1;
+        case_end(maker, made, "offset%lld.axes%lld_%lld", (long long)cases[i].offset,
+                 (long long)cases[i].axis1, (long long)cases[i].axis2);
+    }
+    if (has_infinities(maker)) {
+        made = begin(maker, "31x3x3", "sum");
+        made->attrs.trace.axis1 = 1;
+        made->attrs.trace.axis2 = 2;
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
+    made = begin(maker, "3x4x3", "sum");
+    made->attrs.trace.axis2 = 2;
+    made->gradient = is_real_float(maker) ? 2 : 0;
+    case_layouts(maker, made, "gradient", false);
+}
+
+void cases_addmm(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"3x5+3x4+4x5", "5+3x4+4x5", "3x1+3x4+4x5",
+                                         "scalar+13x31+31x7", "0x5+0x4+4x5", "3x5+3x0+0x5",
+                                         "17x19+17x33+33x19", "3x5+3x257+257x5", "7x5+7x1+1x5"};
+    static const double factor[][2] = {{1, 1}, {0.5, -2}, {0, 1}, {1, 0.3}};
+    struct kernel_case *made;
+
+    for (int i = 0; i < 9; i++)
+        for (int f = 0; f < 4; f++) {
+            made = begin(maker, shapes[i], "matmul");
+            made->attrs.addmm.beta = factor[f][0];
+            made->attrs.addmm.alpha = factor[f][1];
+            made->quick = i == 1 || i == 6;
+            case_end(maker, made, "beta%g.alpha%g", factor[f][0], factor[f][1]);
+        }
+    case_real(maker, begin(maker, "97+67x129+129x97", "matmul"), 2, "real");
+    made = begin(maker, "17x5+17x13+13x5", "matmul");
+    case_data(made, DATA_NONFINITE);
+    case_end(maker, made, "nonfinite");
+    made = begin(maker, "4+3x2+2x4", "matmul");
+    made->attrs.addmm.alpha = 0.5;
+    made->gradient = 2;
+    case_layouts(maker, made, "gradient", false);
+}
+
+void cases_bilinear(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"0x3+0x4+2x3x4", "5x3+5x4+2x3x4", "5x7+5x9+3x7x9+3",
+                                         "5x3+5x4+2x3x4+1x2", "1x1+1x1+1x1x1+1",
+                                         "31x2+31x1+1x2x1", "131x1+131x1+1x1x1",
+                                         "3x17+3x31+5x17x31+5"};
+
+    /* It is made of products of one row, which libraries' rows of f32 and f64 decline at any size. */
+    case_real(maker, begin(maker, "19x33+19x31+17x33x31+17", "matmul"), 2, "real");
+    plain(maker, shapes, 8, "matmul", "2x2+2x3+2x2x3+2");
+}
+
+void cases_multi_dot(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"3x4+4x5", "3x4+4x5+5x2", "17x3+3x31+31x5+5x7",
+                                         "4+4x5+5x2",
+                                         "3x4+4x5+5", "4+4", "4+4x5+5", "0x4+4x5+5x2", "3x0+0x5",
+                                         "2x9+9x2+2x9+9x2+2x3", "31x1+1x7"};
+
+    case_real(maker, begin(maker, "33x65+65x67+67x31", "matmul"), 1, "real");
+    plain(maker, shapes, 11, "matmul", "2x3+3x2+2x2");
+}
+
+/* Nothing that is not finite: powers above 2 are products of three. */
+void cases_matrix_power(struct case_maker *maker)
+{
+    static const char *const shapes[] = {"3x3", "2x5x5", "1x1", "0x0", "0x3x3", "17x17"};
+    struct kernel_case *made;
+
+    for (int i = 0; i < 6; i++)
+        for (int n = 0; n < 7; n++) {
+            if (n == 4) continue;
+            made = begin(maker, shapes[i], "matmul");
+            made->attrs.matrix_power.n = n;
+            made->quick = i == 1;
+            case_end(maker, made, "n%d", n);
+        }
+    made = begin(maker, "48x48", "matmul");
+    made->attrs.matrix_power.n = 3;
+    case_real(maker, made, 0, "real");
+    made = begin(maker, "2x3x3", "matmul");
+    made->attrs.matrix_power.n = 3;
+    made->gradient = 2;
+    case_layouts(maker, made, "gradient", false);
+}
+
+/* Labels as the operator has them: -1 between operands. -2 ends the list. */
+static const struct {
+    const char *name, *shapes;
+    int64_t labels[24];
+    bool quick;
+} sums[] = {
+    {"ij_jk_ik", "3x4+4x5", {0, 1, -1, 1, 2, -1, 0, 2, -2}, true},
+    {"ij_jk_ki", "3x17+17x5", {0, 1, -1, 1, 2, -1, 2, 0, -2}, true},
+    {"bij_bjk_bik", "2x3x4+2x4x5", {0, 1, 2, -1, 0, 2, 3, -1, 0, 1, 3, -2}, true},
+    {"bij_bkj_bik", "2x3x4+2x5x4", {0, 1, 2, -1, 0, 3, 2, -1, 0, 1, 3, -2}, false},
+    {"bhid_bhjd_bhij", "2x3x4x5+2x3x6x5", {0, 1, 2, 3, -1, 0, 1, 4, 3, -1, 0, 1, 2, 4, -2}, false},
+    {"bihd_bjhd_bhij", "2x4x3x5+2x6x3x5", {0, 1, 2, 3, -1, 0, 4, 2, 3, -1, 0, 2, 1, 4, -2}, false},
+    {"i_i_", "17+17", {0, -1, 0, -1, -2}, true},
+    {"i_i_i", "17+17", {0, -1, 0, -1, 0, -2}, false},
+    {"i_j_ij", "5+7", {0, -1, 1, -1, 0, 1, -2}, false},
+    {"i_j_", "5+7", {0, -1, 1, -1, -2}, false},
+    {"ij_i", "5x7", {0, 1, -1, 0, -2}, true},
+    {"ij_", "5x7", {0, 1, -1, -2}, false},
+    {"ij_ji", "5x7", {0, 1, -1, 1, 0, -2}, true},
+    {"ii_i", "7x7", {0, 0, -1, 0, -2}, true},
+    {"ii_", "7x7", {0, 0, -1, -2}, false},
+    {"iji_j", "5x3x5", {0, 1, 0, -1, 1, -2}, false},
+    {"iii_i", "5x5x5", {0, 0, 0, -1, 0, -2}, false},
+    {"iijj_ij", "3x3x4x4", {0, 0, 1, 1, -1, 0, 1, -2}, false},
+    {"iij_jk_ik", "4x4x3+3x5", {0, 0, 1, -1, 1, 2, -1, 0, 2, -2}, false},
+    {"scalars", "scalar+scalar", {-1, -1, -2}, false},
+    {"scalar_ij_ij", "scalar+3x4", {-1, 0, 1, -1, 0, 1, -2}, false},
+    {"scalar", "scalar", {-1, -2}, false},
+    {"ij_jk_kl_il", "3x4+4x5+5x2", {0, 1, -1, 1, 2, -1, 2, 3, -1, 0, 3, -2}, true},
+    {"ij_ik_il_jkl", "3x2+3x4+3x5", {0, 1, -1, 0, 2, -1, 0, 3, -1, 1, 2, 3, -2}, false},
+    {"bm_omn_bn_bo", "3x4+2x4x5+3x5", {0, 1, -1, 2, 1, 3, -1, 0, 3, -1, 0, 2, -2}, false},
+    {"abcd_bc_ad", "2x3x4x5+3x4", {0, 1, 2, 3, -1, 1, 2, -1, 0, 3, -2}, false},
+    {"six", "2x2x3+3x2+2x3x2", {0, 1, 2, -1, 2, 3, -1, 4, 2, 5, -1, 0, 4, 5, -2}, false},
+    {"empty", "0x4+4x5", {0, 1, -1, 1, 2, -1, 0, 2, -2}, true},
+    {"empty_sum", "3x0+0x5", {0, 1, -1, 1, 2, -1, 0, 2, -2}, true},
+    {"empty_diagonal", "0x0x3", {0, 0, 1, -1, 1, -2}, false},
+    {"deep", "3x257+257x5", {0, 1, -1, 1, 2, -1, 0, 2, -2}, false},
+    {"real", "67x129+129x97", {0, 1, -1, 1, 2, -1, 0, 2, -2}, false},
+};
+
+static struct kernel_case *einsum(const struct case_maker *maker, size_t i)
+{
+    struct kernel_case *made = begin(maker, sums[i].shapes, "matmul");
+    int64_t n = 0, *labels = made->dims[0]; /* the memory of all lists together */
+
+    while (sums[i].labels[n] != -2) n++;
+    for (int64_t k = 0; k < n; k++) labels[k] = sums[i].labels[k];
+    made->attrs.einsum.labels = (struct bp_dims){labels, n};
+    return made;
+}
+
+void cases_einsum(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        made = einsum(maker, i);
+        made->quick = sums[i].quick;
+        case_end(maker, made, "%s", sums[i].name);
+    }
+    case_real(maker, einsum(maker, COUNT(sums) - 1), 1, "real.weights");
+    made = einsum(maker, 2);
+    case_data(made, DATA_EXACT);
+    case_end(maker, made, "exact");
+    if (has_infinities(maker)) {
+        made = einsum(maker, 1);
+        case_data(made, DATA_NONFINITE);
+        case_end(maker, made, "nonfinite");
+    }
+    for (int i = 0; i < 3; i++) {
+        made = einsum(maker, i == 0 ? 2 : i == 1 ? 18 : 22);
+        made->gradient = is_real_float(maker) ? 2 : 0;
+        case_layouts(maker, made, i == 0 ? "batched" : i == 1 ? "diagonal" : "three", false);
+    }
+}
+
+/* Nothing that is not finite: which rows are exchanged then is not defined. */
+void cases_det(struct case_maker *maker)
+{
+    /* Rows to exchange, and a number that is no pivot. */
+    static const double turns[] = {0, 3, 0, 0, 0, 0.5, 0, -2, 0, 0, 0, 4, 0, 0, 0, 1};
+    static const double small[] = {1e-4, 1, 1, 1, 1, 2, 1, 2, 1};
+    static const struct {
+        const char *variant, *shape;
+        enum data data;
+        bool quick;
+        const double *list;
+        int n_list;
+    } some[] = {
+        {"none", "0x3x3", DATA_PLAIN, true},      {"no-rows", "2x0x0", DATA_PLAIN, true},
+        {"one", "5x1x1", DATA_PLAIN, true},       {"two", "7x31x2x2", DATA_PLAIN, true},
+        {"three", "61x3x3", DATA_PLAIN, true},    {"matrix", "4x4", DATA_PLAIN, true},
+        {"layouts", "3x5x5", DATA_PLAIN, false},  {"exact", "257x3x3", DATA_EXACT, true},
+        {"exact", "31x6x6", DATA_EXACT, false},   {"zero", "2x4x4", DATA_ZERO, false},
+        {"turned", "4x4", DATA_LIST, true, turns, 16},
+        {"sparse", "31x4x4", DATA_LIST, false, turns, 13},
+        {"small", "3x3", DATA_LIST, true, small, 9},
+        {"positive", "5x8x8", DATA_POSITIVE, false}, {"width", "3x15x15", DATA_PLAIN, false},
+        {"width", "17x17", DATA_UNIT, false},     {"width", "2x33x33", DATA_UNIT, false},
+    };
+
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        struct kernel_case *made = case_begin(maker, some[i].shape);
+        if (some[i].data == DATA_LIST) case_list(made, 0, some[i].n_list, some[i].list);
+        else made->in[0].data = some[i].data;
+        made->quick = some[i].quick;
+        if (i == 6) case_layouts(maker, made, some[i].variant, false);
+        else case_end(maker, made, "%s", some[i].variant);
+    }
+}

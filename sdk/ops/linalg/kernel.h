@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* square.h: square matrices. */
+#ifndef BP_KERNELS_SQUARE_H
+#define BP_KERNELS_SQUARE_H
+
+#include "../../dialect/entry.h"
+#include "../../dialect/maths.h"
+#include "kernel_args.h"
+
+/* The row from k on whose number in column k is the largest, the first of several; NaN is. */
+KFN i64 pivot_row(GLOBAL const acc *m, i64 n, i64 k)
+{
+    acc best = acc_abs(m[k * n + k]);
+    i64 row = k;
+
+    for (i64 i = k + 1; i < n; i++) {
+        acc v = acc_abs(m[i * n + k]);
+        if (v > best || (v != v && best == best)) {
+            best = v;
+            row = i;
+        }
+    }
+    return row;
+}
+
+/* A matrix each, by elimination in a copy of it in work. */
+KFN void det_team(const struct det_args *a, i64 team, LOCAL acc *s, GLOBAL elem *y,
+                  GLOBAL const elem *x, GLOBAL acc *work)
+{
+    i64 n = a->n, first = team * n * n;
+    GLOBAL acc *m = work + first;
+    acc det = 1;
+
+    (void)s;
+    FOR_LANES(i, n * n) m[i] = elem_get(x[first + i]);
+    for (i64 k = 0; k < n; k++) {
+        i64 row;
+        acc pivot;
+        BARRIER();
+        row = pivot_row(m, n, k);
+        pivot = m[row * n + k];
+        det *= row == k ? pivot : -pivot;
+        BARRIER(); /* every lane has found it */
+        FOR_LANES(j, row == k ? 0 : n - k)
+        {
+            acc v = m[row * n + k + j];
+            m[row * n + k + j] = m[k * n + k + j];
+            m[k * n + k + j] = v;
+        }
+        BARRIER();
+        if (pivot == 0) continue; /* so is all of the column */
+        FOR_LANES(i, n - k - 1)
+        {
+            GLOBAL acc *to = m + (k + 1 + i) * n;
+            acc factor = to[k] / pivot;
+            SIMD for (i64 j = k + 1; j < n; j++) to[j] -= factor * m[k * n + j];
+        }
+    }
+    if (LANE == 0) y[team] = elem_put(det);
+}
+ENTRY_TEAMS_3(det, elem, const elem, acc)
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* distance.c: rules of distances and angles of vectors, by norms. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+
+static const uint32_t both[] = {0, 1};
+
+/* The norm along an axis, or of all where axis is NULL. */
+static struct bp_tensor *norm(struct bp_compose *c, struct bp_tensor *x, double p,
+                              const int64_t *axis, bool keep)
+{
+    struct bp_norm_attrs a = {.size = sizeof a, .axes = {axis, !!axis}, .keep = keep, .p = p};
+
+    return MAKE(c, norm, &a, x);
+}
+
+static struct bp_tensor *difference(struct bp_compose *c, struct bp_expansion *e)
+{
+    return MAKE(c, sub, NULL, bp_compose_widen(c, e->in[0]), bp_compose_widen(c, e->in[1]));
+}
+
+enum bp_status bp_infer_dist(struct bp_site *site)
+{
+    TRY(bp_rule_broadcast(site, both, 2, 0, &site->out[0]));
+    site->out[0].rank = 0;
+    return BP_OK;
+}
+
+enum bp_status bp_expand_dist(struct bp_expansion *e)
+{
+    const struct bp_dist_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+
+    return bp_compose_give(e, &c, norm(&c, difference(&c, e), a->p, NULL, false));
+}
+
+enum bp_status bp_infer_pairwise_distance(struct bp_site *site)
+{
+    const struct bp_pairwise_distance_attrs *a = site->attrs;
+    struct bp_type *out = &site->out[0];
+
+    TRY(bp_rule_broadcast(site, both, 2, 0, out));
+    if (!out->rank)
+        return bp_error(BP_ERR_INVALID, "pairwise_distance: x and y have no axes, expected one or "
+                                        "more");
+    if (a->keep) out->shape[out->rank - 1] = 1;
+    else out->rank--;
+    return BP_OK;
+}
+
+enum bp_status bp_expand_pairwise_distance(struct bp_expansion *e)
+{
+    const struct bp_pairwise_distance_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *d = bp_compose_scale(&c, difference(&c, e), 1, a->epsilon);
+    int64_t last = -1;
+
+    return bp_compose_give(e, &c, norm(&c, d, a->p, &last, a->keep));
+}
+
+enum bp_status bp_infer_cosine_similarity(struct bp_site *site)
+{
+    const struct bp_cosine_similarity_attrs *a = site->attrs;
+    struct bp_type *out = &site->out[0];
+    uint32_t axis;
+
+    TRY(bp_rule_broadcast(site, both, 2, 0, out));
+    TRY(bp_rule_axis(site, a->axis, out->rank, &axis));
+    for (uint32_t i = axis; i + 1 < out->rank; i++) out->shape[i] = out->shape[i + 1];
+    out->rank--;
+    return BP_OK;
+}
+
+/* The larger of t and the least: t - least below 0 is 0. NaN stays. */
+static struct bp_tensor *at_least(struct bp_compose *c, struct bp_tensor *t, double least)
+{
+    t = MAKE(c, relu, NULL, bp_compose_scale(c, t, 1, -least));
+    return bp_compose_scale(c, t, 1, least);
+}
+
+/* Axis counts in the broadcast shape: from the last, in each side, where a side may lack it. */
+static struct bp_tensor *side_norm(struct bp_compose *c, struct bp_tensor *t, struct bp_tensor *xy,
+                                   int64_t axis, double least)
+{
+    int64_t shape[BP_RANK_MAX];
+    uint32_t rank;
+
+    if (c->status) return NULL;
+    rank = xy->view.rank;
+    for (uint32_t i = 0; i < rank; i++) shape[i] = bp_rule_extent_back(&t->view, rank - 1 - i);
+    t = bp_compose_reshape(c, t, rank, shape);
+    shape[axis] = xy->shape[axis];
+    if (!c->status && t->shape[axis] != shape[axis]) { /* its one entry counts for each */
+        struct bp_expand_attrs a = {.size = sizeof a, .shape = {shape, rank}};
+        t = MAKE(c, expand, &a, t);
+    }
+    return at_least(c, norm(c, t, 2, &axis, false), least);
+}
+
+enum bp_status bp_expand_cosine_similarity(struct bp_expansion *e)
+{
+    const struct bp_cosine_similarity_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *y = bp_compose_widen(&c, e->in[1]);
+    struct bp_tensor *xy = MAKE(&c, mul, NULL, x, y), *norms;
+    int64_t axis = a->axis;
+
+    if (axis < 0 && !c.status) axis += xy->view.rank;
+    norms = MAKE(&c, mul, NULL, side_norm(&c, x, xy, axis, a->epsilon),
+                 side_norm(&c, y, xy, axis, a->epsilon));
+    return bp_compose_give(e, &c,
+                           MAKE(&c, div, NULL, bp_compose_sum(&c, xy, &axis, 1, false), norms));
+}

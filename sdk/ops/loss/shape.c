@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loss.c: losses of numbers with targets, element by element. Those with a class for a line are in
+ * label.c, those of vectors and lists in loss_rows.c. */
+#include "shape.h"
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+#include <math.h>
+
+#define BEGINS(op) \
+    _Static_assert(offsetof(struct bp_##op##_attrs, reduction) == \
+                       offsetof(struct bp_loss_attrs, reduction), \
+                   #op)
+BEGINS(l1_loss);
+BEGINS(square_error_cost);
+BEGINS(smooth_l1_loss);
+BEGINS(huber_loss);
+BEGINS(log_loss);
+BEGINS(hinge_loss);
+BEGINS(soft_margin_loss);
+BEGINS(hinge_embedding_loss);
+BEGINS(kl_div);
+BEGINS(poisson_nll_loss);
+BEGINS(bce_loss);
+BEGINS(bce_with_logits);
+BEGINS(sigmoid_focal_loss);
+BEGINS(gaussian_nll_loss);
+BEGINS(margin_ranking_loss);
+#undef BEGINS
+
+enum bp_status bp_loss_result(struct bp_site *site, const struct bp_type *each, int64_t most)
+{
+    const struct bp_loss_attrs *a = site->attrs;
+
+    if (a->reduction < 0 || a->reduction > most)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: attribute reduction is %" PRId64
+                        ", expected 0 (none), 1 (mean)%s 2 (sum)%s",
+                        site->row->info.name, a->reduction, most > 2 ? "," : " or",
+                        most > 2 ? " or 3 (sum over the first extent)" : "");
+    site->out[0].rank = a->reduction ? 0 : each->rank;
+    memcpy(site->out[0].shape, each->shape, each->rank * sizeof *each->shape);
+    return BP_OK;
+}
+
+enum bp_status bp_loss_least(const struct bp_site *site, const char *attr, double value,
+                             double least)
+{
+    if (value >= least) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: attribute %s is %g, expected %g or more",
+                    site->row->info.name, attr, value, least);
+}
+
+/* The first `same` inputs are of one shape, others broadcast to it. */
+static enum bp_status each_of(struct bp_site *site, uint32_t same, int64_t most)
+{
+    struct bp_type x, all;
+
+    bp_rule_shape(&x, bp_site_in(site, 0));
+    for (uint32_t i = 1; i < site->row->info.n_in; i++) {
+        const uint32_t both[] = {0, i};
+        if (!bp_site_in(site, i)) continue;
+        if (i < same) {
+            TRY(bp_rule_expect(site, i, &x));
+            continue;
+        }
+        TRY(bp_rule_broadcast(site, both, 2, 0, &all));
+        TRY(bp_rule_expect(site, 0, &all));
+    }
+    return bp_loss_result(site, &x, most);
+}
+
+enum bp_status bp_infer_loss(struct bp_site *site)
+{
+    return each_of(site, 2, 2);
+}
+
+enum bp_status bp_infer_margin_ranking_loss(struct bp_site *site)
+{
+    return each_of(site, 3, 2);
+}
+
+enum bp_status bp_infer_kl_div(struct bp_site *site)
+{
+    return each_of(site, 2, 3);
+}
+
+enum bp_status bp_infer_smooth_l1_loss(struct bp_site *site)
+{
+    TRY(bp_loss_least(site, "beta", ((struct bp_smooth_l1_loss_attrs *)site->attrs)->beta, 0));
+    return bp_infer_loss(site);
+}
+
+enum bp_status bp_infer_huber_loss(struct bp_site *site)
+{
+    TRY(bp_loss_least(site, "delta", ((struct bp_huber_loss_attrs *)site->attrs)->delta, 0));
+    return bp_infer_loss(site);
+}
+
+enum bp_status bp_infer_gaussian_nll_loss(struct bp_site *site)
+{
+    const struct bp_gaussian_nll_loss_attrs *a = site->attrs;
+
+    TRY(bp_loss_least(site, "epsilon", a->epsilon, 0));
+    return bp_infer_loss(site);
+}
+
+enum bp_status bp_infer_sigmoid_focal_loss(struct bp_site *site)
+{
+    const struct bp_sigmoid_focal_loss_attrs *a = site->attrs;
+    const struct bp_view *normalizer = bp_site_in(site, 2);
+    struct bp_type x;
+
+    bp_rule_shape(&x, bp_site_in(site, 0));
+    TRY(bp_loss_least(site, "gamma", a->gamma, 0));
+    TRY(bp_rule_expect(site, 1, &x));
+    if (normalizer && normalizer->count != 1)
+        return bp_error(BP_ERR_INVALID,
+                        "sigmoid_focal_loss: normalizer has %" PRId64 " elements, expected one",
+                        normalizer->count);
+    return bp_loss_result(site, &x, 2);
+}
+
+struct bp_loss bp_loss_begin(struct bp_expansion *e)
+{
+    struct bp_loss l = {.e = e, .c = bp_compose_begin(e->scope)};
+
+    for (uint32_t i = 0; i < e->row->info.n_in && i < 4; i++) {
+        struct bp_tensor *x = e->in[i];
+        bool real = x && (x->view.dtype == BP_F16 || x->view.dtype == BP_BF16);
+        l.in[i] = real ? bp_compose_widen(&l.c, x) : x;
+    }
+    return l;
+}
+
+struct bp_tensor *bp_loss_sum(struct bp_compose *c, struct bp_tensor *x)
+{
+    struct bp_sum_attrs a = {.size = sizeof a};
+
+    return MAKE(c, sum, &a, x);
+}
+
+struct bp_tensor *bp_loss_mean(struct bp_compose *c, struct bp_tensor *x)
+{
+    return c->status ? NULL : bp_compose_scale(c, bp_loss_sum(c, x), 1 / (double)x->view.count, 0);
+}
+
+enum bp_status bp_loss_end(struct bp_loss *l, struct bp_tensor *t)
+{
+    int64_t reduction = ((const struct bp_loss_attrs *)l->e->attrs)->reduction;
+    const struct bp_tensor *x = l->e->in[0];
+
+    if (reduction == 1) t = bp_loss_mean(&l->c, t);
+    else if (reduction) t = bp_loss_sum(&l->c, t);
+    if (reduction == 3)
+        t = bp_compose_scale(&l->c, t, 1 / (double)(x->view.rank ? x->shape[0] : 1), 0);
+    bp_compose_keep(&l->c, bp_compose_cast(&l->c, t, x->view.dtype), &l->e->out[0]);
+    return bp_compose_end(&l->c);
+}
+
+struct bp_tensor *bp_loss_clip(struct bp_compose *c, struct bp_tensor *x, double min, double max)
+{
+    struct bp_clip_attrs a = {.size = sizeof a, .min = min, .max = max};
+
+    return MAKE(c, clip, &a, x);
+}
+
+struct bp_tensor *bp_loss_mask(struct bp_compose *c, struct bp_tensor *x,
+                               struct bp_tensor *condition, bool invert)
+{
+    struct bp_mask_attrs a = {.size = sizeof a, .invert = invert};
+
+    return MAKE(c, mask, &a, x, condition);
+}
+
+struct bp_tensor *bp_loss_above(struct bp_compose *c, struct bp_tensor *x, double number)
+{
+    return MAKE(c, greater_than, NULL, x, bp_loss_clip(c, x, number, number));
+}
+
+static struct bp_tensor *difference(struct bp_loss *l)
+{
+    return MAKE(&l->c, sub, NULL, l->in[0], l->in[1]);
+}
+
+static struct bp_tensor *square(struct bp_compose *c, struct bp_tensor *x)
+{
+    return MAKE(c, mul, NULL, x, x);
+}
+
+enum bp_status bp_expand_l1_loss(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+
+    return bp_loss_end(&l, MAKE(&l.c, abs, NULL, difference(&l)));
+}
+
+enum bp_status bp_expand_square_error_cost(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+
+    return bp_loss_end(&l, square(&l.c, difference(&l)));
+}
+
+/* m (d - m / 2) with m = min(d, most): half of d^2 up to there. */
+static struct bp_tensor *huber(struct bp_loss *l, double most)
+{
+    struct bp_tensor *d = MAKE(&l->c, abs, NULL, difference(l));
+    struct bp_tensor *m = bp_loss_clip(&l->c, d, -INFINITY, most);
+
+    return MAKE(&l->c, mul, NULL, m, MAKE(&l->c, sub, NULL, d, bp_compose_scale(&l->c, m, 0.5, 0)));
+}
+
+enum bp_status bp_expand_huber_loss(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+
+    return bp_loss_end(&l, huber(&l, ((const struct bp_huber_loss_attrs *)e->attrs)->delta));
+}
+
+enum bp_status bp_expand_smooth_l1_loss(struct bp_expansion *e)
+{
+    double beta = ((const struct bp_smooth_l1_loss_attrs *)e->attrs)->beta;
+    struct bp_loss l = bp_loss_begin(e);
+
+    if (beta == 0) return bp_loss_end(&l, MAKE(&l.c, abs, NULL, difference(&l)));
+    return bp_loss_end(&l, bp_compose_scale(&l.c, huber(&l, beta), 1 / beta, 0));
+}
+
+/* y a + (1 - y) b */
+static struct bp_tensor *mixed(struct bp_loss *l, struct bp_tensor *a, struct bp_tensor *b)
+{
+    struct bp_tensor *y = l->in[1], *rest = bp_compose_scale(&l->c, y, -1, 1);
+
+    return MAKE(&l->c, add, NULL, MAKE(&l->c, mul, NULL, y, a), MAKE(&l->c, mul, NULL, rest, b));
+}
+
+enum bp_status bp_expand_log_loss(struct bp_expansion *e)
+{
+    double epsilon = ((const struct bp_log_loss_attrs *)e->attrs)->epsilon;
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *is = bp_compose_scale(&l.c, l.in[0], 1, epsilon),
+                     *is_not = bp_compose_scale(&l.c, l.in[0], -1, 1 + epsilon);
+
+    is = mixed(&l, MAKE(&l.c, log, NULL, is), MAKE(&l.c, log, NULL, is_not));
+    return bp_loss_end(&l, MAKE(&l.c, neg, NULL, is));
+}
+
+enum bp_status bp_expand_hinge_loss(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *t = bp_compose_scale(&l.c, l.in[1], 2, -1);
+
+    t = bp_compose_scale(&l.c, MAKE(&l.c, mul, NULL, t, l.in[0]), -1, 1);
+    return bp_loss_end(&l, MAKE(&l.c, relu, NULL, t));
+}
+
+enum bp_status bp_expand_soft_margin_loss(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *t = MAKE(&l.c, mul, NULL, l.in[0], l.in[1]);
+
+    return bp_loss_end(&l, MAKE(&l.c, neg, NULL, MAKE(&l.c, log_sigmoid, NULL, t)));
+}
+
+enum bp_status bp_expand_hinge_embedding(struct bp_expansion *e)
+{
+    double margin = ((const struct bp_hinge_embedding_loss_attrs *)e->attrs)->margin;
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *same = bp_loss_above(&l.c, l.in[1], 0);
+    struct bp_tensor *far = MAKE(&l.c, relu, NULL, bp_compose_scale(&l.c, l.in[0], -1, margin));
+
+    return bp_loss_end(&l, MAKE(&l.c, where, NULL, same, l.in[0], far));
+}
+
+enum bp_status bp_expand_kl_div(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *x = l.in[0], *y = l.in[1];
+
+    if (((const struct bp_kl_div_attrs *)e->attrs)->log_target)
+        return bp_loss_end(
+            &l, MAKE(&l.c, mul, NULL, MAKE(&l.c, exp, NULL, y), MAKE(&l.c, sub, NULL, y, x)));
+    return bp_loss_end(
+        &l, MAKE(&l.c, sub, NULL, MAKE(&l.c, xlogy, NULL, y, y), MAKE(&l.c, mul, NULL, y, x)));
+}
+
+/* y log y - y + log(2 pi y) / 2 where y > 1. */
+static struct bp_tensor *stirling(struct bp_compose *c, struct bp_tensor *y)
+{
+    struct bp_tensor *most = bp_loss_clip(c, y, 1, INFINITY), *log = MAKE(c, log, NULL, most);
+    struct bp_tensor *s = MAKE(c, sub, NULL, MAKE(c, mul, NULL, most, log), most);
+
+    s = MAKE(c, add, NULL, s, bp_compose_scale(c, log, 0.5, 0x1.d67f1c864beb5p-1));
+    return bp_loss_mask(c, s, bp_loss_above(c, y, 1), false);
+}
+
+enum bp_status bp_expand_poisson_nll_loss(struct bp_expansion *e)
+{
+    const struct bp_poisson_nll_loss_attrs *a = e->attrs;
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *x = l.in[0], *y = l.in[1], *count = x, *log = x;
+
+    if (a->log_input) count = MAKE(&l.c, exp, NULL, x);
+    else log = MAKE(&l.c, log, NULL, bp_compose_scale(&l.c, x, 1, a->epsilon));
+    x = MAKE(&l.c, sub, NULL, count, MAKE(&l.c, mul, NULL, y, log));
+    return bp_loss_end(&l, a->full ? MAKE(&l.c, add, NULL, x, stirling(&l.c, y)) : x);
+}
+
+/* Logarithms of x and 1 - x, not below -100. */
+static struct bp_tensor *bounded_log(struct bp_compose *c, struct bp_tensor *x, bool other)
+{
+    if (other) x = bp_compose_scale(c, x, -1, 1);
+    return bp_loss_clip(c, MAKE(c, log, NULL, x), -100, INFINITY);
+}
+
+enum bp_status bp_expand_bce_loss(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *t = mixed(&l, bounded_log(&l.c, l.in[0], false),
+                                bounded_log(&l.c, l.in[0], true));
+
+    t = MAKE(&l.c, neg, NULL, t);
+    return bp_loss_end(&l, l.in[2] ? MAKE(&l.c, mul, NULL, t, l.in[2]) : t);
+}
+
+/* What each element's loss counts, of the shape of x. */
+static struct bp_tensor *share(struct bp_compose *c, struct bp_grad *g, struct bp_tensor *x)
+{
+    int64_t reduction = ((const struct bp_loss_attrs *)g->attrs)->reduction;
+    struct bp_tensor *d = bp_compose_widen(c, g->dy[0]);
+    struct bp_expand_attrs a;
+
+    if (!reduction || c->status) return d;
+    if (reduction == 1) d = bp_compose_scale(c, d, 1 / (double)x->view.count, 0);
+    a = (struct bp_expand_attrs){.size = sizeof a, .shape = {x->shape, x->view.rank}};
+    return MAKE(c, expand, &a, d);
+}
+
+/* In x by the one quotient, which is finite where x is 0 or 1. */
+enum bp_status bp_grad_bce_loss(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    uint32_t dtype = g->in[0]->view.dtype;
+    struct bp_tensor *x = bp_compose_widen(&c, g->in[0]), *y = bp_compose_widen(&c, g->in[1]);
+    struct bp_tensor *d = share(&c, g, x), *is, *is_not, *t, *weighted = d;
+
+    if (g->in[2]) weighted = MAKE(&c, mul, NULL, d, bp_compose_widen(&c, g->in[2]));
+    if (g->want[0]) {
+        t = MAKE(&c, mul, NULL, x, bp_compose_scale(&c, x, -1, 1));
+        t = MAKE(&c, div, NULL, MAKE(&c, sub, NULL, x, y), bp_loss_clip(&c, t, 1e-12, INFINITY));
+        t = MAKE(&c, mul, NULL, weighted, t);
+        bp_compose_keep(&c, bp_compose_cast(&c, t, dtype), &g->dx[0]);
+    }
+    if (g->want[1] || g->want[2]) {
+        is = bounded_log(&c, x, false);
+        is_not = bounded_log(&c, x, true);
+        t = MAKE(&c, sub, NULL, is_not, is);
+        if (g->want[1])
+            bp_compose_keep(&c, bp_compose_cast(&c, MAKE(&c, mul, NULL, weighted, t), dtype),
+                            &g->dx[1]);
+        t = MAKE(&c, sub, NULL, MAKE(&c, mul, NULL, y, t), is_not);
+        if (g->want[2])
+            bp_compose_keep(
+                &c,
+                bp_compose_cast(&c, bp_compose_sum_to(&c, MAKE(&c, mul, NULL, d, t), g->in[2]),
+                                dtype),
+                &g->dx[2]);
+    }
+    return bp_compose_end(&c);
+}
+
+/* log s(x), or log s(-x). */
+static struct bp_tensor *log_odds(struct bp_compose *c, struct bp_tensor *x, bool other)
+{
+    return MAKE(c, log_sigmoid, NULL, other ? MAKE(c, neg, NULL, x) : x);
+}
+
+enum bp_status bp_expand_bce_with_logits(struct bp_expansion *e)
+{
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *is = log_odds(&l.c, l.in[0], false), *t;
+
+    if (l.in[3]) is = MAKE(&l.c, mul, NULL, is, l.in[3]);
+    t = MAKE(&l.c, neg, NULL, mixed(&l, is, log_odds(&l.c, l.in[0], true)));
+    return bp_loss_end(&l, l.in[2] ? MAKE(&l.c, mul, NULL, t, l.in[2]) : t);
+}
+
+/* miss^gamma; gamma as numbers that do not depend on x. */
+static struct bp_tensor *miss_power(struct bp_loss *l, double gamma)
+{
+    struct bp_tensor *x = l->in[0], *miss;
+
+    miss = mixed(l, MAKE(&l->c, sigmoid, NULL, MAKE(&l->c, neg, NULL, x)),
+                 MAKE(&l->c, sigmoid, NULL, x));
+    if (gamma == 1) return miss;
+    if (gamma == 2) return square(&l->c, miss);
+    return MAKE(&l->c, pow, NULL, miss, bp_loss_clip(&l->c, l->in[1], gamma, gamma));
+}
+
+enum bp_status bp_expand_sigmoid_focal_loss(struct bp_expansion *e)
+{
+    const struct bp_sigmoid_focal_loss_attrs *a = e->attrs;
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *t = mixed(&l, log_odds(&l.c, l.in[0], false), log_odds(&l.c, l.in[0], true));
+
+    t = MAKE(&l.c, neg, NULL, t);
+    if (a->gamma != 0) t = MAKE(&l.c, mul, NULL, t, miss_power(&l, a->gamma));
+    if (a->alpha >= 0)
+        t = MAKE(&l.c, mul, NULL, t,
+                 bp_compose_scale(&l.c, l.in[1], 2 * a->alpha - 1, 1 - a->alpha));
+    if (l.in[2]) t = MAKE(&l.c, div, NULL, t, bp_compose_reshape(&l.c, l.in[2], 0, NULL));
+    return bp_loss_end(&l, t);
+}
+
+enum bp_status bp_expand_gaussian_nll_loss(struct bp_expansion *e)
+{
+    const struct bp_gaussian_nll_loss_attrs *a = e->attrs;
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *v = bp_loss_clip(&l.c, l.in[2], a->epsilon, INFINITY);
+    struct bp_tensor *t = MAKE(&l.c, div, NULL, square(&l.c, difference(&l)), v);
+
+    t = MAKE(&l.c, add, NULL, MAKE(&l.c, log, NULL, v), t);
+    return bp_loss_end(&l, bp_compose_scale(&l.c, t, 0.5, a->full ? 0x1.d67f1c864beb5p-1 : 0));
+}
+
+enum bp_status bp_expand_margin_ranking_loss(struct bp_expansion *e)
+{
+    double margin = ((const struct bp_margin_ranking_loss_attrs *)e->attrs)->margin;
+    struct bp_loss l = bp_loss_begin(e);
+    struct bp_tensor *t = MAKE(&l.c, mul, NULL, l.in[2], difference(&l));
+
+    return bp_loss_end(&l, MAKE(&l.c, relu, NULL, bp_compose_scale(&l.c, t, -1, margin)));
+}

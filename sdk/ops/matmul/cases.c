@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matmul.c: cases of products of matrices. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+
+cases_fn cases_matmul;
+
+static const struct {
+    const char *variant, *shapes;
+    int transpose_a, transpose_b;
+    bool quick;
+} products[] = {
+    {"empty-rows", "0x4+4x5", 0, 0, false},
+    {"empty-columns", "3x4+4x0", 0, 0, false},
+    {"empty-sum", "3x0+0x5", 0, 0, true},
+    {"empty-batch", "0x3x4+0x4x5", 0, 0, false},
+    {"one", "1x1+1x1", 0, 0, true},
+    {"dot", "17+17", 0, 0, true},
+    {"row", "17+17x5", 0, 0, true},
+    {"column", "5x17+17", 0, 0, true},
+    {"batched-row", "17+3x17x5", 0, 0, false},
+    {"batched-column", "3x5x17+17", 0, 0, false},
+    {"outer", "17x1+1x13", 0, 0, false},
+    {"small", "3x4+4x5", 0, 0, true},
+    {"prime", "13x31+31x7", 0, 0, true},
+    {"width", "15x16+16x17", 0, 0, false},
+    {"width", "16x16+16x16", 0, 0, false},
+    {"width", "17x33+33x31", 0, 0, false},
+    {"width", "63x64+64x65", 0, 0, false},
+    {"width", "1x65+65x64", 0, 0, false},
+    {"width", "64x65+65x1", 0, 0, false},
+    {"transpose-a", "31x13+31x7", 1, 0, true},
+    {"transpose-b", "13x31+7x31", 0, 1, true},
+    {"transpose-ab", "31x13+7x31", 1, 1, true},
+    {"transpose-a", "2x5x4+2x5x3", 1, 0, false},
+    {"transpose-b", "2x4x5+2x3x5", 0, 1, false},
+    {"transpose-ab", "2x5x4+1x3x5", 1, 1, false},
+    {"transpose-a", "2x4x2+4x3", 1, 0, false},
+    {"transpose-b", "3x2+2x4x2", 0, 1, false},
+    {"transpose-ab", "2x4x2+3x4", 1, 1, false},
+    {"row", "4+2x4x3", 0, 0, false},
+    {"column", "2x3x4+4", 0, 0, false},
+    {"batched", "2x3x4+2x4x5", 0, 0, true},
+    {"batched", "7x17x9+7x9x11", 0, 0, false},
+    {"broadcast-left", "3x4+2x4x5", 0, 0, true},
+    {"broadcast-right", "2x3x4+4x5", 0, 0, true},
+    {"broadcast-both", "2x1x3x4+3x4x5", 0, 0, true},
+    {"broadcast-both", "3x1x3x4+1x2x4x5", 0, 0, false},
+    {"rank5", "2x1x2x3x4+1x3x1x4x5", 0, 0, true},
+    {"rank8", "1x2x1x2x1x2x3x4+2x1x2x1x2x1x4x3", 0, 0, false},
+    {"tall", "301x17+17x3", 0, 0, false},
+    {"wide", "3x17+17x301", 0, 0, false},
+    {"deep", "5x1031+1031x3", 0, 0, false},
+    {"blocks", "129x130+130x131", 0, 0, false},
+    {"blocks", "2x70x20+2x20x150", 0, 0, true},
+    {"blocks.transpose-ab", "2x67x140+1x130x67", 1, 1, true},
+    {"line", "1x37+37x2100", 0, 0, true},
+    {"line", "3x1x9+3x9x2050", 0, 0, false},
+    {"line", "2100x37+37", 0, 0, false},
+    {"line.transpose-a", "38x2100+38x1", 1, 0, false},
+    {"line.transpose-b", "1x131+35x131", 0, 1, true},
+    {"line.transpose-b", "2x1x131+2x35x131", 0, 1, false},
+};
+
+static void product_data(const struct case_maker *maker, const char *shapes, enum data data,
+                         const char *what)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+
+    case_data(made, data);
+    made->quick = true;
+    case_end(maker, made, "%s", what);
+}
+
+/* Extents that are in no list: drawn ones, and each number of terms up to a limit. Not of numbers
+ * of any exponent: whether a part of a sum is too large depends on its order. */
+static void more_extents(const struct case_maker *maker)
+{
+    int rows = (int)case_drawn(maker, 0, 1, 60), terms = (int)case_drawn(maker, 1, 1, 200),
+        columns = (int)case_drawn(maker, 2, 1, 60);
+    struct kernel_case *made;
+    char shapes[64];
+
+    for (int transposed = 0; transposed < 2; transposed++) {
+        snprintf(shapes, sizeof shapes, "%dx%d+%dx%d", rows, terms, transposed ? columns : terms,
+                 transposed ? terms : columns);
+        made = case_begin(maker, shapes);
+        made->attrs.matmul.transpose_b = transposed;
+        case_end(maker, made, "drawn");
+    }
+    made = case_begin(maker, "3x1+5x1");
+    made->attrs.matmul.transpose_b = 1;
+    case_extents(maker, made, "sweep");
+}
+
+void cases_matmul(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        made = case_begin(maker, products[i].shapes);
+        made->attrs.matmul.transpose_a = products[i].transpose_a;
+        made->attrs.matmul.transpose_b = products[i].transpose_b;
+        case_smooth(made, 2);
+        made->quick = products[i].quick;
+        case_end(maker, made, "%s", products[i].variant);
+    }
+    for (int t = 0; t < 6; t++) { /* the last two have one b for all, and two axes of products */
+        static const char *const name[] = {"nn", "nt", "tn", "tt", "one-b", "grid"};
+        static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5",
+                                             "3x17x9+3x5x17", "3x9x17+17x5", "2x3x9x17+2x3x17x5"};
+
+        made = case_begin(maker, shapes[t]);
+        if (t > 3) {
+            case_layouts(maker, made, name[t], false);
+            continue;
+        }
+        made->attrs.matmul.transpose_a = t >> 1;
+        made->attrs.matmul.transpose_b = t & 1;
+        case_layouts(maker, made, name[t], false);
+    }
+    for (int t = 0; t < 2; t++) { /* weights, which plans may pack */
+        made = case_begin(maker, t ? "9x65+63x65" : "9x65+65x63");
+        made->attrs.matmul.transpose_b = t;
+        made->in[1].frozen = true;
+        case_end(maker, made, "frozen");
+    }
+    case_real(maker, case_begin(maker, "67x129+129x97"), 1, "real");
+    case_real(maker, case_begin(maker, "3x40x65+3x65x31"), 1, "real.batches");
+    case_real(maker, case_begin(maker, "1x771+771x130"), 1, "real.line");
+    made = case_begin(maker, "67x129+97x129");
+    made->attrs.matmul.transpose_b = 1;
+    case_real(maker, made, 1, "real.transpose-b");
+    more_extents(maker);
+    product_data(maker, "13x31+31x17", DATA_ZERO, "zeros");
+    product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
+    product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
+    if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");
+    /* What a product of complex infinities is, is left open by the languages that define it. */
+    else if (!case_is_complex(maker))
+        product_data(maker, "17x19+19x5", DATA_NONFINITE, "nonfinite");
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matmul.c: launches of the kernels of matmul.h. */
+#include "../../dialect/block_size.h"
+#include "kernel_args.h"
+#include "launch_shape.h"
+#include "../../dialect/portable.h"
+
+enum { LONG = 256, FEW = 32768 }; /* terms of a sum, results: those of a team each */
+
+/* The batch axes of a view, aligned at the last of a's; extents of 1 repeat. */
+static void batch_of(struct matmul_args *a, int operand, const struct bp_view *view, int batch)
+{
+    for (int axis = 0; axis < batch; axis++)
+        a->stride[operand][a->rank - batch + axis] =
+            view->shape[axis] == 1 ? 0 : view->stride[axis];
+}
+
+struct matmul_args matmul_of(const struct bp_view *a, bool transpose_a, const struct bp_view *b,
+                             bool transpose_b, const struct bp_view *c)
+{
+    struct matrix ma = matrix_of(a, transpose_a, true), mb = matrix_of(b, transpose_b, false);
+    int batch = ma.batch > mb.batch ? ma.batch : mb.batch, axis = batch;
+    struct matmul_args out = {.m = ma.rows, .n = mb.columns, .k = ma.columns, .rank = batch,
+                              .row = {0, ma.row, mb.row}, .column = {0, ma.column, mb.column}};
+
+    if (a->rank > 1) out.row[MATMUL_C] = c->stride[axis++];
+    if (b->rank > 1) out.column[MATMUL_C] = c->stride[axis];
+    for (int i = 0; i < batch; i++) out.shape[i] = c->shape[i];
+    batch_of(&out, MATMUL_C, c, batch);
+    batch_of(&out, MATMUL_A, a, ma.batch);
+    batch_of(&out, MATMUL_B, b, mb.batch);
+    return out;
+}
+
+static struct matmul_args matmul_of_row(const struct bp_view *const *in, const struct bp_view *c,
+                                        const struct bp_matmul_attrs *attrs)
+{
+    return matmul_of(in[0], attrs->transpose_a, in[1], attrs->transpose_b, c);
+}
+
+static int64_t batches(const struct matmul_args *a)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < a->rank; i++) n *= a->shape[i];
+    return n;
+}
+
+/* What packing one side needs. */
+struct side {
+    struct matmul_pack_args args;
+    int64_t many, count; /* whether each index of the batch has its own; numbers, over wide */
+    size_t bytes;
+};
+
+static struct side side_of(const struct matmul_args *of, int operand, uint32_t dtype, bool blocks)
+{
+    int64_t wide = operand == MATMUL_A ? TILE_ROWS : TILE_COLUMNS;
+    int64_t panel = blocks ? BLOCK : wide, step = blocks ? BLOCK_STEP : 1;
+    int64_t lines = operand == MATMUL_A ? of->m : of->n;
+    struct side s = {.args = {.of = *of, .operand = operand, .wide = wide, .pieces = panel / wide,
+                              .lines = lines, .panels = (lines + panel - 1) / panel,
+                              .depth = (of->k + step - 1) / step * step}};
+
+    for (int i = 0; i < of->rank; i++) s.many |= of->stride[operand][i] != 0 && of->shape[i] > 1;
+    s.count = (s.many ? batches(of) : 1) * s.args.panels * s.args.depth * s.args.pieces;
+    s.bytes = (size_t)(s.count * wide) * (dtype == BP_F64 ? 8 : 4);
+    return s;
+}
+
+/* Whether a product is worth packing: of float types, which the tiles' vectors are for. */
+static bool is_tiled(const struct matmul_args *a, uint32_t dtype)
+{
+    return BP_MASK_FLOAT >> dtype & 1 && a->m >= TILE_ROWS / 2 && a->n >= TILE_COLUMNS / 2 &&
+           a->k >= 8 && (double)a->m * (double)a->n * (double)a->k >= 4096;
+}
+
+/* Whether teams are to make it, where they have memory of their own: at least half of a block. */
+static bool is_blocked(void *self, uint32_t device, const struct matmul_args *a)
+{
+    return a->m >= BLOCK / 2 && a->n >= BLOCK / 2 && portable_has_blocks(self, device);
+}
+
+enum bp_status portable_matmul_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    uint32_t dtype = prep->in[0]->dtype;
+    struct matmul_args a = matmul_of_row(prep->in, prep->out[0], prep->attrs);
+
+    bool blocks = is_blocked(self, prep->device, &a);
+
+    if (!is_tiled(&a, dtype)) return portable_needs(out, 0);
+    return portable_needs(out, (int64_t)(side_of(&a, MATMUL_A, dtype, blocks).bytes + 64 +
+                                         side_of(&a, MATMUL_B, dtype, blocks).bytes));
+}
+
+static enum bp_status pack(const struct bp_launch *launch, const struct side *side, size_t offset)
+{
+    const struct bp_view *from = launch->in[side->args.operand - MATMUL_A];
+    struct portable p = PORTABLE(matmul, matmul_pack, portable_type(from->dtype), side->args,
+                                 side->count, (double)side->args.wide);
+
+    portable_workspace(&p, launch, offset);
+    portable_view(&p, from);
+    return portable_run(launch, &p);
+}
+
+static enum bp_status tiled(const struct bp_launch *launch, const struct matmul_args *of)
+{
+    uint32_t dtype = launch->in[0]->dtype;
+    bool blocks = is_blocked(launch->self, launch->device, of);
+    struct side a = side_of(of, MATMUL_A, dtype, blocks), b = side_of(of, MATMUL_B, dtype, blocks);
+    struct matmul_tiles_args args = {
+        *of, {0, a.args.panels, b.args.panels}, {0, a.many, b.many}, a.args.depth};
+    size_t at_b = (a.bytes + 63) / 64 * 64;
+    int64_t count = batches(of) * a.args.panels * b.args.panels;
+    struct portable p = PORTABLE(matmul, matmul_tiles, portable_type(dtype), args, count,
+                                 8.0 * (double)of->k);
+    enum bp_status status = pack(launch, &a, 0);
+
+    if (blocks)
+        p = (struct portable)PORTABLE(matmul, matmul_blocks, portable_type(dtype), args, count,
+                                      (double)BLOCK * (double)of->k);
+    if (status || (status = pack(launch, &b, at_b))) return status;
+    portable_view(&p, launch->out[0]);
+    portable_workspace(&p, launch, 0);
+    portable_workspace(&p, launch, at_b);
+    return portable_run(launch, &p);
+}
+
+enum bp_status portable_matmul(const struct bp_launch *launch)
+{
+    const struct bp_view *c = launch->out[0];
+    enum portable_type type = portable_type(c->dtype);
+    struct matmul_args args = matmul_of_row(launch->in, c, launch->attrs);
+    struct matmul_lines_args lines = {args};
+    struct portable p = PORTABLE(matmul, matmul, type, args, c->count, (double)args.k);
+
+    if (!c->count) return BP_OK;
+    if (is_tiled(&args, c->dtype)) return tiled(launch, &args);
+    if (args.k >= LONG && c->count <= FEW && args.column[MATMUL_A] == 1 &&
+        args.row[MATMUL_B] == 1)
+        p = (struct portable)PORTABLE(matmul, matmul_lines, type, lines, c->count,
+                                      (double)args.k);
+    portable_view(&p, c);
+    portable_view(&p, launch->in[0]);
+    portable_view(&p, launch->in[1]);
+    return portable_run(launch, &p);
+}

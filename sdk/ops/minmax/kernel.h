@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* extreme.h: the largest and the smallest of numbers, and where they are.
+ *
+ * Numbers are compared as keys: integers in the same order, in which both zeros are equal and NaN
+ * is above all. The smallest is the largest of the keys in reverse, so that NaN wins there too. */
+#ifndef BP_KERNELS_EXTREME_H
+#define BP_KERNELS_EXTREME_H
+
+#include "kernel_args.h"
+#include "../common/kernel_reduce.h"
+
+#if defined(ELEM_f64) || defined(ELEM_i64) || defined(ELEM_u64)
+typedef i64 key;
+typedef u64 key_bits;
+#else
+typedef i32 key;
+typedef u32 key_bits;
+#endif
+
+KFN key key_highest(void)
+{
+    return (key)(~(key_bits)0 >> 1);
+}
+KFN key key_lowest(void)
+{
+    return -key_highest() - 1;
+}
+
+#ifdef ELEM_FLOAT
+/* Bits without the sign, and those of infinity. */
+#if defined(ELEM_f32) || defined(ELEM_f64)
+KFN key_bits number_bits(elem x)
+{
+#ifdef ELEM_f32
+    return f32_bits(x);
+#else
+    return f64_bits(x);
+#endif
+}
+KFN elem number_from_bits(key_bits bits)
+{
+#ifdef ELEM_f32
+    return f32_from_bits(bits);
+#else
+    return f64_from_bits(bits);
+#endif
+}
+#else
+KFN key_bits number_bits(elem x)
+{
+    return x;
+}
+KFN elem number_from_bits(key_bits bits)
+{
+    return (elem)bits;
+}
+#endif
+#if defined(ELEM_f32)
+#define SIGN ((key_bits)0x80000000)
+#define INFINITE ((key_bits)0x7f800000)
+#elif defined(ELEM_f64)
+#define SIGN ((key_bits)1 << 63)
+#define INFINITE ((key_bits)0x7ff << 52)
+#elif defined(ELEM_f16)
+#define SIGN ((key_bits)0x8000)
+#define INFINITE ((key_bits)0x7c00)
+#else
+#define SIGN ((key_bits)0x8000)
+#define INFINITE ((key_bits)0x7f80)
+#endif
+
+REDUCE_FN key key_of(int op, elem x)
+{
+    key_bits bits = number_bits(x), size = bits & (SIGN - 1);
+    int below = (bits & SIGN) != 0;
+    key k = (below != (op == EXTREME_min)) ? -(key)size : (key)size;
+
+    return size > INFINITE ? key_highest() : k;
+}
+
+KFN elem key_number(int op, key k)
+{
+    key_bits size = k < 0 ? 0 - (key_bits)k : (key_bits)k;
+    int below = (k < 0) != (op == EXTREME_min);
+
+    if (k == key_highest()) return number_from_bits(SIGN - 1); /* a NaN */
+    return number_from_bits(below && size ? size | SIGN : size);
+}
+#undef SIGN
+#undef INFINITE
+#else
+/* Unsigned integers of the key's width are moved, so that 0 is the lowest key. */
+KFN key_bits key_moved(void)
+{
+#if defined(ELEM_u32) || defined(ELEM_u64)
+    return (key_bits)key_lowest();
+#else
+    return 0;
+#endif
+}
+
+REDUCE_FN key key_of(int op, elem x)
+{
+    key k = (key)((key_bits)elem_ord(x) ^ key_moved());
+
+    return op == EXTREME_min ? ~k : k;
+}
+
+KFN elem key_number(int op, key k)
+{
+    return elem_of_ord((ord)((key_bits)(op == EXTREME_min ? ~k : k) ^ key_moved()));
+}
+#endif
+
+/* Every lane passes k, every lane gets the highest. */
+TEAM_JOIN(team_highest_of, key, b > a ? b : a)
+KFN key team_highest(key k, LOCAL acc *scratch)
+{
+    return team_highest_of(0, k, scratch);
+}
+
+REDUCE_FN key highest(int op, key best, GLOBAL const elem *x, i64 n, i64 step)
+{
+    if (step == 1) {
+        SIMD_MAX(best) for (i64 i = 0; i < n; i++)
+        {
+            key k = key_of(op, x[i]);
+            best = k > best ? k : best;
+        }
+        return best;
+    }
+    for (i64 i = 0; i < n; i++) {
+        key k = key_of(op, x[i * step]);
+        best = k > best ? k : best;
+    }
+    return best;
+}
+
+REDUCE_FN void extreme_put(int op, const struct reduce_args *a, i64 out, i64 at, key best,
+                           GLOBAL elem *y, GLOBAL key *partial)
+{
+    if (a->parts > 1) partial[at] = best;
+    else y[out] = key_number(op, best);
+}
+
+REDUCE_FN void extreme_row(int op, const struct reduce_args *a, const struct reduce_place *at,
+                           LOCAL acc *scratch, GLOBAL elem *y, GLOBAL key *partial,
+                           GLOBAL const elem *x)
+{
+    key best = key_lowest();
+
+#ifdef ON_HOST
+    for (i64 t = at->begin, run; t < at->end; t += run) {
+        i64 from = reduce_term(a, t, &run);
+        run = run < at->end - t ? run : at->end - t;
+        best = highest(op, best, x + from, run, a->term_stride[a->term_rank - 1]);
+    }
+#else
+    FOR_LANES(i, at->end - at->begin)
+    {
+        i64 run, from = reduce_term(a, at->begin + i, &run);
+        best = highest(op, best, x + from, 1, 1);
+    }
+#endif
+    best = team_highest(best, scratch);
+    if (LANE == 0) extreme_put(op, a, at->out, at->at, best, y, partial);
+}
+
+REDUCE_FN void extreme_columns(int op, const struct reduce_args *a, const struct reduce_place *at,
+                               GLOBAL elem *y, GLOBAL key *partial, GLOBAL const elem *x)
+{
+#ifdef ON_HOST
+    key best[REDUCE_COLUMNS];
+    i64 step = a->term_stride[a->term_rank - 1], n = at->n;
+
+    for (i64 j = 0; j < n; j++) best[j] = key_lowest();
+    for (i64 t = at->begin, run; t < at->end; t += run) {
+        const elem *from = x + reduce_term(a, t, &run);
+        run = run < at->end - t ? run : at->end - t;
+        for (i64 i = 0; i < run; i++, from += step) {
+            SIMD for (i64 j = 0; j < n; j++)
+            {
+                key k = key_of(op, from[j]);
+                best[j] = k > best[j] ? k : best[j];
+            }
+        }
+    }
+    for (i64 j = 0; j < n; j++) extreme_put(op, a, at->out + j, at->at + j, best[j], y, partial);
+#else
+    FOR_LANES(j, at->n)
+    {
+        key best = key_lowest();
+        for (i64 t = at->begin, run; t < at->end; t++)
+            best = highest(op, best, x + reduce_term(a, t, &run) + j, 1, 1);
+        extreme_put(op, a, at->out + j, at->at + j, best, y, partial);
+    }
+#endif
+}
+
+REDUCE_FN void extreme_op(int op, const struct reduce_args *a, i64 team, LOCAL acc *scratch,
+                          GLOBAL elem *y, GLOBAL key *partial, GLOBAL const elem *x)
+{
+    struct reduce_place at = reduce_place(a, team);
+
+    if (a->wide > 1) extreme_columns(op, a, &at, y, partial, x + at.from);
+    else extreme_row(op, a, &at, scratch, y, partial, x + at.from);
+}
+
+KFN void extreme_team(const struct extreme_args *a, i64 team, LOCAL acc *scratch, GLOBAL elem *y,
+                      GLOBAL key *partial, GLOBAL const elem *x)
+{
+    if (a->r.op == EXTREME_max) extreme_op(EXTREME_max, &a->r, team, scratch, y, partial, x);
+    else extreme_op(EXTREME_min, &a->r, team, scratch, y, partial, x);
+}
+ENTRY_TEAMS_3(extreme, elem, key, const elem)
+
+/* The highest of every by-th of a result's parts from number first on. */
+KFN key extreme_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
+{
+    key best = key_lowest();
+
+    for (i64 part = first; part < a->parts; part += by) {
+        key k = of[part * a->outputs];
+        best = k > best ? k : best;
+    }
+    return best;
+}
+
+KFN void extreme_end_team(const struct extreme_end_args *a, i64 team, LOCAL acc *scratch,
+                          GLOBAL elem *y, GLOBAL const key *partial)
+{
+    i64 first, n = reduce_end(&a->r, team, &first);
+    key best;
+
+    if (a->r.ends > 1) {
+        FOR_LANES(j, n)
+        {
+            best = extreme_parts(&a->r, partial + first + j, 0, 1);
+            y[first + j] = key_number((int)a->r.op, best);
+        }
+    } else {
+        best = team_highest(extreme_parts(&a->r, partial + first, LANE, LANES), scratch);
+        if (LANE == 0) y[first] = key_number((int)a->r.op, best);
+    }
+}
+ENTRY_TEAMS_2(extreme_end, elem, const key)
+
+/* Where: the first place of the highest key. */
+struct found {
+    key best;
+    i64 at;
+};
+
+KFN void arg_put(const struct reduce_args *a, i64 out, i64 at, const struct found *found,
+                 GLOBAL void *index, GLOBAL key *partial, GLOBAL i64 *place)
+{
+    if (a->parts > 1) {
+        partial[at] = found->best;
+        place[at] = found->at;
+    } else {
+        index_put(index, a->index_wide, out, found->at);
+    }
+}
+
+/* Of n terms from number t on. */
+REDUCE_FN void arg_run(int op, struct found *found, GLOBAL const elem *x, i64 t, i64 n, i64 step)
+{
+    enum { BLOCK = 512 };
+
+    for (i64 begin = 0; begin < n; begin += BLOCK) {
+        i64 size = n - begin < BLOCK ? n - begin : BLOCK, i = 0;
+        GLOBAL const elem *from = x + begin * step;
+        key best = highest(op, found->best, from, size, step);
+        if (best == found->best && found->at >= 0) continue;
+        while (key_of(op, from[i * step]) != best) i++;
+        found->best = best;
+        found->at = t + begin + i;
+    }
+}
+
+#ifndef ON_HOST
+TEAM_JOIN(team_nearest, u32, b < a ? b : a)
+#endif
+
+/* The highest of all lanes, and of those that have it the first place, as its distance to begin. */
+KFN void arg_team_join(struct found *found, i64 begin, LOCAL acc *scratch)
+{
+#ifdef ON_HOST
+    (void)found;
+    (void)begin;
+    (void)scratch;
+#else
+    key best = team_highest(found->best, scratch);
+    int mine = found->best == best && found->at >= 0;
+
+    found->best = best;
+    found->at = begin + team_nearest(0, mine ? (u32)(found->at - begin) : 0xffffffff, scratch);
+#endif
+}
+
+REDUCE_FN void arg_row(int op, const struct reduce_args *a, const struct reduce_place *at,
+                       LOCAL acc *scratch, GLOBAL void *index, GLOBAL key *partial,
+                       GLOBAL i64 *place, GLOBAL const elem *x)
+{
+    struct found found = {key_lowest(), -1};
+
+#ifdef ON_HOST
+    for (i64 t = at->begin, run; t < at->end; t += run) {
+        i64 from = reduce_term(a, t, &run);
+        run = run < at->end - t ? run : at->end - t;
+        arg_run(op, &found, x + from, t, run, a->term_stride[a->term_rank - 1]);
+    }
+#else
+    FOR_LANES(i, at->end - at->begin)
+    {
+        i64 run, from = reduce_term(a, at->begin + i, &run);
+        arg_run(op, &found, x + from, at->begin + i, 1, 1);
+    }
+#endif
+    arg_team_join(&found, at->begin, scratch);
+    if (LANE == 0) arg_put(a, at->out, at->at, &found, index, partial, place);
+}
+
+REDUCE_FN void arg_columns(int op, const struct reduce_args *a, const struct reduce_place *at,
+                           GLOBAL void *index, GLOBAL key *partial, GLOBAL i64 *place,
+                           GLOBAL const elem *x)
+{
+#ifdef ON_HOST
+    struct found found;
+    key best[REDUCE_COLUMNS];
+    i64 where[REDUCE_COLUMNS], n = at->n;
+
+    for (i64 j = 0; j < n; j++) where[j] = -1;
+    for (i64 t = at->begin, run; t < at->end; t++) {
+        const elem *from = x + reduce_term(a, t, &run);
+        SIMD for (i64 j = 0; j < n; j++)
+        {
+            key k = key_of(op, from[j]);
+            int better = t == at->begin || k > best[j];
+            best[j] = better ? k : best[j];
+            where[j] = better ? t : where[j];
+        }
+    }
+    for (i64 j = 0; j < n; j++) {
+        found.best = best[j];
+        found.at = where[j];
+        arg_put(a, at->out + j, at->at + j, &found, index, partial, place);
+    }
+#else
+    FOR_LANES(j, at->n)
+    {
+        struct found found = {key_lowest(), -1};
+        for (i64 t = at->begin, run; t < at->end; t++)
+            arg_run(op, &found, x + reduce_term(a, t, &run) + j, t, 1, 1);
+        arg_put(a, at->out + j, at->at + j, &found, index, partial, place);
+    }
+#endif
+}
+
+REDUCE_FN void arg_op(int op, const struct reduce_args *a, i64 team, LOCAL acc *scratch,
+                      GLOBAL void *index, GLOBAL key *partial, GLOBAL i64 *place,
+                      GLOBAL const elem *x)
+{
+    struct reduce_place at = reduce_place(a, team);
+
+    if (a->wide > 1) arg_columns(op, a, &at, index, partial, place, x + at.from);
+    else arg_row(op, a, &at, scratch, index, partial, place, x + at.from);
+}
+
+KFN void arg_extreme_team(const struct arg_extreme_args *a, i64 team, LOCAL acc *scratch,
+                          GLOBAL void *index, GLOBAL key *partial, GLOBAL i64 *place,
+                          GLOBAL const elem *x)
+{
+    if (a->r.op == EXTREME_max)
+        arg_op(EXTREME_max, &a->r, team, scratch, index, partial, place, x);
+    else arg_op(EXTREME_min, &a->r, team, scratch, index, partial, place, x);
+}
+ENTRY_TEAMS_4(arg_extreme, void, key, i64, const elem)
+
+/* The first that is highest of every by-th of a result's parts from number first on: parts are in
+ * the order of their terms. Its place is the number of its part. */
+KFN struct found arg_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
+{
+    struct found found = {key_lowest(), -1};
+
+    for (i64 part = first; part < a->parts; part += by) {
+        key k = of[part * a->outputs];
+        if (found.at >= 0 && k <= found.best) continue;
+        found.best = k;
+        found.at = part;
+    }
+    return found;
+}
+
+KFN void arg_extreme_end_team(const struct arg_extreme_end_args *a, i64 team, LOCAL acc *scratch,
+                              GLOBAL void *index, GLOBAL const key *partial,
+                              GLOBAL const i64 *place)
+{
+    i64 first, n = reduce_end(&a->r, team, &first);
+    struct found found;
+
+    if (a->r.ends > 1) {
+        FOR_LANES(j, n)
+        {
+            found = arg_parts(&a->r, partial + first + j, 0, 1);
+            index_put(index, a->r.index_wide, first + j,
+                      place[found.at * a->r.outputs + first + j]);
+        }
+    } else {
+        found = arg_parts(&a->r, partial + first, LANE, LANES);
+        arg_team_join(&found, 0, scratch);
+        if (LANE == 0)
+            index_put(index, a->r.index_wide, first, place[found.at * a->r.outputs + first]);
+    }
+}
+ENTRY_TEAMS_3(arg_extreme_end, void, const key, const i64)
+
+/* The highest so far along each of w neighbouring lines, from element from on; of equal ones the
+ * last. */
+REDUCE_FN void cumulative_lines(int op, const struct cumulative_args *a, i64 from, i64 w,
+                                GLOBAL elem *y, GLOBAL void *index, GLOBAL const elem *x)
+{
+    key best[CUMULATIVE_LINES];
+    i64 where[CUMULATIVE_LINES];
+
+    for (i64 j = 0; j < w; j++) {
+        best[j] = key_lowest();
+        where[j] = 0;
+    }
+    for (i64 i = 0, at = from; i < a->n; i++, at += a->inner) {
+        SIMD for (i64 j = 0; j < w; j++)
+        {
+            key k = key_of(op, x[at + j]);
+            where[j] = k >= best[j] ? i : where[j];
+            best[j] = k >= best[j] ? k : best[j];
+            y[at + j] = key_number(op, best[j]);
+        }
+        for (i64 j = 0; j < w; j++) index_put(index, a->wide, at + j, where[j]);
+    }
+}
+
+KFN void cumulative_span(const struct cumulative_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                         GLOBAL void *index, GLOBAL const elem *x)
+{
+    for (i64 end = begin + n; begin < end;) {
+        i64 at = begin % a->inner, w = a->inner - at < end - begin ? a->inner - at : end - begin;
+        i64 from = begin / a->inner * a->n * a->inner + at;
+        w = w < CUMULATIVE_LINES ? w : CUMULATIVE_LINES;
+        if (a->op == EXTREME_max) cumulative_lines(EXTREME_max, a, from, w, y, index, x);
+        else cumulative_lines(EXTREME_min, a, from, w, y, index, x);
+        begin += w;
+    }
+}
+ENTRY_SPANS_3(cumulative, elem, void, const elem)
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalise.c: cases of layer_norm, rms_norm, group_norm, instance_norm, batch_norm, and of their
+ * gradients. Those of one kind share shapes. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+#include <string.h>
+
+cases_fn cases_layer_norm, cases_rms_norm, cases_layer_norm_grad, cases_rms_norm_grad,
+    cases_group_norm, cases_group_norm_grad, cases_instance_norm, cases_batch_norm,
+    cases_batch_norm_train, cases_batch_norm_grad;
+
+/* Statistics, and parameters of batch_norm, are of the type that is computed with. */
+static bool fits(const struct case_maker *maker)
+{
+    return maker->gradients || maker->dtype[1] == num_accumulate(num_type(maker->dtype[0]))->dtype;
+}
+
+/* What an operator that has no row is written in. */
+static void add_needs(const struct case_maker *maker, struct kernel_case *made)
+{
+    uint32_t wide = num_accumulate(num_type(maker->dtype[0]))->dtype;
+
+    if (maker->row) return;
+    case_needs(made, "sum", wide);
+    case_needs(made, "scale", wide);
+    case_needs(made, "mul", wide);
+    case_needs(made, "rsqrt", wide);
+    if (wide != maker->dtype[0]) case_needs(made, "cast", maker->dtype[0]);
+}
+
+/* x, and the shape of parameters: the part of it from an axis on. */
+struct rows {
+    const char *x, *param;
+    int64_t axis;
+    double epsilon;
+    enum data data;
+    bool quick;
+};
+
+static const struct rows rows[] = {
+    {"0x5", "5", 1, 1e-5, DATA_PLAIN, true},
+    {"5x0", "0", 1, 1e-5, DATA_PLAIN, false},
+    {"0x5", "0x5", 0, 1e-5, DATA_PLAIN, false},
+    {"1", "1", 0, 1e-5, DATA_PLAIN, true},
+    {"17", "17", 0, 1e-5, DATA_PLAIN, true},
+    {"3x15", "15", -1, 1e-5, DATA_PLAIN, false},
+    {"3x16", "16", 1, 1e-12, DATA_PLAIN, true},
+    {"3x17", "17", 1, 0.25, DATA_PLAIN, false},
+    {"5x7", "5x7", 0, 1e-5, DATA_PLAIN, true},
+    {"5x7", "7", 1, 1e-5, DATA_PLAIN, true},
+    {"2x3x4x5", "4x5", 2, 1e-5, DATA_PLAIN, true},
+    {"2x3x4x5", "3x4x5", -3, 1e-5, DATA_PLAIN, false},
+    {"2x3x2x3x5", "3x5", 3, 1e-5, DATA_PLAIN, false},
+    {"1x2x1x2x2x2x1x3", "2x2x1x3", 4, 1e-5, DATA_PLAIN, false},
+    {"5x63", "63", 1, 1e-5, DATA_PLAIN, false},
+    {"5x64", "64", 1, 1e-5, DATA_PLAIN, false},
+    {"5x65", "65", 1, 1e-5, DATA_PLAIN, true},
+    {"131x3", "3", 1, 1e-5, DATA_PLAIN, false},
+    {"131x2", "2", 1, 1e-5, DATA_POSITIVE, false},
+    {"67x1", "1", 1, 1e-5, DATA_PLAIN, false},
+    {"3x1031", "1031", 1, 1e-5, DATA_POSITIVE, false},
+    {"2x2500", "2500", 1, 1e-5, DATA_PLAIN, false},
+    {"3x131", "131", 1, 1e-5, DATA_POSITIVE, true},
+    {"7x67", "67", 1, 1e-5, DATA_NONFINITE, true},
+    {"7x67", "67", 1, 1e-5, DATA_WIDE, false},
+    {"7x67", "67", 1, 1e-5, DATA_EXACT, false},
+    {"131x130", "130", 1, 1e-5, DATA_PLAIN, false},
+};
+enum { N_ROWS = COUNT(rows), LAYOUTS = 10 };
+
+/* Rows of whole vectors, for which a host has a way of its own where nothing but y is asked for. */
+static const struct rows whole[] = {
+    {"5x32", "32", 1, 1e-5, DATA_PLAIN, true},
+    {"5x64", "64", 1, 1e-5, DATA_PLAIN, false},
+};
+
+/* which: bits of the parameters that are there. grad: dy follows the first of them. */
+static struct kernel_case *row_case(const struct case_maker *maker, const struct rows *r,
+                                    int which, int params, bool grad)
+{
+    char shapes[160];
+    struct kernel_case *made;
+    size_t used = (size_t)snprintf(shapes, sizeof shapes, "%s+%s", r->x,
+                                   which & 1 ? r->param : "-");
+
+    if (params == 2)
+        used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s",
+                                 which & 2 ? r->param : "-");
+    if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", r->x);
+    made = case_begin(maker, shapes);
+    made->attrs.layer_norm.axis = r->axis; /* one layout */
+    made->attrs.layer_norm.epsilon = r->epsilon;
+    case_data(made, DATA_PLAIN);
+    made->in[0].data = r->data;
+    if (grad && r->data == DATA_NONFINITE) made->in[2].data = r->data;
+    made->quick = r->quick;
+    add_needs(maker, made);
+    return made;
+}
+
+static void of_rows(const struct case_maker *maker, int params, bool grad, int outputs,
+                    uint32_t fixed)
+{
+    static const char *const with[] = {"bare", "scale", "bias", "both"};
+    struct kernel_case *made;
+    char variant[64];
+
+    for (int i = 0; i < N_ROWS; i++) {
+        int which = i % 3 || params == 1 ? i % 5 ? (1 << params) - 1 : 0 : 1 + i % 2;
+        made = row_case(maker, &rows[i], which, params, grad);
+        snprintf(variant, sizeof variant, "axis%d.%s", (int)(rows[i].axis & 15), with[which]);
+        if (i % 4 == 1 || !rows[i].axis) case_parts(maker, made, outputs, variant);
+        else case_end(maker, made, "%s", variant);
+    }
+    for (size_t i = 0; i < COUNT(whole); i++) {
+        made = row_case(maker, &whole[i], (1 << params) - 1, params, grad);
+        case_end(maker, made, "whole");
+    }
+    for (int which = 0; which < 1 << params; which++) {
+        made = row_case(maker, &rows[LAYOUTS], which, params, grad);
+        if (which == (1 << params) - 1) case_layouts(maker, made, "layouts", !grad);
+        else case_end(maker, made, "which.%s", with[which]);
+        if (!maker->gradients) continue;
+        made = row_case(maker, &(struct rows){"2x5", "5", 1, 0.125, DATA_PLAIN, true}, which,
+                        params, grad);
+        made->gradient = 2;
+        made->n_out = outputs;
+        made->fixed_out = fixed;
+        case_end(maker, made, "smooth.%s", with[which]);
+    }
+}
+
+void cases_layer_norm(struct case_maker *maker)
+{
+    if (fits(maker)) of_rows(maker, 2, false, 3, 6);
+}
+
+void cases_rms_norm(struct case_maker *maker)
+{
+    if (fits(maker)) of_rows(maker, 1, false, 2, 2);
+}
+
+void cases_layer_norm_grad(struct case_maker *maker)
+{
+    of_rows(maker, 1, true, 3, 0);
+}
+
+void cases_rms_norm_grad(struct case_maker *maker)
+{
+    of_rows(maker, 1, true, 2, 0);
+}
+
+/* Channels are axis 1. */
+struct channels {
+    const char *x, *param;
+    int64_t groups;
+    double epsilon;
+    enum data data;
+    enum layout layout;
+    bool quick;
+};
+
+static const struct channels channels[] = {
+    {"0x4x3", "4", 2, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true},
+    {"2x4x0", "4", 2, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"2x0x3", "0", 1, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"1x1", "1", 1, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"7x6", "6", 3, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true},
+    {"2x4x3", "4", 2, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true},
+    {"3x6x5x7", "6", 2, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true},
+    {"3x6x5x7", "6", 2, 1e-5, DATA_PLAIN, LAYOUT_LAST, true},
+    {"2x67x3x5", "67", 67, 0.25, DATA_PLAIN, LAYOUT_LAST, false},
+    {"2x67x3x5", "67", 1, 1e-5, DATA_POSITIVE, LAYOUT_LAST, true},
+    {"2x130x3", "130", 65, 1e-5, DATA_PLAIN, LAYOUT_LAST, false},
+    {"3x3x17", "3", 3, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"2x2x3x5x7", "2", 1, 1e-5, DATA_POSITIVE, LAYOUT_DENSE, false},
+    {"2x4x1x2x1x2x1x3", "4", 4, 1e-5, DATA_PLAIN, LAYOUT_LAST, false},
+    {"5x3x15", "3", 1, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"3x2x1031", "2", 2, 1e-5, DATA_POSITIVE, LAYOUT_DENSE, false},
+    {"131x6", "6", 6, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"3x5x67", "5", 5, 1e-5, DATA_NONFINITE, LAYOUT_DENSE, true},
+    {"3x5x67", "5", 1, 1e-5, DATA_NONFINITE, LAYOUT_LAST, false},
+    {"3x4x31", "4", 2, 1e-5, DATA_WIDE, LAYOUT_LAST, false},
+    {"3x4x31", "4", 2, 1e-5, DATA_EXACT, LAYOUT_DENSE, false},
+    {"2x64x65", "64", 32, 1e-5, DATA_PLAIN, LAYOUT_LAST, false},
+    {"2x4x65", "4", 4, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"2x67x151", "67", 67, 1e-5, DATA_PLAIN, LAYOUT_LAST, false}, /* more than a task */
+    {"2x2053x5", "2053", 2053, 1e-5, DATA_PLAIN, LAYOUT_LAST, false}, /* lines too long to keep */
+    {"2x67", "67", 67, 0.25, DATA_PLAIN, LAYOUT_DENSE, false}, /* few terms come closest */
+    {"3x37x1", "37", 37, 1e-3, DATA_PLAIN, LAYOUT_LAST, false},
+    {"41x6x2", "6", 6, 0.5, DATA_PLAIN, LAYOUT_DENSE, false},
+};
+enum { N_CHANNELS = COUNT(channels), CHANNEL_LAYOUTS = 6 };
+
+/* Parameters are inputs 1 to params, of which the first two may be absent; a variance is positive.
+ * grad: dy follows the first. */
+static struct kernel_case *channel_case(const struct case_maker *maker, const struct channels *c,
+                                        int which, int params, bool grad)
+{
+    char shapes[200];
+    struct kernel_case *made;
+    size_t used = (size_t)snprintf(shapes, sizeof shapes, "%s", c->x);
+
+    for (int i = 0; i < params; i++)
+        used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s",
+                                 i > 1 || which >> i & 1 ? c->param : "-");
+    if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", c->x);
+    made = case_begin(maker, shapes);
+    case_data(made, DATA_PLAIN);
+    made->in[0].data = c->data;
+    made->in[0].layout = c->layout;
+    if (grad) made->in[2].layout = c->layout;
+    if (grad && c->data == DATA_NONFINITE) made->in[2].data = c->data;
+    if (params == 4) made->in[4].data = DATA_POSITIVE;
+    made->quick = c->quick;
+    add_needs(maker, made);
+    return made;
+}
+
+/* set: the attributes. wide: parameters are of dtype U. */
+static void of_channels(const struct case_maker *maker, int params, bool wide, bool grad,
+                        int outputs, uint32_t fixed,
+                        void (*set)(struct kernel_case *made, const struct channels *c))
+{
+    static const char *const with[] = {"bare", "scale", "bias", "both"};
+    static const struct channels small = {"3x4x2", "4", 2, 0.125, DATA_PLAIN, LAYOUT_DENSE, true},
+                                 tiny = {"2x2x3", "2", 1, 0.125, DATA_PLAIN, LAYOUT_DENSE, true};
+    int all = params > 1 ? 3 : 1;
+    char variant[64];
+
+    for (int i = 0; i <= N_CHANNELS + all; i++) {
+        bool alone = i >= N_CHANNELS;
+        const struct channels *c = alone ? params == 4 ? &tiny : &small : &channels[i];
+        int which = alone ? i - N_CHANNELS : i % 4 ? all : i / 4 & all;
+        struct kernel_case *made = channel_case(maker, c, which, params, grad);
+        for (int k = 1; k <= params && wide; k++) made->in[k].dtype = maker->dtype[1];
+        set(made, c);
+        made->n_out = outputs;
+        snprintf(variant, sizeof variant, "%s%s.%s", alone ? "which" : "groups",
+                 c->layout == LAYOUT_LAST ? ".last" : "", with[which]);
+        if (alone && maker->gradients) {
+            made->gradient = 2;
+            made->fixed_out = fixed;
+            case_end(maker, made, "smooth.%s", with[which]);
+            continue;
+        }
+        if (i == CHANNEL_LAYOUTS) case_layouts(maker, made, variant, !grad);
+        else if (i % 5 || alone) case_end(maker, made, "%s", variant);
+        else case_parts(maker, made, outputs, variant);
+    }
+}
+
+static void set_group(struct kernel_case *made, const struct channels *c)
+{
+    made->attrs.group_norm.groups = c->groups; /* that of the gradient is one layout with it */
+    made->attrs.group_norm.epsilon = c->epsilon;
+}
+
+void cases_group_norm(struct case_maker *maker)
+{
+    if (fits(maker)) of_channels(maker, 2, false, false, 3, 6, set_group);
+}
+
+void cases_group_norm_grad(struct case_maker *maker)
+{
+    of_channels(maker, 1, false, true, 3, 0, set_group);
+}
+
+static void set_epsilon(struct kernel_case *made, const struct channels *c)
+{
+    made->attrs.instance_norm.epsilon = c->epsilon; /* the first of all others */
+}
+
+/* It is written as a group_norm. */
+void cases_instance_norm(struct case_maker *maker)
+{
+    of_channels(maker, 2, false, false, 1, 0, set_epsilon);
+}
+
+void cases_batch_norm(struct case_maker *maker)
+{
+    if (fits(maker)) of_channels(maker, 4, true, false, 1, 0, set_epsilon);
+}
+
+static void set_train(struct kernel_case *made, const struct channels *c)
+{
+    made->attrs.batch_norm_train.epsilon = c->epsilon;
+    made->attrs.batch_norm_train.momentum = c->quick ? 0.9 : 0.25;
+    made->attrs.batch_norm_train.unbiased = c->groups > 1;
+}
+
+void cases_batch_norm_train(struct case_maker *maker)
+{
+    if (fits(maker)) of_channels(maker, 4, true, false, 5, 30, set_train);
+}
+
+void cases_batch_norm_grad(struct case_maker *maker)
+{
+    if (fits(maker)) of_channels(maker, 1, true, true, 3, 0, set_epsilon);
+}

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalise.c: rules of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
+ * gradients. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+
+/* x as four axes, A G C S. Parameters repeat along A and S. Statistics are over C and S, or, by
+ * batch, over A and S (G is 1 then):
+ *
+ *     layer, rms     the axes before, 1, the axes that are normalised, 1
+ *     group          N, groups, channels of a group, further axes
+ *     batch          N, 1, channels, further axes */
+struct folded {
+    int64_t shape[4];
+    bool by_batch, centre;
+    double epsilon;
+};
+
+static int64_t product(const int64_t *shape, uint32_t begin, uint32_t end)
+{
+    int64_t n = 1;
+
+    for (uint32_t i = begin; i < end; i++) n *= shape[i];
+    return n;
+}
+
+static struct folded fold_rows(uint32_t rank, const int64_t *shape, int64_t axis, double epsilon)
+{
+    uint32_t begin = (uint32_t)(axis < 0 ? axis + rank : axis);
+
+    return (struct folded){.shape = {product(shape, 0, begin), 1, product(shape, begin, rank), 1},
+                           .centre = true, .epsilon = epsilon};
+}
+
+static struct folded fold_groups(uint32_t rank, const int64_t *shape, int64_t groups,
+                                 double epsilon)
+{
+    return (struct folded){
+        .shape = {shape[0], groups, shape[1] / groups, product(shape, 2, rank)},
+        .centre = true, .epsilon = epsilon};
+}
+
+static struct folded fold_batch(uint32_t rank, const int64_t *shape, double epsilon)
+{
+    return (struct folded){.shape = {shape[0], 1, shape[1], product(shape, 2, rank)},
+                           .by_batch = true, .centre = true, .epsilon = epsilon};
+}
+
+/* Checks. */
+static uint32_t statistic(uint32_t dtype)
+{
+    return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
+}
+
+static enum bp_status check_epsilon(const struct bp_site *site, double epsilon)
+{
+    if (epsilon >= 0) return BP_OK; /* no NaN */
+    return bp_error(BP_ERR_INVALID, "%s: attribute epsilon is %g, expected 0 or more",
+                    site->row->info.name, epsilon);
+}
+
+/* Inputs first to last are absent, or of this type. */
+static enum bp_status expect_all(const struct bp_site *site, uint32_t first, uint32_t last,
+                                 const struct bp_type *type)
+{
+    for (uint32_t i = first; i <= last; i++)
+        if (bp_site_in(site, i)) TRY(bp_rule_expect(site, i, type));
+    return BP_OK;
+}
+
+/* The part of x from axis begin to end - 1. */
+static void part_of(const struct bp_view *x, uint32_t begin, uint32_t end, struct bp_type *out)
+{
+    out->rank = end - begin;
+    for (uint32_t i = begin; i < end; i++) out->shape[i - begin] = x->shape[i];
+}
+
+/* y as x, parameters from input 1 to last_param as the axes from axis on, statistics from output 1
+ * on as those before. */
+static enum bp_status rows(struct bp_site *site, int64_t at, double epsilon, uint32_t last_param)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type params = {0};
+    uint32_t axis;
+
+    TRY(bp_rule_axis(site, at, x->rank, &axis));
+    TRY(check_epsilon(site, epsilon));
+    part_of(x, axis, x->rank, &params);
+    TRY(expect_all(site, 1, last_param, &params));
+    bp_rule_shape(&site->out[0], x);
+    for (uint32_t i = 1; i < site->n_out; i++) {
+        part_of(x, 0, axis, &site->out[i]);
+        site->out[i].dtype = statistic(x->dtype);
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_infer_layer_norm(struct bp_site *site)
+{
+    const struct bp_layer_norm_attrs *a = site->attrs;
+
+    return rows(site, a->axis, a->epsilon, 2);
+}
+
+enum bp_status bp_infer_rms_norm(struct bp_site *site)
+{
+    const struct bp_rms_norm_attrs *a = site->attrs;
+
+    return rows(site, a->axis, a->epsilon, 1);
+}
+
+/* Input 2 is dy, as x; outputs dx and, from 1 on, gradients of parameters. */
+static enum bp_status rows_grad(struct bp_site *site, int64_t at, double epsilon)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    uint32_t axis;
+
+    TRY(rows(site, at, epsilon, 1));
+    TRY(bp_rule_axis(site, at, x->rank, &axis));
+    TRY(bp_rule_expect(site, 2, &site->out[0]));
+    for (uint32_t i = 1; i < site->n_out; i++) {
+        part_of(x, axis, x->rank, &site->out[i]);
+        site->out[i].dtype = x->dtype;
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_infer_layer_norm_grad(struct bp_site *site)
+{
+    const struct bp_layer_norm_grad_attrs *a = site->attrs;
+
+    return rows_grad(site, a->axis, a->epsilon);
+}
+
+enum bp_status bp_infer_rms_norm_grad(struct bp_site *site)
+{
+    const struct bp_rms_norm_grad_attrs *a = site->attrs;
+
+    return rows_grad(site, a->axis, a->epsilon);
+}
+
+/* x has channels; params becomes the type of one number for each. */
+static enum bp_status channels(struct bp_site *site, double epsilon, struct bp_type *params)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    TRY(check_epsilon(site, epsilon));
+    if (x->rank < 2)
+        return bp_error(BP_ERR_INVALID, "%s: input x has %u axes, expected N, C and any others",
+                        site->row->info.name, x->rank);
+    part_of(x, 1, 2, params);
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
+}
+
+static enum bp_status groups(struct bp_site *site, int64_t n, double epsilon)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type params = {0};
+
+    TRY(channels(site, epsilon, &params));
+    if (n < 1 || x->shape[1] % n)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: attribute groups is %" PRId64
+                        ", expected 1 or more that divide the %" PRId64 " channels",
+                        site->row->info.name, n, x->shape[1]);
+    return expect_all(site, 1, 1, &params);
+}
+
+enum bp_status bp_infer_group_norm(struct bp_site *site)
+{
+    const struct bp_group_norm_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type params = {0};
+
+    TRY(groups(site, a->groups, a->epsilon));
+    part_of(x, 1, 2, &params);
+    TRY(expect_all(site, 2, 2, &params));
+    for (uint32_t i = 1; i < 3; i++)
+        site->out[i] = (struct bp_type){.dtype = statistic(x->dtype), .rank = 2,
+                                        .shape = {x->shape[0], a->groups}};
+    return BP_OK;
+}
+
+enum bp_status bp_infer_group_norm_grad(struct bp_site *site)
+{
+    const struct bp_group_norm_grad_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    TRY(groups(site, a->groups, a->epsilon));
+    for (uint32_t i = 1; i < 3; i++) part_of(x, 1, 2, &site->out[i]);
+    return bp_rule_expect(site, 2, &site->out[0]);
+}
+
+enum bp_status bp_infer_instance_norm(struct bp_site *site)
+{
+    const struct bp_instance_norm_attrs *a = site->attrs;
+    struct bp_type params = {0};
+
+    TRY(channels(site, a->epsilon, &params));
+    return expect_all(site, 1, 2, &params);
+}
+
+/* Parameters and statistics of batch_norm are of the type that is computed with. */
+static enum bp_status batch(struct bp_site *site, double epsilon, uint32_t last_param)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    uint32_t dtype = statistic(bp_site_in(site, 0)->dtype);
+    struct bp_type params = {0};
+
+    TRY(channels(site, epsilon, &params));
+    TRY(expect_all(site, 1, last_param, &params));
+    for (uint32_t i = 1; i <= last_param; i++)
+        if (bp_site_in(site, i) && bp_site_in(site, i)->dtype != dtype)
+            return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s with x of %s",
+                            op->name, op->in[i].name, bp_dtype_name(bp_site_in(site, i)->dtype),
+                            bp_dtype_name(dtype), bp_dtype_name(bp_site_in(site, 0)->dtype));
+    for (uint32_t i = 1; i < site->n_out; i++) {
+        site->out[i] = params;
+        site->out[i].dtype = dtype;
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_infer_batch_norm(struct bp_site *site)
+{
+    return batch(site, ((const struct bp_batch_norm_attrs *)site->attrs)->epsilon, 4);
+}
+
+enum bp_status bp_infer_batch_norm_train(struct bp_site *site)
+{
+    return batch(site, ((const struct bp_batch_norm_train_attrs *)site->attrs)->epsilon, 4);
+}
+
+enum bp_status bp_infer_batch_norm_grad(struct bp_site *site)
+{
+    TRY(batch(site, ((const struct bp_batch_norm_grad_attrs *)site->attrs)->epsilon, 1));
+    return bp_rule_expect(site, 2, &site->out[0]);
+}
+
+/* Expansions. What statistics are over, and what parameters repeat along. */
+static struct bp_tensor *mean_of(struct bp_compose *c, const struct folded *f, struct bp_tensor *t)
+{
+    static const int64_t rows[] = {2, 3}, batch[] = {0, 3};
+    int64_t n = (f->by_batch ? f->shape[0] : f->shape[2]) * f->shape[3];
+
+    t = bp_compose_sum(c, t, f->by_batch ? batch : rows, 2, true);
+    return bp_compose_scale(c, t, 1 / (double)n, 0);
+}
+
+static struct bp_tensor *sum_of(struct bp_compose *c, struct bp_tensor *t)
+{
+    static const int64_t repeated[] = {0, 3};
+
+    return bp_compose_sum(c, t, repeated, 2, true);
+}
+
+static struct bp_tensor *as_folded(struct bp_compose *c, const struct folded *f,
+                                   struct bp_tensor *t)
+{
+    return bp_compose_reshape(c, bp_compose_widen(c, t), 4, f->shape);
+}
+
+/* A parameter, which may be absent. */
+static struct bp_tensor *as_parameter(struct bp_compose *c, const struct folded *f,
+                                      struct bp_tensor *t)
+{
+    int64_t shape[4] = {1, f->shape[1], f->shape[2], 1};
+
+    return t ? bp_compose_reshape(c, bp_compose_widen(c, t), 4, shape) : NULL;
+}
+
+struct normalised {
+    struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean NULL: not subtracted */
+};
+
+static struct normalised normalise(struct bp_compose *c, const struct folded *f,
+                                   struct bp_tensor *x)
+{
+    struct normalised n = {0};
+
+    n.h = as_folded(c, f, x);
+    if (f->centre) {
+        n.mean = mean_of(c, f, n.h);
+        n.h = MAKE(c, sub, NULL, n.h, n.mean);
+    }
+    n.variance = mean_of(c, f, MAKE(c, mul, NULL, n.h, n.h));
+    n.r = MAKE(c, rsqrt, NULL, bp_compose_scale(c, n.variance, 1, f->epsilon));
+    n.h = MAKE(c, mul, NULL, n.h, n.r);
+    return n;
+}
+
+/* h scale + bias, each of which may be absent. */
+static struct bp_tensor *scaled(struct bp_compose *c, const struct folded *f, struct bp_tensor *h,
+                                struct bp_tensor *scale, struct bp_tensor *bias)
+{
+    if (scale) h = MAKE(c, mul, NULL, h, as_parameter(c, f, scale));
+    if (bias) h = MAKE(c, add, NULL, h, as_parameter(c, f, bias));
+    return h;
+}
+
+/* Output i becomes t, of this shape and dtype, if it is wanted. */
+static void give(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
+                 uint32_t rank, const int64_t *shape, uint32_t dtype)
+{
+    if (!(e->want >> i & 1)) return;
+    t = bp_compose_cast(c, t, dtype);
+    bp_compose_keep(c, bp_compose_reshape(c, t, rank, shape), &e->out[i]);
+}
+
+/* As an input. */
+static void give_as(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
+                    const struct bp_tensor *like)
+{
+    give(e, c, i, t, like->view.rank, like->shape, like->view.dtype);
+}
+
+/* y, and the statistics of n outputs from number 1 on: the mean if it is subtracted, r. */
+static enum bp_status expand(struct bp_expansion *e, const struct folded *f,
+                             struct bp_tensor *scale, struct bp_tensor *bias, uint32_t rank,
+                             const int64_t *shape)
+{
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0];
+    struct normalised n = normalise(&c, f, x);
+    uint32_t dtype = statistic(x->view.dtype);
+
+    give_as(e, &c, 0, scaled(&c, f, n.h, scale, bias), x);
+    if (f->centre) give(e, &c, 1, n.mean, rank, shape, dtype);
+    give(e, &c, f->centre ? 2 : 1, n.r, rank, shape, dtype);
+    return bp_compose_end(&c);
+}
+
+static uint32_t axes_before(const struct bp_tensor *x, int64_t axis)
+{
+    return (uint32_t)(axis < 0 ? axis + x->view.rank : axis);
+}
+
+enum bp_status bp_expand_layer_norm(struct bp_expansion *e)
+{
+    const struct bp_layer_norm_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_rows(x->view.rank, x->shape, a->axis, a->epsilon);
+
+    return expand(e, &f, e->in[1], e->in[2], axes_before(x, a->axis), x->shape);
+}
+
+enum bp_status bp_expand_rms_norm(struct bp_expansion *e)
+{
+    const struct bp_rms_norm_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_rows(x->view.rank, x->shape, a->axis, a->epsilon);
+
+    f.centre = false;
+    return expand(e, &f, e->in[1], NULL, axes_before(x, a->axis), x->shape);
+}
+
+enum bp_status bp_expand_group_norm(struct bp_expansion *e)
+{
+    const struct bp_group_norm_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_groups(x->view.rank, x->shape, a->groups, a->epsilon);
+
+    return expand(e, &f, e->in[1], e->in[2], 2, f.shape);
+}
+
+enum bp_status bp_expand_instance_norm(struct bp_expansion *e)
+{
+    const struct bp_instance_norm_attrs *a = e->attrs;
+    struct bp_group_norm_attrs group = {.size = sizeof group, .epsilon = a->epsilon,
+                                        .groups = e->in[0]->shape[1] ? e->in[0]->shape[1] : 1};
+    struct bp_compose c = bp_compose_begin(e->scope);
+
+    bp_compose_keep(&c, MAKE(&c, group_norm, &group, e->in[0], e->in[1], e->in[2]), &e->out[0]);
+    return bp_compose_end(&c);
+}
+
+enum bp_status bp_expand_batch_norm(struct bp_expansion *e)
+{
+    const struct bp_batch_norm_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0], *h;
+    struct folded f = fold_batch(x->view.rank, x->shape, a->epsilon);
+
+    h = MAKE(&c, sub, NULL, as_folded(&c, &f, x), as_parameter(&c, &f, e->in[3]));
+    h = MAKE(&c, mul, NULL, h,
+             MAKE(&c, rsqrt, NULL,
+                  bp_compose_scale(&c, as_parameter(&c, &f, e->in[4]), 1, a->epsilon)));
+    give_as(e, &c, 0, scaled(&c, &f, h, e->in[1], e->in[2]), x);
+    return bp_compose_end(&c);
+}
+
+/* m old + (1 - m) now. */
+static struct bp_tensor *moved(struct bp_compose *c, struct bp_tensor *old, struct bp_tensor *now,
+                               double m, double factor)
+{
+    if (c->status) return NULL;
+    now = bp_compose_scale(c, bp_compose_reshape(c, now, 1, old->shape), (1 - m) * factor, 0);
+    return MAKE(c, add, NULL, bp_compose_scale(c, old, m, 0), now);
+}
+
+enum bp_status bp_expand_batch_norm_train(struct bp_expansion *e)
+{
+    const struct bp_batch_norm_train_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0], *old = e->in[3];
+    struct folded f = fold_batch(x->view.rank, x->shape, a->epsilon);
+    struct normalised n = normalise(&c, &f, x);
+    double terms = (double)(f.shape[0] * f.shape[3]);
+    double factor = a->unbiased ? terms / (terms - 1) : 1;
+
+    give_as(e, &c, 0, scaled(&c, &f, n.h, e->in[1], e->in[2]), x);
+    give_as(e, &c, 1, moved(&c, old, n.mean, a->momentum, 1), old);
+    give_as(e, &c, 2, moved(&c, e->in[4], n.variance, a->momentum, factor), old);
+    give_as(e, &c, 3, n.mean, old);
+    give_as(e, &c, 4, n.r, old);
+    return bp_compose_end(&c);
+}
+
+/* dx = r (g - mean(g) - h mean(g h)), and gradients of parameters of this type. */
+static enum bp_status expand_grad(struct bp_expansion *e, const struct folded *f, uint32_t rank,
+                                  const int64_t *shape, uint32_t dtype)
+{
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = e->in[0], *dy = as_folded(&c, f, e->in[2]), *g, *dx;
+    struct normalised n = normalise(&c, f, x);
+
+    g = scaled(&c, f, dy, e->in[1], NULL);
+    dx = MAKE(&c, mul, NULL, n.h, mean_of(&c, f, MAKE(&c, mul, NULL, g, n.h)));
+    if (f->centre) dx = MAKE(&c, add, NULL, mean_of(&c, f, g), dx);
+    dx = MAKE(&c, mul, NULL, n.r, MAKE(&c, sub, NULL, g, dx));
+    give_as(e, &c, 0, dx, x);
+    if (e->want & 2)
+        give(e, &c, 1, sum_of(&c, MAKE(&c, mul, NULL, dy, n.h)), rank, shape, dtype);
+    if (e->want & 4) give(e, &c, 2, sum_of(&c, dy), rank, shape, dtype);
+    return bp_compose_end(&c);
+}
+
+enum bp_status bp_expand_layer_norm_grad(struct bp_expansion *e)
+{
+    const struct bp_layer_norm_grad_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_rows(x->view.rank, x->shape, a->axis, a->epsilon);
+    uint32_t before = axes_before(x, a->axis);
+
+    return expand_grad(e, &f, x->view.rank - before, x->shape + before, x->view.dtype);
+}
+
+enum bp_status bp_expand_rms_norm_grad(struct bp_expansion *e)
+{
+    const struct bp_rms_norm_grad_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_rows(x->view.rank, x->shape, a->axis, a->epsilon);
+    uint32_t before = axes_before(x, a->axis);
+
+    f.centre = false;
+    return expand_grad(e, &f, x->view.rank - before, x->shape + before, x->view.dtype);
+}
+
+enum bp_status bp_expand_group_norm_grad(struct bp_expansion *e)
+{
+    const struct bp_group_norm_grad_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_groups(x->view.rank, x->shape, a->groups, a->epsilon);
+
+    return expand_grad(e, &f, 1, x->shape + 1, x->view.dtype);
+}
+
+enum bp_status bp_expand_batch_norm_grad(struct bp_expansion *e)
+{
+    const struct bp_batch_norm_grad_attrs *a = e->attrs;
+    struct bp_tensor *x = e->in[0];
+    struct folded f = fold_batch(x->view.rank, x->shape, a->epsilon);
+
+    return expand_grad(e, &f, 1, x->shape + 1, statistic(x->view.dtype));
+}
+
+/* Gradients: row(x, scale, dy) gives those of x, scale and bias. */
+static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, const void *attrs)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *in[] = {g->in[0], g->in[1], g->dy[0]}, *out[3] = {NULL};
+    uint32_t want = 1;
+
+    if (!g->dy[0]) return bp_compose_end(&c);
+    for (uint32_t i = 1; i < 3 && i < g->n_in; i++) want |= (uint32_t)g->want[i] << i;
+    bp_compose_outputs(&c, row, attrs, in, 3, want, out);
+    for (uint32_t i = 0; i < 3 && i < g->n_in; i++)
+        if (g->want[i]) bp_compose_keep(&c, out[i], &g->dx[i]);
+    return bp_compose_end(&c);
+}
+
+_Static_assert(sizeof(struct bp_layer_norm_attrs) == sizeof(struct bp_layer_norm_grad_attrs) &&
+                   sizeof(struct bp_rms_norm_attrs) == sizeof(struct bp_rms_norm_grad_attrs) &&
+                   sizeof(struct bp_group_norm_attrs) == sizeof(struct bp_group_norm_grad_attrs),
+               "those of a forward and its gradient are one layout");
+
+enum bp_status bp_grad_layer_norm(struct bp_grad *g)
+{
+    return by_row(g, BP_ROW_layer_norm_grad, g->attrs);
+}
+
+enum bp_status bp_grad_rms_norm(struct bp_grad *g)
+{
+    return by_row(g, BP_ROW_rms_norm_grad, g->attrs);
+}
+
+enum bp_status bp_grad_group_norm(struct bp_grad *g)
+{
+    return by_row(g, BP_ROW_group_norm_grad, g->attrs);
+}
+
+enum bp_status bp_grad_batch_norm_train(struct bp_grad *g)
+{
+    const struct bp_batch_norm_train_attrs *f = g->attrs;
+    struct bp_batch_norm_grad_attrs a = {.size = sizeof a, .epsilon = f->epsilon};
+
+    return by_row(g, BP_ROW_batch_norm_grad, &a);
+}

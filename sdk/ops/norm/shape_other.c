@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalise_other.c: rules of lp_normalize, mean_variance_normalization and lrn, each written in
+ * other operators. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+#include <math.h>
+
+static enum bp_status check_number(const struct bp_site *site, const char *name, double value,
+                                   double least)
+{
+    if (value >= least && !isnan(value)) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: attribute %s is %g, expected %g or more",
+                    site->row->info.name, name, value, least);
+}
+
+enum bp_status bp_infer_lp_normalize(struct bp_site *site)
+{
+    const struct bp_lp_normalize_attrs *a = site->attrs;
+    uint32_t axis;
+
+    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
+    TRY(check_number(site, "p", a->p, 1));
+    TRY(check_number(site, "epsilon", a->epsilon, 0));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    return BP_OK;
+}
+
+enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
+{
+    const struct bp_lp_normalize_attrs *a = e->attrs;
+    struct bp_norm_attrs norm = {.size = sizeof norm, .axes = {&a->axis, 1}, .keep = 1, .p = a->p};
+    struct bp_clip_attrs least = {.size = sizeof least, .min = a->epsilon, .max = INFINITY};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
+    struct bp_tensor *size = MAKE(&c, clip, &least, MAKE(&c, norm, &norm, x));
+
+    if ((float)a->epsilon == 0) size = bp_compose_not_zero(&c, size);
+    return bp_compose_give(e, &c, MAKE(&c, div, NULL, x, size));
+}
+
+enum bp_status bp_infer_mean_variance(struct bp_site *site)
+{
+    const struct bp_mean_variance_normalization_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type statistics;
+
+    TRY(bp_rule_reduce(site, x, a->axes, true, &statistics)); /* checks the axes */
+    TRY(check_number(site, "epsilon", a->epsilon, 0));
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
+}
+
+enum bp_status bp_expand_mean_variance(struct bp_expansion *e)
+{
+    const struct bp_mean_variance_normalization_attrs *a = e->attrs;
+    struct bp_mean_attrs mean = {.size = sizeof mean, .axes = a->axes, .keep = 1};
+    struct bp_std_attrs deviation = {.size = sizeof deviation, .axes = a->axes, .keep = 1};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
+    struct bp_tensor *d = MAKE(&c, sub, NULL, x, MAKE(&c, mean, &mean, x));
+    struct bp_tensor *s = MAKE(&c, std, &deviation, x);
+
+    return bp_compose_give(e, &c, MAKE(&c, div, NULL, d, bp_compose_scale(&c, s, 1, a->epsilon)));
+}
+
+enum bp_status bp_infer_lrn(struct bp_site *site)
+{
+    const struct bp_lrn_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    if (x->rank < 2)
+        return bp_error(BP_ERR_INVALID, "lrn: input x has %u axes, expected N, C and any others",
+                        x->rank);
+    if (a->window < 1)
+        return bp_error(BP_ERR_INVALID, "lrn: attribute window is %" PRId64 ", expected 1 or more",
+                        a->window);
+    if (!isfinite(a->alpha) || !isfinite(a->beta) || !isfinite(a->bias))
+        return bp_error(BP_ERR_INVALID, "lrn: alpha, beta and bias are %g, %g, %g: expected "
+                                        "numbers", a->alpha, a->beta, a->bias);
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
+}
+
+/* t, of n channels, moved by `by` channels towards the last, with zeros where nothing comes. */
+static struct bp_tensor *shifted(struct bp_compose *c, struct bp_tensor *t, int64_t by, int64_t n)
+{
+    static const int64_t axis = 1;
+    int64_t from = by < 0 ? -by : 0, to = by < 0 ? n : n - by, low = by < 0 ? 0 : by,
+            high = by < 0 ? n + by : n;
+    struct bp_slice_attrs part = {.size = sizeof part, .starts = {&from, 1}, .ends = {&to, 1},
+                                  .axes = {&axis, 1}};
+    struct bp_slice_grad_attrs put = {.size = sizeof put, .starts = {&low, 1}, .ends = {&high, 1},
+                                      .axes = {&axis, 1}};
+
+    return by ? MAKE(c, slice_grad, &put, MAKE(c, slice, &part, t), t) : t;
+}
+
+/* The sum of t and of its n - 1 next channels (sign -1), or of those before it (1); the first lies
+ * `first` channels off. Sums of 2, 4, 8 channels are made, each of two of those before, and put
+ * together as n needs them. */
+static struct bp_tensor *run_of(struct bp_compose *c, struct bp_tensor *t, int64_t sign,
+                                int64_t first, int64_t n, int64_t channels)
+{
+    struct bp_tensor *sum = NULL, *part;
+
+    for (int64_t bit = 1; bit <= n && !c->status; bit *= 2) {
+        if (n & bit) {
+            part = shifted(c, t, sign * first, channels);
+            sum = sum ? MAKE(c, add, NULL, sum, part) : part;
+            first += bit;
+        }
+        if (2 * bit <= n) t = MAKE(c, add, NULL, t, shifted(c, t, sign * bit, channels));
+    }
+    return sum;
+}
+
+/* x e^(-beta log(bias + alpha / window s)). A window that is larger than x has channels is cut. */
+enum bp_status bp_expand_lrn(struct bp_expansion *e)
+{
+    const struct bp_lrn_attrs *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *square, *s;
+    int64_t n = e->in[0]->shape[1], below = (a->window - 1) / 2, above = a->window / 2;
+
+    if (below >= n) below = n ? n - 1 : 0;
+    if (above >= n) above = n ? n - 1 : 0;
+    square = MAKE(&c, mul, NULL, x, x);
+    s = run_of(&c, square, -1, 0, above + 1, n);
+    if (below > 0) s = MAKE(&c, add, NULL, s, run_of(&c, square, 1, 1, below, n));
+    s = MAKE(&c, log, NULL, bp_compose_scale(&c, s, a->alpha / (double)a->window, a->bias));
+    s = MAKE(&c, exp, NULL, bp_compose_scale(&c, s, -a->beta, 0));
+    return bp_compose_give(e, &c, MAKE(&c, mul, NULL, x, s));
+}

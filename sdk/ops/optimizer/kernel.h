@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.h: steps of optimizers. Parameters and gradients are elem, all that is kept is acc, as it
+ * is computed with; everything is written where it was read. ops/optimizer.def says what each
+ * makes. */
+#ifndef BP_KERNELS_STEP_H
+#define BP_KERNELS_STEP_H
+
+#include "../../dialect/entry.h"
+#include "../../dialect/maths.h"
+#include "kernel_args.h"
+
+/* A function whose op is a constant at each call. */
+#ifdef ON_HOST
+#define STEP_FN static inline __attribute__((always_inline))
+#else
+#define STEP_FN KFN
+#endif
+
+/* One element, and what is kept of it. */
+struct step_state {
+    acc p, g, kept[3];
+};
+
+/* The numbers of a step, those of one value read. norm: the factor of the whole tensor. */
+struct step_numbers {
+    acc beta1, rest1, beta2, rest2, epsilon, decay, momentum;
+    acc rate, bias1, bias2, norm;
+    int nesterov, third;
+};
+
+KFN acc step_larger(acc x, acc y)
+{
+    return x <= y ? y : x;
+}
+
+KFN void step_moments(const struct step_numbers *k, struct step_state *s)
+{
+    s->kept[0] = k->beta1 * s->kept[0] + k->rest1 * s->g;
+    s->kept[1] = k->beta2 * s->kept[1] + k->rest2 * (s->g * s->g);
+}
+
+/* The mean over the root of the mean square, neither of them biased to zero any more. */
+KFN acc step_ratio(const struct step_numbers *k, acc moment1, acc moment2)
+{
+    return moment1 / k->bias1 / (MATH(sqrt)(moment2 / k->bias2) + k->epsilon);
+}
+
+KFN void step_adam(const struct step_numbers *k, struct step_state *s)
+{
+    acc square;
+
+    step_moments(k, s);
+    if (k->third) s->kept[2] = step_larger(s->kept[1], s->kept[2]);
+    square = k->third ? s->kept[2] : s->kept[1];
+    s->p -= k->rate * step_ratio(k, s->kept[0], square);
+}
+
+KFN void step_momentum(const struct step_numbers *k, struct step_state *s)
+{
+    acc g = s->g + k->decay * s->p;
+
+    s->kept[0] = k->momentum * s->kept[0] + g;
+    s->p -= k->rate * (k->nesterov ? g + k->momentum * s->kept[0] : s->kept[0]);
+}
+
+KFN void step_adamax(const struct step_numbers *k, struct step_state *s)
+{
+    s->kept[0] = k->beta1 * s->kept[0] + k->rest1 * s->g;
+    s->kept[1] = step_larger(acc_abs(s->g), k->beta2 * s->kept[1] + k->epsilon);
+    s->p -= k->rate / k->bias1 * (s->kept[0] / s->kept[1]);
+}
+
+KFN void step_adagrad(const struct step_numbers *k, struct step_state *s)
+{
+    s->kept[0] += s->g * s->g;
+    s->p -= k->rate * s->g / (MATH(sqrt)(s->kept[0]) + k->epsilon);
+}
+
+KFN void step_adadelta(const struct step_numbers *k, struct step_state *s)
+{
+    acc d;
+
+    s->kept[0] = k->beta1 * s->kept[0] + k->rest1 * (s->g * s->g);
+    d = MATH(sqrt)((s->kept[1] + k->epsilon) / (s->kept[0] + k->epsilon)) * s->g;
+    s->kept[1] = k->beta1 * s->kept[1] + k->rest1 * (d * d);
+    s->p -= k->rate * d;
+}
+
+KFN void step_rmsprop(const struct step_numbers *k, struct step_state *s)
+{
+    acc square;
+
+    s->kept[0] = k->beta1 * s->kept[0] + k->rest1 * (s->g * s->g);
+    if (k->third) s->kept[2] = k->beta1 * s->kept[2] + k->rest1 * s->g;
+    square = k->third ? s->kept[0] - s->kept[2] * s->kept[2] : s->kept[0];
+    s->kept[1] = k->momentum * s->kept[1] + k->rate * s->g / MATH(sqrt)(square + k->epsilon);
+    s->p -= s->kept[1];
+}
+
+/* What lamb goes along, from moments that are made already. */
+KFN acc step_lamb_update(const struct step_numbers *k, acc p, acc moment1, acc moment2)
+{
+    return step_ratio(k, moment1, moment2) + k->decay * p;
+}
+
+KFN void step_lars(const struct step_numbers *k, struct step_state *s)
+{
+    s->kept[0] = k->momentum * s->kept[0] + k->rate * k->norm * (s->g + k->decay * s->p);
+    s->p -= s->kept[0];
+}
+
+STEP_FN void step_one(int op, const struct step_numbers *k, struct step_state *s)
+{
+    switch (op) {
+    case STEP_momentum: step_momentum(k, s); break;
+    case STEP_adam:
+        s->g += k->decay * s->p;
+        step_adam(k, s);
+        break;
+    case STEP_adamw:
+        s->p *= 1 - k->rate * k->decay;
+        step_adam(k, s);
+        break;
+    case STEP_adamax: step_adamax(k, s); break;
+    case STEP_adagrad: step_adagrad(k, s); break;
+    case STEP_adadelta: step_adadelta(k, s); break;
+    case STEP_rmsprop: step_rmsprop(k, s); break;
+    case STEP_moments: step_moments(k, s); break;
+    case STEP_lamb:
+        s->p -= k->rate * k->norm * step_lamb_update(k, s->p, s->kept[0], s->kept[1]);
+        break;
+    default: step_lars(k, s); break;
+    }
+}
+
+KFN struct step_numbers step_numbers(const struct step_args *a, GLOBAL const acc *rate,
+                                     GLOBAL const acc *power1, GLOBAL const acc *power2,
+                                     GLOBAL const acc *norm)
+{
+    struct step_numbers k;
+
+    k.beta1 = number(a->beta1);
+    k.beta2 = number(a->beta2);
+    k.rest1 = number(a->rest1);
+    k.rest2 = number(a->rest2);
+    k.epsilon = number(a->epsilon);
+    k.decay = number(a->decay);
+    k.momentum = number(a->momentum);
+    k.nesterov = a->nesterov != 0;
+    k.rate = rate[0];
+    k.bias1 = power1 ? 1 - power1[0] : 1;
+    k.bias2 = power2 ? 1 - power2[0] : 1;
+    k.norm = norm ? norm[0] : 1;
+    k.third = 0;
+    return k;
+}
+
+/* kept: how many of c0 to c2 are there. */
+STEP_FN void step_run(int op, int kept, const struct step_numbers *k, i64 begin, i64 n,
+                      GLOBAL elem *p, GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1,
+                      GLOBAL acc *c2)
+{
+    SIMD for (i64 i = begin; i < begin + n; i++)
+    {
+        struct step_state s;
+        s.p = elem_get(p[i]);
+        s.g = elem_get(g[i]);
+        s.kept[0] = c0[i];
+        s.kept[1] = kept > 1 ? c1[i] : 0;
+        s.kept[2] = kept > 2 ? c2[i] : 0;
+        step_one(op, k, &s);
+        c0[i] = s.kept[0];
+        if (kept > 1) c1[i] = s.kept[1];
+        if (kept > 2) c2[i] = s.kept[2];
+        if (op != STEP_moments) p[i] = elem_put(s.p);
+    }
+}
+
+/* With the third of what is kept, or without. */
+STEP_FN void step_third(int op, struct step_numbers *k, i64 begin, i64 n, GLOBAL elem *p,
+                        GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2)
+{
+    k->third = c2 != 0;
+    if (c2) step_run(op, 3, k, begin, n, p, g, c0, c1, c2);
+    else step_run(op, 2, k, begin, n, p, g, c0, c1, c2);
+}
+
+KFN void optimizer_step_span(const struct step_args *a, i64 begin, i64 n, GLOBAL elem *p,
+                             GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2,
+                             GLOBAL const acc *rate, GLOBAL const acc *power1,
+                             GLOBAL const acc *power2, GLOBAL const acc *norm)
+{
+    struct step_numbers k = step_numbers(a, rate, power1, power2, norm);
+
+    switch (a->op) {
+    case STEP_momentum: step_run(STEP_momentum, 1, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_adam: step_third(STEP_adam, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_adamw: step_third(STEP_adamw, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_adamax: step_run(STEP_adamax, 2, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_adagrad: step_run(STEP_adagrad, 1, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_adadelta: step_run(STEP_adadelta, 2, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_rmsprop: step_third(STEP_rmsprop, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_moments: step_run(STEP_moments, 2, &k, begin, n, p, g, c0, c1, c2); break;
+    case STEP_lamb: step_run(STEP_lamb, 2, &k, begin, n, p, g, c0, c1, c2); break;
+    default: step_run(STEP_lars, 1, &k, begin, n, p, g, c0, c1, c2); break;
+    }
+}
+ENTRY_SPANS_9(optimizer_step, elem, const elem, acc, acc, acc, const acc, const acc, const acc,
+              const acc)
+
+/* Of one part: the squares of the parameters, and of what is compared with them. */
+KFN void step_norms_team(const struct step_norms_args *a, i64 part, LOCAL acc *scratch,
+                         GLOBAL acc *sum, GLOBAL const elem *p, GLOBAL const elem *g,
+                         GLOBAL const acc *c0, GLOBAL const acc *c1, GLOBAL const acc *rate,
+                         GLOBAL const acc *power1, GLOBAL const acc *power2)
+{
+    struct step_numbers k = step_numbers(&a->s, rate, power1, power2, 0);
+    i64 from = part * STEP_PART, n = a->n - from < STEP_PART ? a->n - from : STEP_PART;
+    int lamb = a->s.op == STEP_lamb;
+    acc own = 0, other = 0;
+
+    FOR_LANES(i, n)
+    {
+        acc x = elem_get(p[from + i]);
+        acc y = lamb ? step_lamb_update(&k, x, c0[from + i], c1[from + i]) : elem_get(g[from + i]);
+        own += x * x;
+        other += y * y;
+    }
+    own = team_sum(own, scratch);
+    other = team_sum(other, scratch);
+    if (LANE == 0) {
+        sum[part] = own;
+        sum[a->parts + part] = other;
+    }
+}
+ENTRY_TEAMS_8(step_norms, acc, const elem, const elem, const acc, const acc, const acc, const acc,
+              const acc)
+
+/* The factor of the rate that both norms give. */
+KFN acc step_factor(const struct step_norms_args *a, acc own, acc other)
+{
+    acc decay = number(a->s.decay), epsilon = number(a->s.epsilon);
+
+    if (!(own > 0 && other > 0)) return 1;
+    if (a->s.op == STEP_lamb) return own / other;
+    if (!(decay > 0)) return 1;
+    return number(a->s.coefficient) * own / (other + decay * own + epsilon);
+}
+
+KFN void step_factor_span(const struct step_factor_args *a, i64 begin, i64 n, GLOBAL acc *factor,
+                          GLOBAL const acc *sum)
+{
+    for (i64 at = begin; at < begin + n; at++) {
+        acc own = 0, other = 0;
+        for (i64 i = 0; i < a->n.parts; i++) {
+            own += sum[i];
+            other += sum[a->n.parts + i];
+        }
+        factor[at] = step_factor(&a->n, MATH(sqrt)(own), MATH(sqrt)(other));
+    }
+}
+ENTRY_SPANS_2(step_factor, acc, const acc)
+
+/* Powers for the next step: there is one, or both. */
+KFN void step_powers_span(const struct step_powers_args *a, i64 begin, i64 n, GLOBAL acc *power1,
+                          GLOBAL acc *power2)
+{
+    for (i64 i = begin; i < begin + n; i++) {
+        power1[0] *= number(a->beta1);
+        if (power2) power2[0] *= number(a->beta2);
+    }
+}
+ENTRY_SPANS_2(step_powers, acc, acc)
+
+KFN void unscale_span(const struct unscale_args *a, i64 begin, i64 n, GLOBAL u8 *found,
+                      GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const acc *scale)
+{
+    acc factor = 1 / scale[0];
+    int wrong = 0;
+
+    if (a->begin) {
+        *found = 0;
+        return;
+    }
+    for (i64 i = begin; i < begin + n; i++) {
+        elem value = elem_put(elem_get(x[i]) * factor);
+        acc back = elem_get(value);
+        wrong |= !(back - back == 0);
+        y[i] = value;
+    }
+    if (wrong) *found = 1;
+}
+ENTRY_SPANS_4(unscale, u8, elem, const elem, const acc)
+
+KFN void loss_scale_span(const struct loss_scale_args *a, i64 begin, i64 n, GLOBAL elem *scale,
+                         GLOBAL i32 *good, GLOBAL i32 *bad, GLOBAL const u8 *found)
+{
+    for (i64 i = begin; i < begin + n; i++) {
+        acc was = elem_get(scale[0]);
+        i64 steps = (i64)(*found ? *bad : *good) + 1, many = 0;
+        many = steps >= (*found ? a->shrink_after : a->grow_after);
+        if (many) {
+            acc next = was * number(*found ? a->shrink : a->grow);
+            if (*found) next = next < 1 ? 1 : next;
+            else next = next - next == 0 ? next : was;
+            scale[0] = elem_put(next);
+            steps = 0;
+        }
+        *bad = (i32)(*found ? steps : 0);
+        *good = (i32)(*found ? 0 : steps);
+    }
+}
+ENTRY_SPANS_4(loss_scale, elem, i32, i32, const u8)
+
+#undef STEP_FN
+
+#endif

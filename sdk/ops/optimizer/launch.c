@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.c: launches of the kernels of step.h. What is updated is given as the input that it is. */
+#include "../../dialect/portable.h"
+#include "kernel_args.h"
+
+#include <stdbool.h>
+
+/* The operands of a step, by where they stand among the inputs: 0 is none. */
+struct step_ports {
+    int kept[3], power[2];
+};
+
+static struct step_args of_adam(const struct bp_adam_attrs *a, int64_t op)
+{
+    return (struct step_args){.op = op,
+                              .beta1 = (real)a->beta1, .beta2 = (real)a->beta2,
+                              .rest1 = (real)(1 - a->beta1), .rest2 = (real)(1 - a->beta2),
+                              .epsilon = (real)a->epsilon,
+                              .decay = (real)a->decay};
+}
+
+static struct step_args of_rho(double rho, double epsilon, double momentum, int64_t op)
+{
+    return (struct step_args){.op = op,
+                              .beta1 = (real)rho,
+                              .rest1 = (real)(1 - rho),
+                              .epsilon = (real)epsilon,
+                              .momentum = (real)momentum};
+}
+
+/* adam, adamw and lamb have the same attributes. */
+static struct step_args numbers_of(const struct bp_launch *launch, int64_t op)
+{
+    const struct bp_momentum_attrs *momentum = launch->attrs;
+    const struct bp_adamax_attrs *adamax = launch->attrs;
+    const struct bp_adadelta_attrs *adadelta = launch->attrs;
+    const struct bp_rmsprop_attrs *rmsprop = launch->attrs;
+    const struct bp_lars_momentum_attrs *lars = launch->attrs;
+    const struct bp_adagrad_attrs *adagrad = launch->attrs;
+
+    switch (op) {
+    case STEP_momentum:
+        return (struct step_args){.op = op,
+                                  .nesterov = momentum->nesterov,
+                                  .decay = (real)momentum->l2,
+                                  .momentum = (real)momentum->momentum};
+    case STEP_adamax:
+        return (struct step_args){.op = op,
+                                  .beta1 = (real)adamax->beta1, .beta2 = (real)adamax->beta2,
+                                  .rest1 = (real)(1 - adamax->beta1),
+                                  .epsilon = (real)adamax->epsilon};
+    case STEP_adagrad: return (struct step_args){.op = op, .epsilon = (real)adagrad->epsilon};
+    case STEP_adadelta: return of_rho(adadelta->rho, adadelta->epsilon, 0, op);
+    case STEP_rmsprop: return of_rho(rmsprop->rho, rmsprop->epsilon, rmsprop->momentum, op);
+    case STEP_lars:
+        return (struct step_args){.op = op,
+                                  .epsilon = (real)lars->epsilon,
+                                  .decay = (real)lars->decay,
+                                  .momentum = (real)lars->momentum,
+                                  .coefficient = (real)lars->coefficient};
+    default: return of_adam(launch->attrs, op);
+    }
+}
+
+static struct step_ports ports_of(int64_t op)
+{
+    switch (op) {
+    case STEP_adam:
+    case STEP_adamw: return (struct step_ports){{3, 4, 7}, {5, 6}};
+    case STEP_lamb:
+    case STEP_moments: return (struct step_ports){{3, 4}, {5, 6}};
+    case STEP_adamax: return (struct step_ports){{3, 4}, {5}};
+    case STEP_adadelta: return (struct step_ports){{3, 4}, {0}};
+    case STEP_rmsprop: return (struct step_ports){{3, 4, 5}, {0}};
+    default: return (struct step_ports){{3}, {0}};
+    }
+}
+
+static void operand(struct portable *p, const struct bp_launch *launch, int at)
+{
+    portable_view(p, at ? launch->in[at] : NULL);
+}
+
+/* norm: at the beginning of the workspace lies a factor of the rate. */
+static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool norm)
+{
+    const struct bp_view *param = launch->in[0];
+    struct step_args args = numbers_of(launch, op);
+    struct step_ports at = ports_of(op);
+    struct portable p =
+        PORTABLE(step, optimizer_step, portable_type(param->dtype), args, param->count, 4);
+
+    portable_view(&p, param);
+    portable_view(&p, launch->in[1]);
+    for (int i = 0; i < 3; i++) operand(&p, launch, at.kept[i]);
+    portable_view(&p, launch->in[2]);
+    for (int i = 0; i < 2; i++) operand(&p, launch, at.power[i]);
+    if (norm) portable_workspace(&p, launch, 0);
+    else portable_view(&p, NULL);
+    return portable_run(launch, &p);
+}
+
+/* When all have read the powers of this step. */
+static enum bp_status run_powers(const struct bp_launch *launch, int64_t op)
+{
+    struct step_args s = numbers_of(launch, op);
+    struct step_ports at = ports_of(op);
+    struct step_powers_args args = {s.beta1, s.beta2};
+    struct portable p = PORTABLE(step, step_powers, portable_type(launch->in[0]->dtype), args, 1,
+                                 1);
+
+    if (!at.power[0]) return BP_OK;
+    for (int i = 0; i < 2; i++) operand(&p, launch, at.power[i]);
+    return portable_run(launch, &p);
+}
+
+enum bp_status portable_step(const struct bp_launch *launch)
+{
+    int op = portable_number(launch->kernel);
+    enum bp_status status = run_step(launch, op, false);
+
+    return status ? status : run_powers(launch, op);
+}
+
+static int64_t parts_of(const struct bp_view *param)
+{
+    return (param->count + STEP_PART - 1) / STEP_PART;
+}
+
+/* Workspace: the factor, in the place of two numbers, then both sums of each part. */
+enum {
+    FACTOR = 16
+};
+
+enum bp_status portable_step_norms_prepare(void *self, const struct bp_prep *prep,
+                                           struct bp_plan *out)
+{
+    (void)self;
+    return portable_needs(out, FACTOR + 2 * 8 * parts_of(prep->in[0]));
+}
+
+static enum bp_status run_norms(const struct bp_launch *launch, int64_t op)
+{
+    const struct bp_view *param = launch->in[0];
+    struct step_norms_args args = {numbers_of(launch, op), param->count, parts_of(param)};
+    struct step_ports at = ports_of(op);
+    struct portable sums = PORTABLE(step, step_norms, portable_type(param->dtype), args, args.parts,
+                                    4 * STEP_PART);
+    struct step_factor_args factor_args = {args};
+    struct portable factor = PORTABLE(step, step_factor, portable_type(param->dtype), factor_args,
+                                      1, 1);
+    enum bp_status status;
+
+    portable_workspace(&sums, launch, FACTOR);
+    portable_view(&sums, param);
+    portable_view(&sums, launch->in[1]);
+    for (int i = 0; i < 2; i++) operand(&sums, launch, at.kept[i]);
+    portable_view(&sums, launch->in[2]);
+    for (int i = 0; i < 2; i++) operand(&sums, launch, at.power[i]);
+    status = portable_run(launch, &sums);
+    portable_workspace(&factor, launch, 0);
+    portable_workspace(&factor, launch, FACTOR);
+    return status ? status : portable_run(launch, &factor);
+}
+
+/* lamb makes its moments first: its norms are of what they give. */
+enum bp_status portable_step_norms(const struct bp_launch *launch)
+{
+    int op = portable_number(launch->kernel);
+    enum bp_status status = op == STEP_lamb ? run_step(launch, STEP_moments, false) : BP_OK;
+
+    if (status == BP_OK) status = run_norms(launch, op);
+    if (status == BP_OK) status = run_step(launch, op, true);
+    return status ? status : run_powers(launch, op);
+}
+
+static enum bp_status unscale(const struct bp_launch *launch, struct unscale_args args, uint32_t i)
+{
+    const struct bp_view *x = launch->in[1 + i];
+    struct portable p = PORTABLE(step, unscale, portable_type(x->dtype), args,
+                                 args.begin ? 1 : x->count, 2);
+
+    portable_view(&p, launch->out[0]);
+    portable_view(&p, launch->out[1 + i]);
+    portable_view(&p, x);
+    portable_view(&p, launch->in[0]);
+    return portable_run(launch, &p);
+}
+
+enum bp_status portable_unscale(const struct bp_launch *launch)
+{
+    enum bp_status status = unscale(launch, (struct unscale_args){1}, 0);
+
+    for (uint32_t i = 0; i + 1 < launch->n_in && status == BP_OK; i++)
+        status = unscale(launch, (struct unscale_args){0}, i);
+    return status;
+}
+
+enum bp_status portable_loss_scale(const struct bp_launch *launch)
+{
+    const struct bp_update_loss_scaling_attrs *a = launch->attrs;
+    struct loss_scale_args args = {a->grow_after, a->shrink_after, (real)a->grow, (real)a->shrink};
+    struct portable p = PORTABLE(step, loss_scale, portable_type(launch->in[0]->dtype), args, 1, 1);
+
+    portable_view(&p, launch->in[0]);
+    portable_view(&p, launch->in[2]);
+    portable_view(&p, launch->in[3]);
+    portable_view(&p, launch->in[1]);
+    return portable_run(launch, &p);
+}

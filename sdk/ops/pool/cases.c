@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c: cases of pools and their gradients: one list of geometries for all. */
+#include "cases.h"
+#include <backplane/kernel.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cases_fn cases_max_pool, cases_max_pool_grad, cases_avg_pool, cases_avg_pool_grad;
+
+#define FAR ((int64_t)1 << 40)
+#define ONES {1, 1, 1}
+#define NONE {0, 0, 0, 0, 0, 0}
+#define PAD(a, b) {a, a, 0, b, b, 0}
+
+/* Those named small are for gradients: no pool has two windows with the same largest place and the
+ * next close by. */
+const struct pool_case pool_case[] = {
+    {"1d.small", "1x2x7", {3, 1, 1}, {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
+    {"2d.small", "1x2x4x5", {2, 3, 1}, {1, 2, 1}, ONES, {1, 1, 0, 0, 1, 0}, true, false, false},
+    {"2d.small-parts", "1x2x4x5", {3, 2, 1}, ONES, ONES, NONE, false, true, false},
+    {"3d.small", "1x1x3x3x4", {2, 2, 2}, {1, 2, 2}, {2, 1, 2}, NONE, false, false, false},
+    {"1d", "2x3x17", {3, 1, 1}, ONES, ONES, NONE, false, false, true},
+    {"1d.width", "1x3x130", {3, 1, 1}, ONES, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
+    {"1d.stride", "1x2x131", {5, 1, 1}, {2, 1, 1}, ONES, {2, 0, 0, 1, 0, 0}, false, false, false},
+    {"1d.dilation", "1x2x67", {3, 1, 1}, {3, 1, 1}, {5, 1, 1}, {7, 0, 0, 9, 0, 0}, true, false,
+     false},
+    {"1d.parts", "2x2x19", {7, 1, 1}, ONES, ONES, NONE, false, true, false},
+    {"2d.one", "1x1x1x1", ONES, ONES, ONES, NONE, false, false, true},
+    {"2d.empty", "0x3x5x5", {2, 2, 1}, ONES, ONES, NONE, false, false, true},
+    {"2d.no-channels", "2x0x5x5", {2, 2, 1}, ONES, ONES, NONE, false, false, false},
+    {"2d", "2x3x9x8", {2, 2, 1}, {2, 2, 1}, ONES, NONE, false, false, true},
+    {"2d.pad", "2x3x7x9", {3, 3, 1}, {2, 2, 1}, ONES, PAD(1, 1), false, false, true},
+    {"2d.pad-uneven", "1x3x7x6", {3, 4, 1}, ONES, ONES, {2, 0, 0, 1, 3, 0}, false, false, true},
+    {"2d.ceil", "1x2x8x8", {3, 3, 1}, {2, 2, 1}, ONES, NONE, true, false, true},
+    {"2d.ceil-dropped", "1x2x6x5", {2, 2, 1}, {3, 3, 1}, ONES, PAD(1, 1), true, false, true},
+    {"2d.ceil-larger", "1x2x2x3", {3, 3, 1}, {2, 2, 1}, ONES, NONE, true, false, false},
+    {"2d.dilation", "1x3x12x11", {3, 2, 1}, ONES, {2, 3, 1}, PAD(2, 1), false, false, true},
+    {"2d.jumps", "1x2x9x9", {2, 2, 1}, {5, 4, 1}, {3, 2, 1}, NONE, false, false, false},
+    {"2d.whole", "2x3x5x4", {5, 4, 1}, ONES, ONES, NONE, false, false, false},
+    {"2d.channels", "1x65x3x4", {2, 2, 1}, ONES, ONES, PAD(1, 0), false, false, false},
+    {"2d.width15", "1x2x5x15", {3, 3, 1}, ONES, ONES, PAD(1, 1), false, false, false},
+    {"2d.width66", "1x1x4x66", {3, 3, 1}, ONES, ONES, PAD(1, 1), false, false, false},
+    {"2d.parts", "2x3x7x8", {3, 5, 1}, ONES, ONES, NONE, false, true, true},
+    {"2d.parts-even", "1x3x6x8", {3, 2, 1}, ONES, ONES, NONE, false, true, true},
+    {"2d.parts-more", "1x2x3x4", {7, 4, 1}, ONES, ONES, NONE, false, true, false},
+    {"2d.parts-one", "2x3x5x6", {1, 1, 1}, ONES, ONES, NONE, false, true, false},
+    {"3d", "1x2x5x6x7", {3, 2, 3}, ONES, ONES, NONE, false, false, true},
+    {"3d.all", "2x2x7x8x9", {2, 3, 3}, {1, 2, 3}, {2, 1, 1}, {1, 0, 2, 0, 1, 1}, true, false,
+     true},
+    {"3d.parts", "1x2x5x4x7", {2, 3, 4}, ONES, ONES, NONE, false, true, false},
+    {"2d.lines", "2x3x9x4", {3, 4, 1}, {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
+    /* Windows of which nearly all lies in padding: what lies there is counted, not gone through. */
+    {"1d.far", "2x3x70", {FAR, 1, 1}, ONES, ONES, {FAR / 2, 0, 0, FAR / 2 - 1, 0, 0}, false, false,
+     false},
+    {"1d.far-jumps", "1x2x5", {4 * FAR, 1, 1}, {FAR, 1, 1}, ONES,
+     {4 * FAR - 1, 0, 0, 4 * FAR - 1, 0, 0}, false, false, false},
+    {"2d.far", "1x9x5x6", {FAR, FAR, 1}, ONES, {3, 2, 1},
+     {2 * FAR, FAR, 0, FAR - 3, FAR - 2, 0}, false, false, false},
+    {"2d.far-lines", "1x2x4x4", {FAR, 4, 1}, ONES, ONES, {FAR / 2, 0, 0, FAR / 2, 0, 0}, false,
+     false, false},
+};
+const int n_pool_case = sizeof pool_case / sizeof *pool_case;
+
+const struct pool_case *pool_case_find(const char *variant)
+{
+    for (int i = 0; i < n_pool_case; i++)
+        if (!strcmp(pool_case[i].variant, variant)) return &pool_case[i];
+    abort(); /* a name in these files is misspelt */
+}
+
+const char *pool_case_result(const struct pool_case *p, char *text, size_t size)
+{
+    char *at = (char *)p->x;
+    int used = 0;
+
+    for (int i = 0; *at; i++) {
+        int64_t n = strtoll(at, &at, 10), k = i - 2, span, rest;
+        if (*at == 'x') at++;
+        if (i >= 2 && p->adaptive) n = p->window[k];
+        if (i >= 2 && !p->adaptive) {
+            span = (p->window[k] - 1) * p->dilation[k] + 1;
+            rest = n + p->pad[k] + p->pad[k + 3] - span;
+            int64_t count = rest < 0 ? 0 : rest / p->stride[k] + 1;
+            if (p->ceil && rest % p->stride[k] && count * p->stride[k] < n + p->pad[k]) count++;
+            n = count;
+        }
+        used += snprintf(text + used, size - (size_t)used, "%s%lld", i ? "x" : "", (long long)n);
+    }
+    return text;
+}
+
+struct kernel_case *pool_case_begin(const struct case_maker *maker, const struct pool_case *p,
+                                    const char *shapes)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+    struct bp_max_pool_attrs *a = &made->attrs.max_pool;
+
+    memcpy(a->window, p->window, sizeof p->window);
+    memcpy(a->stride, p->stride, sizeof p->stride);
+    memcpy(a->dilation, p->dilation, sizeof p->dilation);
+    memcpy(a->pad, p->pad, sizeof p->pad);
+    a->ceil_mode = p->ceil;
+    a->adaptive = p->adaptive;
+    made->quick = p->quick;
+    return made;
+}
+
+static bool is_small(const struct pool_case *p)
+{
+    return strstr(p->variant, ".small") != NULL;
+}
+
+static const char *const laid_out[] = {"1d", "2d.pad", "2d.parts", "3d.all", "2d.whole"};
+static const char *const in_memory[] = {"2d.channels", "2d.pad-uneven", "2d.dilation", "2d.parts",
+                                        "2d.width15", "3d.all"};
+/* Pools of i32 indices, and of 8 bits, differ by what is stored: some geometries will do. */
+static bool is_enough(const struct case_maker *maker, const struct pool_case *p)
+{
+    int64_t one_of = maker->dtype[2] == BP_I32 ? 5 : case_is_float(maker) ? 1 : 3;
+
+    return is_small(p) || (p - pool_case) % one_of == 0;
+}
+
+/* What max_pool_with_index has besides. The value is looked at in quick cases, the index always. */
+static void with_index(const struct case_maker *maker, const struct pool_case *p, bool whole,
+                       bool columns, enum data data)
+{
+    struct kernel_case *made = pool_case_begin(maker, p, p->x);
+    char variant[64];
+
+    made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+    made->attrs.max_pool_with_index.whole = whole;
+    made->attrs.max_pool_with_index.column_major = columns;
+    case_data(made, data);
+    if (is_small(p) && data == DATA_APART) made->gradient = 2;
+    snprintf(variant, sizeof variant, "%s%s%s%s", p->variant, whole ? ".whole" : "",
+             columns ? ".columns" : "", data == DATA_NONFINITE ? ".nonfinite" : "");
+    if (made->gradient || p->quick) {
+        case_parts(maker, made, 2, variant);
+        return;
+    }
+    made->n_out = 2;
+    made->part = 1;
+    case_end(maker, made, "%s.index", variant);
+}
+
+static void of_index(const struct case_maker *maker)
+{
+    for (int i = 0; i < n_pool_case; i++)
+        if (is_enough(maker, &pool_case[i]))
+            with_index(maker, &pool_case[i], false, false,
+                       is_small(&pool_case[i]) ? DATA_APART : i % 2 ? DATA_EXACT : DATA_PLAIN);
+    with_index(maker, pool_case_find("2d.small"), true, true, DATA_APART);
+    for (int i = 1; i < 4; i++) {
+        with_index(maker, pool_case_find("3d.all"), i & 1, i & 2, DATA_PLAIN);
+        with_index(maker, pool_case_find("2d.pad"), i & 1, i & 2, DATA_EXACT);
+    }
+    if (case_is_float(maker))
+        with_index(maker, pool_case_find("2d.pad"), false, false, DATA_NONFINITE);
+    for (int i = 0; i < COUNT(in_memory); i++) {
+        const struct pool_case *p = pool_case_find(in_memory[i]);
+        struct kernel_case *made = pool_case_begin(maker, p, p->x);
+        char name[64];
+        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        made->attrs.max_pool_with_index.whole = i % 2;
+        made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
+        snprintf(name, sizeof name, "%s.memory", p->variant);
+        case_parts(maker, made, 2, name);
+    }
+    for (int i = 0; i < COUNT(laid_out); i += 3) {
+        struct kernel_case *made = pool_case_begin(maker, pool_case_find(laid_out[i]),
+                                                   pool_case_find(laid_out[i])->x);
+        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        case_part_layouts(maker, made, 2, i ? "3d.all.laid" : "1d.laid");
+    }
+    {
+        const struct pool_case *p = pool_case_find("2d.pad");
+        struct kernel_case *made = pool_case_begin(maker, p, p->x);
+        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        made->n_out = 2;
+        made->part = 1;
+        if (maker->dtype[0] == BP_F32) case_orders(maker, made, 0, "2d.pad.index");
+        free(made);
+    }
+}
+
+static void in_layouts(const struct case_maker *maker, const struct pool_case *p, bool include)
+{
+    struct kernel_case *made = pool_case_begin(maker, p, p->x);
+    bool avg = !strcmp(maker->op->name, "avg_pool");
+    char name[64];
+
+    snprintf(name, sizeof name, "%s.laid", p->variant);
+    if (avg) made->attrs.avg_pool.include_pad = include;
+    case_layouts(maker, made, name, false);
+    made = pool_case_begin(maker, p, p->x);
+    if (avg) made->attrs.avg_pool.include_pad = include;
+    made->in[0].layout = made->out = LAYOUT_LAST;
+    if (maker->row_flags & BP_KERNEL_STRIDED) case_end(maker, made, "%s.last", p->variant);
+    else free(made);
+}
+
+/* max_pool and max_pool_with_index. */
+void cases_max_pool(struct case_maker *maker)
+{
+    struct kernel_case *made;
+
+    if (!strcmp(maker->op->name, "max_pool_with_index")) {
+        of_index(maker);
+        return;
+    }
+    for (int i = 0; i < n_pool_case; i++) {
+        const struct pool_case *p = &pool_case[i];
+        if (!is_enough(maker, p)) continue;
+        made = pool_case_begin(maker, p, p->x);
+        if (is_small(p)) case_data(made, DATA_APART);
+        if (is_small(p)) made->gradient = 2;
+        case_end(maker, made, "%s", p->variant);
+    }
+    for (int i = 0; i < COUNT(laid_out); i++)
+        in_layouts(maker, pool_case_find(laid_out[i]), false);
+    for (int i = 0; i < COUNT(in_memory); i++) {
+        const struct pool_case *p = pool_case_find(in_memory[i]);
+        made = pool_case_begin(maker, p, p->x);
+        made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
+        case_data(made, case_is_float(maker) ? DATA_NONFINITE : DATA_SPECIAL);
+        case_end(maker, made, "%s.memory", p->variant);
+    }
+    made = pool_case_begin(maker, pool_case_find("2d.pad"), "2x3x7x9");
+    case_data(made, case_is_float(maker) ? DATA_NONFINITE : DATA_SPECIAL);
+    case_end(maker, made, "2d.nonfinite");
+    made = pool_case_begin(maker, pool_case_find("2d.pad"), "2x3x7x9");
+    case_data(made, DATA_SPECIAL);
+    case_end(maker, made, "2d.special");
+}
+
+/* Windows count what they have of x, of its padding too, or a number is given. */
+static void divided(const struct case_maker *maker, const struct pool_case *p, int how)
+{
+    struct kernel_case *made = pool_case_begin(maker, p, p->x);
+    static const char *const name[] = {"", ".padded", ".divisor"};
+
+    made->attrs.avg_pool.include_pad = how == 1;
+    made->attrs.avg_pool.divisor = how == 2 ? 0.75 : 0;
+    case_smooth(made, 2);
+    case_end(maker, made, "%s%s", p->variant, name[how]);
+}
+
+void cases_avg_pool(struct case_maker *maker)
+{
+    static const enum data data[] = {DATA_EXACT, DATA_POSITIVE, DATA_NONFINITE};
+    static const char *const named[] = {"exact", "positive", "nonfinite"};
+    struct kernel_case *made;
+
+    for (int i = 0; i < n_pool_case; i++)
+        for (int how = 0; how < 3; how++)
+            if (!how || is_small(&pool_case[i]) || i % 6 == how || (how == 1 && pool_case[i].ceil))
+                divided(maker, &pool_case[i], how);
+    for (int i = 0; i < COUNT(laid_out); i++)
+        in_layouts(maker, pool_case_find(laid_out[i]), i % 2);
+    for (int i = 0; i < 3; i++) {
+        made = pool_case_begin(maker, pool_case_find("2d.pad"), "1x64x33x9");
+        made->attrs.avg_pool.window[0] = 31;
+        made->attrs.avg_pool.stride[0] = 5;
+        case_data(made, data[i]);
+        case_end(maker, made, "2d.large.%s", named[i]);
+    }
+    for (int i = 0; i < COUNT(in_memory); i++) {
+        const struct pool_case *p = pool_case_find(in_memory[i]);
+        made = pool_case_begin(maker, p, p->x);
+        made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
+        made->attrs.avg_pool.include_pad = i % 2;
+        case_end(maker, made, "%s.memory", p->variant);
+    }
+}
+
+/* A gradient's inputs: the result's, perhaps an index, the input for its shape. */
+static struct kernel_case *gradient_of(const struct case_maker *maker, const struct pool_case *p,
+                                       bool index)
+{
+    char y[64], shapes[192];
+    struct kernel_case *made;
+
+    pool_case_result(p, y, sizeof y);
+    snprintf(shapes, sizeof shapes, "%s+%s%s%s", y, index ? y : "", index ? "+" : "", p->x);
+    made = pool_case_begin(maker, p, shapes);
+    made->in[1 + index].data = DATA_UNREAD;
+    return made;
+}
+
+static int64_t plane_of(const struct pool_case *p)
+{
+    char *at = (char *)p->x;
+    int64_t n = 1;
+
+    for (int i = 0; *at; i++) {
+        int64_t extent = strtoll(at, &at, 10);
+        if (i >= 2) n *= extent;
+        if (*at == 'x') at++;
+    }
+    return n;
+}
+
+/* Any place of the plane: only windows that lie over it give to it. */
+void cases_max_pool_grad(struct case_maker *maker)
+{
+    for (int i = 0; i < n_pool_case; i++) {
+        const struct pool_case *p = &pool_case[i];
+        struct kernel_case *made;
+        bool laid = false;
+        if (!is_enough(maker, p)) continue;
+        made = gradient_of(maker, p, true);
+        /* Few places, so that some are chosen by many windows. */
+        case_index(made, 1, maker->dtype[2], 0, i % 2 && plane_of(p) > 6 ? 6 : plane_of(p));
+        for (int k = 0; k < COUNT(laid_out); k++)
+            laid |= k % 2 && !strcmp(p->variant, laid_out[k]);
+        if (laid) case_layouts(maker, made, p->variant, false);
+        else case_end(maker, made, "%s", p->variant);
+        if (i % 3) continue;
+        made = gradient_of(maker, p, true);
+        made->in[0].layout = LAYOUT_LAST;
+        case_index(made, 1, maker->dtype[2], 0, plane_of(p) > 9 ? 9 : plane_of(p));
+        if (maker->row_flags & BP_KERNEL_STRIDED) case_end(maker, made, "%s.last", p->variant);
+        else free(made);
+    }
+    /* The index is the one that a pool would give: all of windows of one place. */
+    struct kernel_case *made = case_begin(maker, "1x2x2x3+1x2x2x3+1x2x2x3");
+    static const double own[] = {0, 1, 2, 3, 4, 5};
+    case_list(made, 1, 6, own);
+    made->in[1].dtype = maker->dtype[2];
+    made->gradient = 2;
+    case_end(maker, made, "own");
+}
+
+void cases_avg_pool_grad(struct case_maker *maker)
+{
+    for (int i = 0; i < n_pool_case; i++)
+        for (int how = 0; how < 3; how++) {
+            static const char *const name[] = {"", ".padded", ".divisor"};
+            const struct pool_case *p = &pool_case[i];
+            struct kernel_case *made;
+            char variant[64];
+            if (how && !is_small(p) && i % 6 != how && !(how == 1 && p->ceil)) continue;
+            made = gradient_of(maker, p, false);
+            made->attrs.avg_pool_grad.include_pad = how == 1;
+            made->attrs.avg_pool_grad.divisor = how == 2 ? 0.75 : 0;
+            if (is_small(p)) made->gradient = 2;
+            if (is_small(p) && maker->gradients) made->in[1].data = DATA_PLAIN;
+            if (i % 4 == 1) case_data(made, DATA_POSITIVE);
+            snprintf(variant, sizeof variant, "%s%s", p->variant, name[how]);
+            if (how == 0 && i == 23) case_layouts(maker, made, variant, false);
+            else case_end(maker, made, "%s", variant);
+            if (how || i % 4) continue;
+            if (!(maker->row_flags & BP_KERNEL_STRIDED)) continue;
+            made = gradient_of(maker, p, false);
+            made->in[0].layout = LAYOUT_LAST;
+            made->attrs.avg_pool_grad.include_pad = i % 2;
+            case_end(maker, made, "%s.last", p->variant);
+        }
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool_window.h: which places of an axis the window of a pool has. */
+#ifndef BP_KERNELS_POOL_WINDOW_H
+#define BP_KERNELS_POOL_WINDOW_H
+
+#include "kernel_args.h"
+
+/* A range of whole numbers, of which end is not one. */
+struct pool_range {
+    i64 begin, end;
+};
+
+KFN i64 pool_up(i64 a, i64 b)
+{
+    return a > 0 ? (a + b - 1) / b : -(-a / b);
+}
+
+/* Floor and ceiling of o in / out: where adaptive windows begin and end. */
+KFN struct pool_range pool_part(i64 o, i64 in, i64 out)
+{
+    struct pool_range r;
+
+    r.begin = o * in / out;
+    r.end = ((o + 1) * in + out - 1) / out;
+    return r;
+}
+
+/* Places of the window at o that lie on x: numbers in the window, or places of x where windows are
+ * adaptive. Along the run: those at which any of the windows at o to o + w - 1 lies on x. A window
+ * may be far larger than x, where padding is. */
+KFN struct pool_range pool_taps(const struct pool_args *a, i64 s, i64 o, i64 w)
+{
+    struct pool_axis x = a->axis[s];
+    i64 start = o * x.stride - x.before, last = start + (s == a->run ? (w - 1) * x.stride : 0);
+    struct pool_range r;
+
+    if (a->adaptive) return pool_part(o, x.in, x.out);
+    r.begin = 0;
+    r.end = x.window;
+    if (last < 0) r.begin = pool_up(-last, x.dilation);
+    if (start + (x.window - 1) * x.dilation >= x.in) r.end = pool_up(x.in - start, x.dilation);
+    return r;
+}
+
+/* The place in x of number t. */
+KFN i64 pool_at(const struct pool_args *a, i64 s, i64 o, i64 t)
+{
+    struct pool_axis x = a->axis[s];
+
+    return a->adaptive ? t : o * x.stride - x.before + t * x.dilation;
+}
+
+/* How many places of axis s the window at o counts. */
+KFN i64 pool_count(const struct pool_args *a, i64 s, i64 o)
+{
+    struct pool_axis x = a->axis[s];
+    i64 start = o * x.stride - x.before, begin = 0, end = x.window, limit = x.in;
+    struct pool_range r;
+
+    if (a->whole) return x.window;
+    if (a->adaptive) {
+        r = pool_part(o, x.in, x.out);
+        return r.end - r.begin;
+    }
+    if (a->include_pad) limit = x.limit;
+    else if (start < 0) begin = pool_up(-start, x.dilation);
+    if (start + (x.window - 1) * x.dilation >= limit) end = pool_up(limit - start, x.dilation);
+    return end - begin;
+}
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool_shape.h: what a call of max_pool or avg_pool asks of its spatial axes. */
+#ifndef BP_KERNELS_POOL_SHAPE_H
+#define BP_KERNELS_POOL_SHAPE_H
+
+#include "kernel_args.h"
+#include <backplane/attrs.h>
+#include <backplane/kernel.h>
+#include <stdbool.h>
+
+/* The numbers of a launch without those of places: rank, run, tile and place are 0. average: it is
+ * one of avg_pool. */
+struct pool_args pool_args_of(const struct bp_launch *launch, bool average);
+
+#endif

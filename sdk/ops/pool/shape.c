@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c: shapes of pools and their gradients; gradients. The expansions are in pool_expand.c. */
+#include "shape.h"
+
+#include <op/compose.h>
+
+#include <inttypes.h>
+#include <stddef.h>
+
+/* The first attributes of all are one layout: see POOL_ATTRS of pool.def. */
+#define SAME_PREFIX(op) \
+    _Static_assert(offsetof(struct bp_##op##_attrs, adaptive) == \
+                       offsetof(struct bp_max_pool_attrs, adaptive), \
+                   "one layout")
+SAME_PREFIX(max_pool_with_index);
+SAME_PREFIX(max_pool_grad);
+SAME_PREFIX(avg_pool);
+SAME_PREFIX(avg_pool_grad);
+SAME_PREFIX(lp_pool);
+_Static_assert(sizeof(struct bp_avg_pool_attrs) == sizeof(struct bp_avg_pool_grad_attrs),
+               "one layout");
+_Static_assert(sizeof(struct bp_max_pool_attrs) == sizeof(struct bp_max_pool_grad_attrs),
+               "one layout");
+
+enum bp_status bp_pool_rank(const struct bp_site *site, const struct bp_view *x)
+{
+    if (x->rank >= 3 && x->rank <= 5) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: x has %u axes, expected 3 to 5: N C and 1 to 3 spatial ones",
+                    site->row->info.name, x->rank);
+}
+
+enum bp_status bp_pool_unused(const struct bp_site *site, const char *name, const int64_t *entry,
+                              uint32_t n, int64_t unset)
+{
+    for (uint32_t i = n; i < 3; i++)
+        if (entry[i] != unset)
+            return bp_error(BP_ERR_INVALID,
+                            "%s: %s[%u] is %" PRId64 ", but x has %u spatial axes: entry i is of "
+                            "axis i, expected %" PRId64,
+                            site->row->info.name, name, i, entry[i], n, unset);
+    return BP_OK;
+}
+
+/* What a window of spatial axis i spans, and the padded extent. */
+static enum bp_status window_span(const struct bp_site *site, const struct bp_view *x,
+                                  const struct bp_max_pool_attrs *a, uint32_t i, int64_t *span,
+                                  int64_t *padded)
+{
+    const char *op = site->row->info.name;
+
+    if (a->stride[i] < 1 || a->dilation[i] < 1)
+        return bp_error(BP_ERR_INVALID, "%s: stride[%u] is %" PRId64 " and dilation[%u] %" PRId64
+                        ", expected 1 or more", op, i, a->stride[i], i, a->dilation[i]);
+    if (__builtin_mul_overflow(a->dilation[i], a->window[i] - 1, span) ||
+        __builtin_add_overflow(*span, 1, span))
+        return bp_error(BP_ERR_INVALID, "%s: the window of spatial axis %u is past 63 bits", op, i);
+    if (a->pad[i] < 0 || a->pad[i + 3] < 0 || a->pad[i] >= *span || a->pad[i + 3] >= *span)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: pad[%u] is %" PRId64 " and pad[%u] %" PRId64
+                        ", expected 0 or more, and less than the window spans, %" PRId64,
+                        op, i, a->pad[i], i + 3, a->pad[i + 3], *span);
+    if (__builtin_add_overflow(x->shape[i + 2], a->pad[i] + a->pad[i + 3], padded) ||
+        __builtin_add_overflow(*padded, a->stride[i], &(int64_t){0}))
+        return bp_error(BP_ERR_INVALID, "%s: spatial axis %u with its padding is past 63 bits", op,
+                        i);
+    return BP_OK;
+}
+
+/* The extent of spatial axis i of the result. No window is without a place of x: one that is not
+ * wholly before x or behind it reaches it, if no step jumps over it. */
+static enum bp_status pooled_extent(const struct bp_site *site, const struct bp_view *x,
+                                    const struct bp_max_pool_attrs *a, uint32_t i, int64_t *out)
+{
+    const char *op = site->row->info.name;
+    int64_t span, padded, rest;
+
+    TRY(window_span(site, x, a, i, &span, &padded));
+    if (padded < span && !(a->ceil_mode && span - padded < a->stride[i]))
+        return bp_error(BP_ERR_INVALID,
+                        "%s: the window spans %" PRId64
+                        " in spatial axis %u, but x with its padding has only %" PRId64,
+                        op, span, i, padded);
+    if ((a->pad[i] || a->pad[i + 3] || a->ceil_mode) && x->shape[i + 2] < a->dilation[i] &&
+        a->window[i] > 1)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: dilation[%u] is %" PRId64 ", but spatial axis %u is only %" PRId64
+                        " long, so that a window could miss x",
+                        op, i, a->dilation[i], i, x->shape[i + 2]);
+    rest = padded - span;
+    *out = rest < 0 ? 0 : rest / a->stride[i] + 1;
+    if (a->ceil_mode && rest % a->stride[i] &&
+        *out <= (x->shape[i + 2] + a->pad[i] - 1) / a->stride[i])
+        ++*out;
+    return BP_OK;
+}
+
+enum bp_status bp_pool_forward(const struct bp_site *site, const struct bp_view *x,
+                               const void *attrs, struct bp_type *out)
+{
+    const struct bp_max_pool_attrs *a = attrs;
+    uint32_t n = x->rank - 2u;
+
+    TRY(bp_pool_rank(site, x));
+    TRY(bp_pool_unused(site, "window", a->window, n, 1));
+    TRY(bp_pool_unused(site, "stride", a->stride, n, 1));
+    TRY(bp_pool_unused(site, "dilation", a->dilation, n, 1));
+    TRY(bp_pool_unused(site, "pad", a->pad, n, 0));
+    TRY(bp_pool_unused(site, "pad past its third entry", a->pad + 3, n, 0));
+    bp_rule_shape(out, x);
+    for (uint32_t i = 0; i < n; i++) {
+        if (a->window[i] < 1)
+            return bp_error(BP_ERR_INVALID,
+                            "%s: window[%u] is %" PRId64 ", expected 1 or more, for each of %u "
+                            "spatial axes",
+                            site->row->info.name, i, a->window[i], n);
+        if (x->shape[i + 2] < 1)
+            return bp_error(BP_ERR_INVALID, "%s: spatial axis %u of x has extent 0",
+                            site->row->info.name, i);
+        if (a->adaptive) out->shape[i + 2] = a->window[i];
+        else TRY(pooled_extent(site, x, a, i, &out->shape[i + 2]));
+    }
+    return BP_OK;
+}
+
+/* max_pool, avg_pool, lp_pool. */
+enum bp_status bp_infer_pool(struct bp_site *site)
+{
+    return bp_pool_forward(site, bp_site_in(site, 0), site->attrs, &site->out[0]);
+}
+
+enum bp_status bp_pool_index(const struct bp_site *site, int64_t dtype, struct bp_type *out)
+{
+    out->dtype = (uint32_t)dtype;
+    if (dtype == BP_I64 || dtype == BP_I32) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
+                    site->row->info.name, bp_dtype_name((uint32_t)dtype));
+}
+
+/* Indices below n fit an output. */
+static enum bp_status index_fits(const struct bp_site *site, int64_t n, const struct bp_type *out)
+{
+    if (out->dtype == BP_I64 || n <= INT32_MAX) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: attribute dtype is i32, but there are %" PRId64 " places to count",
+                    site->row->info.name, n);
+}
+
+enum bp_status bp_infer_max_pool_with_index(struct bp_site *site)
+{
+    const struct bp_max_pool_with_index_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    int64_t plane = 1;
+
+    TRY(bp_pool_forward(site, x, a, &site->out[0]));
+    site->out[1].rank = site->out[0].rank;
+    memcpy(site->out[1].shape, site->out[0].shape, sizeof site->out[0].shape);
+    for (uint32_t i = 2; i < x->rank; i++) plane *= x->shape[i];
+    TRY(bp_pool_index(site, a->dtype, &site->out[1]));
+    return index_fits(site, a->whole ? x->count : plane, &site->out[1]);
+}
+
+enum bp_status bp_infer_max_pool_grad(struct bp_site *site)
+{
+    struct bp_type y = {0};
+
+    TRY(bp_pool_forward(site, bp_site_in(site, 2), site->attrs, &y));
+    TRY(bp_rule_expect(site, 0, &y));
+    TRY(bp_rule_expect(site, 1, &y));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 2));
+    return BP_OK;
+}
+
+enum bp_status bp_infer_avg_pool_grad(struct bp_site *site)
+{
+    struct bp_type y = {0};
+
+    TRY(bp_pool_forward(site, bp_site_in(site, 1), site->attrs, &y));
+    TRY(bp_rule_expect(site, 0, &y));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 1));
+    return BP_OK;
+}
+
+static int64_t spatial_count(const struct bp_tensor *x)
+{
+    int64_t n = 1;
+
+    for (uint32_t i = 2; i < x->view.rank; i++) n *= x->shape[i];
+    return n;
+}
+
+/* The gradient by the places that the pool finds anew. attrs: their first part is that of
+ * max_pool. */
+static enum bp_status by_index(struct bp_grad *g, const struct bp_max_pool_attrs *f,
+                               struct bp_tensor *index)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_max_pool_with_index_attrs a = {.ceil_mode = f->ceil_mode, .adaptive = f->adaptive};
+    struct bp_max_pool_grad_attrs back;
+    struct bp_tensor *x = g->in[0], *out[2] = {NULL, index};
+
+    memcpy(a.window, f->window, sizeof a.window);
+    memcpy(a.stride, f->stride, sizeof a.stride);
+    memcpy(a.dilation, f->dilation, sizeof a.dilation);
+    memcpy(a.pad, f->pad, sizeof a.pad);
+    a.size = sizeof a;
+    a.dtype = spatial_count(x) <= INT32_MAX ? BP_I32 : BP_I64;
+    memcpy(&back, &a, sizeof back);
+    back.size = sizeof back;
+    if (!index) bp_compose_outputs(&c, BP_ROW_max_pool_with_index, &a, &x, 1, 3, out);
+    bp_compose_keep(&c, MAKE(&c, max_pool_grad, &back, g->dy[0], out[1], x), &g->dx[0]);
+    return bp_compose_end(&c);
+}
+
+enum bp_status bp_grad_max_pool(struct bp_grad *g)
+{
+    return g->want[0] ? by_index(g, g->attrs, NULL) : BP_OK;
+}
+
+enum bp_status bp_grad_max_pool_with_index(struct bp_grad *g)
+{
+    const struct bp_max_pool_with_index_attrs *a = g->attrs;
+    bool known = !a->whole && !a->column_major;
+
+    if (!g->want[0] || !g->dy[0]) return BP_OK;
+    return by_index(g, g->attrs, known ? g->out[1] : NULL);
+}
+
+/* What each window took, taken again. */
+enum bp_status bp_grad_max_pool_grad(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *d = g->dy[0], *index = g->in[1], *dy = g->in[0];
+    struct bp_take_along_axis_attrs along = {.size = sizeof along, .axis = 2};
+    int64_t from[] = {d->shape[0], d->shape[1], spatial_count(d)};
+    int64_t to[] = {d->shape[0], d->shape[1], spatial_count(dy)};
+
+    if (g->want[0]) {
+        d = MAKE(&c, take_along_axis, &along, bp_compose_reshape(&c, d, 3, from),
+                 bp_compose_reshape(&c, index, 3, to));
+        bp_compose_keep(&c, bp_compose_reshape(&c, d, dy->view.rank, dy->shape), &g->dx[0]);
+    }
+    return bp_compose_end(&c);
+}
+
+/* Linear: the two are each other's adjoint. */
+enum bp_status bp_grad_avg_pool(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    if (g->want[0])
+        bp_compose_keep(&c, MAKE(&c, avg_pool_grad, g->attrs, g->dy[0], g->in[0]), &g->dx[0]);
+    return bp_compose_end(&c);
+}
+
+enum bp_status bp_grad_avg_pool_grad(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    if (g->want[0]) bp_compose_keep(&c, MAKE(&c, avg_pool, g->attrs, g->dy[0]), &g->dx[0]);
+    return bp_compose_end(&c);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quantise.c: launches of the kernels of quantise.h. */
+#include "../../dialect/portable.h"
+#include "kernel_args.h"
+
+static int64_t type_of(const struct bp_view *v)
+{
+    switch (v->dtype) {
+    case BP_I8: return QUANT_i8;
+    case BP_U8: return QUANT_u8;
+    case BP_I16: return QUANT_i16;
+    case BP_U16: return QUANT_u16;
+    default: return QUANT_i32;
+    }
+}
+
+/* Of one scale all is one run. */
+static void runs_of(const struct bp_view *x, const struct bp_view *scale, int64_t axis,
+                    int64_t *inner, int64_t *channels)
+{
+    *channels = scale->count;
+    *inner = scale->count == 1 ? x->count : portable_split(x, portable_axis(axis, x->rank)).inner;
+}
+
+/* Runs it on y, x, scale and zero_point. */
+static enum bp_status run(const struct bp_launch *launch, struct portable *p)
+{
+    portable_view(p, launch->out[0]);
+    for (int i = 0; i < 3; i++) portable_view(p, launch->in[i]);
+    return portable_run(launch, p);
+}
+
+enum bp_status portable_quantize(const struct bp_launch *launch)
+{
+    const struct bp_quantize_linear_attrs *attrs = launch->attrs;
+    const struct bp_view *x = launch->in[0], *scale = launch->in[1], *y = launch->out[0];
+    struct quantize_args args = {.type = type_of(y)};
+    struct portable p = PORTABLE(quantise, quantize, portable_type(x->dtype), args, x->count, 2);
+
+    runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
+    return run(launch, &p);
+}
+
+enum bp_status portable_dequantize(const struct bp_launch *launch)
+{
+    const struct bp_dequantize_linear_attrs *attrs = launch->attrs;
+    const struct bp_view *x = launch->in[0], *scale = launch->in[1], *y = launch->out[0];
+    struct dequantize_args args = {.type = type_of(x)};
+    struct portable p = PORTABLE(quantise, dequantize, portable_type(y->dtype), args, x->count, 1);
+
+    runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
+    return run(launch, &p);
+}

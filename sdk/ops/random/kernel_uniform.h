@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* uniform.h: random numbers of a range, of float types. Spans count blocks of four elements. Every
+ * device gives the same bits, so products and sums are rounded one by one, whether or not a
+ * compiler joins them: the last factor of the product that is added is a power of two. (Of a range
+ * shorter than 2^-102 that product may be subnormal, and then round itself.) */
+#ifndef BP_KERNELS_UNIFORM_H
+#define BP_KERNELS_UNIFORM_H
+
+#include "../../dialect/entry.h"
+#include "kernel_words.h"
+
+/* The largest number below x, which is not the smallest. */
+KFN acc uniform_below(acc x)
+{
+#ifdef ELEM_f64
+    u64 bits = f64_bits(x), sign = (u64)1 << 63;
+
+    return f64_from_bits(x == 0 ? sign | 1 : bits & sign ? bits + 1 : bits - 1);
+#else
+    u32 bits = f32_bits(x), sign = (u32)1 << 31;
+
+    return f32_from_bits(x == 0 ? sign | 1 : bits & sign ? bits + 1 : bits - 1);
+#endif
+}
+
+/* The number of a word: low + (high - low) times its upper 24 bits as a part of 1. */
+KFN elem uniform_of(acc low, acc high, u32 word)
+{
+    acc width = high - low, part = (acc)(i32)(word >> 8);
+    int wide = width > 1; /* scaled so that nothing overflows, nor becomes too small */
+    acc product = (wide ? width * (acc)0x1p-25 : width) * part;
+    acc y = low + product * (wide ? (acc)2 : (acc)0x1p-24);
+    elem e;
+
+    if (y >= high && high > low) y = uniform_below(high);
+    e = elem_put(y);
+#ifdef ELEM_HALF
+    while (high > low && elem_get(e) >= high) /* one step down: the order of 16 bits */
+        e = (elem)(!(e & 0x7fff) ? 0x8001 : e & 0x8000 ? e + 1 : e - 1);
+#endif
+    return e;
+}
+
+KFN void uniform_span(const struct uniform_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                      GLOBAL const u64 *rng)
+{
+    struct random_source from = random_from(a->from, rng);
+    acc low = number(a->low), high = number(a->high);
+    u32 word[4 * RANDOM_BLOCKS];
+
+    for (i64 b = begin; b < begin + n; b += RANDOM_BLOCKS) {
+        i64 blocks = begin + n - b < RANDOM_BLOCKS ? begin + n - b : RANDOM_BLOCKS;
+        i64 count = random_elements(a->n, b, blocks);
+        random_words(from, b, blocks, word);
+        for (i64 i = 0; i < count; i++) y[4 * b + i] = uniform_of(low, high, word[i]);
+    }
+}
+ENTRY_SPANS_2(uniform, elem, const u64)
+
+#endif

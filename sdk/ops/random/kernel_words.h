@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random_words.h: words of the generator for runs of blocks: a host makes many at once, a lane of a
+ * GPU those of one block, four elements. */
+#ifndef BP_KERNELS_RANDOM_WORDS_H
+#define BP_KERNELS_RANDOM_WORDS_H
+
+#include "../../dialect/philox.h"
+#include "kernel_args.h"
+
+#ifdef ON_HOST
+enum {
+    RANDOM_BLOCKS = 64
+};
+#else
+enum {
+    RANDOM_BLOCKS = 1
+};
+#endif
+
+KFN struct random_source random_from(struct random_source from, GLOBAL const u64 *rng)
+{
+    if (rng) {
+        from.seed = rng[0];
+        from.offset += rng[1];
+    }
+    return from;
+}
+
+/* Those of n blocks, at most RANDOM_BLOCKS, from number block on, in the order of elements. */
+KFN void random_words(struct random_source from, i64 block, i64 n, u32 *word)
+{
+    SIMD for (i64 b = 0; b < n; b++)
+    {
+        u32 one[4];
+        philox_block(from.seed, from.offset + (u64)(block + b), one);
+        for (int k = 0; k < 4; k++) word[4 * b + k] = one[k];
+    }
+}
+
+/* How many of n elements are in count blocks from number block on. */
+KFN i64 random_elements(i64 n, i64 block, i64 count)
+{
+    return n - 4 * block < 4 * count ? n - 4 * block : 4 * count;
+}
+
+#endif

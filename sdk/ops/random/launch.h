@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random_rows.h: how launches say where random numbers come from: the host's side. */
+#ifndef BP_KERNELS_RANDOM_ROWS_H
+#define BP_KERNELS_RANDOM_ROWS_H
+
+#include "../../dialect/portable.h"
+#include "kernel_args.h"
+
+static inline struct random_source random_source(const struct bp_launch *launch)
+{
+    return (struct random_source){launch->seed, launch->offset};
+}
+
+/* The last operand: where key and base lie, or NULL. */
+static inline void random_operand(struct portable *p, const struct bp_launch *launch)
+{
+    p->operand[p->n_operand++] = (struct portable_operand){(void *)(uintptr_t)launch->rng, NULL};
+}
+
+static inline int64_t random_blocks(const struct bp_view *y)
+{
+    return (y->count + 3) / 4;
+}
+
+#endif

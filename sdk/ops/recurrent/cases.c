@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recurrent.c: cases of recurrent operators. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cases_fn cases_recurrent_cell, cases_recurrent_layer, cases_recurrent_net;
+
+static const struct {
+    int steps, batch, inputs, units;
+    bool quick;
+} sizes[] = {
+    {1, 1, 1, 1, true},   {3, 2, 4, 3, true},    {2, 0, 3, 2, false}, {2, 3, 5, 4, false},
+    {5, 1, 3, 2, true},   {4, 3, 2, 5, false},   {1, 5, 7, 3, false}, {6, 4, 1, 1, false},
+    {13, 2, 3, 2, false}, {3, 7, 17, 16, false}, {2, 2, 3, 2, true},  {3, 2, 3, 15, false},
+    {1, 1031, 1, 1, false}, {2, 257, 1, 1, false},
+};
+enum {
+    LONG_STEPS = 300
+}; /* more than a split has parts */
+
+/* What may be absent, and attributes. */
+enum way {
+    BIAS = 1,
+    RECURRENT_BIAS = 2,
+    STATES = 4,
+    LENGTHS = 8,
+    REVERSE = 16,
+    BATCH_FIRST = 32,
+    GATES = 64, /* the other order; relu of an rnn */
+    RESET_BEFORE = 128,
+    PEEPHOLE = 256
+};
+static const int ways[] = {
+    0,
+    BIAS | RECURRENT_BIAS | STATES,
+    LENGTHS | STATES,
+    BIAS | REVERSE | GATES,
+    BIAS | RECURRENT_BIAS | LENGTHS | REVERSE | STATES | RESET_BEFORE | PEEPHOLE,
+    RECURRENT_BIAS | BATCH_FIRST | RESET_BEFORE | GATES,
+    BIAS | BATCH_FIRST | LENGTHS | REVERSE | GATES | PEEPHOLE | STATES,
+};
+
+static bool is_lstm(const struct case_maker *maker)
+{
+    return !strncmp(maker->op->name, "lstm", 4);
+}
+static bool is_gru(const struct case_maker *maker)
+{
+    return !strncmp(maker->op->name, "gru", 3);
+}
+
+static int blocks(const struct case_maker *maker)
+{
+    return is_lstm(maker) ? 4 : is_gru(maker) ? 3 : 1;
+}
+
+/* Adds "+AxB" to text, or "+-". n: how many extents. */
+static void input(char *text, bool present, int n, int a, int b, int c)
+{
+    size_t used = strlen(text);
+    char *at = text + used;
+    const char *join = used ? "+" : "";
+
+    if (!present) snprintf(at, 256 - used, "%s-", join);
+    else if (n == 1) snprintf(at, 256 - used, "%s%d", join, a);
+    else if (n == 2) snprintf(at, 256 - used, "%s%dx%d", join, a, b);
+    else snprintf(at, 256 - used, "%s%dx%dx%d", join, a, b, c);
+}
+
+static void needs(const struct case_maker *maker, struct kernel_case *made)
+{
+    static const char *const parts[] = {"matmul", "add", "mul", "tanh", "sigmoid"};
+    uint32_t dtype = maker->dtype[0],
+             wide = case_wide(dtype);
+
+    for (int i = 0; i < COUNT(parts) && !maker->row; i++) case_needs(made, parts[i], wide);
+}
+
+/* Weights are in [-1, 1), so that gates are seldom closed. */
+static struct kernel_case *begin(const struct case_maker *maker, const char *shapes, int outputs)
+{
+    struct kernel_case *made = case_begin(maker, shapes);
+
+    case_data(made, DATA_UNIT);
+    made->n_out = outputs;
+    needs(maker, made);
+    return made;
+}
+
+static void end(const struct case_maker *maker, struct kernel_case *made, const char *variant)
+{
+    if (maker->gradients || made->n_out == 1) case_end(maker, made, "%s", variant);
+    else case_parts(maker, made, made->n_out, variant);
+}
+
+/* Of a size that models have: inputs of 40, 64 units. Weights, from input `from` on, are frozen in
+ * one of two. */
+static void real(const struct case_maker *maker, struct kernel_case *made, int from)
+{
+    struct kernel_case *frozen;
+
+    if (maker->gradients) {
+        free(made);
+        return;
+    }
+    frozen = case_copy(made);
+    for (int i = from; i < frozen->n_in; i++)
+        frozen->in[i].frozen = frozen->in[i].present && frozen->in[i].dtype == maker->dtype[0];
+    end(maker, made, "real");
+    end(maker, frozen, "real.frozen");
+}
+
+static struct kernel_case *cell(const struct case_maker *maker, int batch, int inputs, int units,
+                                int way)
+{
+    struct kernel_case *made;
+    char text[256] = "";
+    int rows = blocks(maker) * units;
+
+    input(text, true, 2, batch, inputs, 0);
+    input(text, true, 2, batch, units, 0);
+    if (is_lstm(maker)) input(text, true, 2, batch, units, 0);
+    input(text, true, 2, rows, inputs, 0);
+    input(text, true, 2, rows, units, 0);
+    input(text, way & BIAS, 1, rows, 0, 0);
+    input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
+    if (is_lstm(maker)) input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
+    made = begin(maker, text, is_lstm(maker) ? 2 : 1);
+    if (is_lstm(maker)) made->attrs.lstm_cell.gates = !!(way & GATES);
+    else if (is_gru(maker)) made->attrs.gru_cell.gates = !!(way & GATES);
+    else made->attrs.rnn_cell.activation = !!(way & GATES);
+    if (is_gru(maker)) made->attrs.gru_cell.reset_after = !(way & RESET_BEFORE);
+    return made;
+}
+
+void cases_recurrent_cell(struct case_maker *maker)
+{
+    struct kernel_case *made;
+    char variant[32];
+
+    for (int i = 0; i < COUNT(sizes) && !maker->gradients; i++)
+        for (int w = i % 2; w < COUNT(ways); w += 2) {
+            made = cell(maker, sizes[i].batch, sizes[i].inputs, sizes[i].units, ways[w]);
+            made->quick = sizes[i].quick;
+            snprintf(variant, sizeof variant, "way%d", w);
+            end(maker, made, variant);
+        }
+    for (int w = 1; w < COUNT(ways) && maker->gradients; w++) {
+        made = cell(maker, 2, 1, w % 2 ? 1 : is_lstm(maker) ? 1 : 2, ways[w]);
+        case_smooth(made, 2);
+        snprintf(variant, sizeof variant, "way%d", w);
+        end(maker, made, variant);
+    }
+    if (maker->gradients) return;
+    real(maker, cell(maker, 17, 40, 64, ways[1]), is_lstm(maker) ? 3 : 2);
+    made = cell(maker, 3, 5, 4, ways[1]);
+    made->in[0].data = DATA_NONFINITE;
+    end(maker, made, "nonfinite");
+    case_layouts(maker, cell(maker, 3, 5, 4, ways[1]), "layouts", false);
+}
+
+static struct kernel_case *layer(const struct case_maker *maker, int steps, int batch, int inputs,
+                                 int units, int way)
+{
+    bool lstm = is_lstm(maker), turned = way & BATCH_FIRST;
+    struct kernel_case *made;
+    char text[256] = "";
+    int rows = blocks(maker) * units, lengths = lstm ? 8 : 6;
+
+    input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
+    input(text, true, 2, rows, inputs, 0);
+    input(text, true, 2, rows, units, 0);
+    input(text, way & BIAS, 1, rows, 0, 0);
+    input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
+    input(text, way & STATES, 2, batch, units, 0);
+    if (lstm) input(text, way & STATES, 2, batch, units, 0);
+    if (lstm) input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
+    input(text, way & LENGTHS, 1, batch, 0, 0);
+    made = begin(maker, text, lstm ? 3 : 2);
+    if (way & LENGTHS) case_index(made, lengths, maker->dtype[2], 0, steps + 1);
+    made->attrs.rnn_layer.reverse = !!(way & REVERSE); /* all begin alike */
+    made->attrs.rnn_layer.batch_first = turned;
+    made->attrs.rnn_layer.activation = !!(way & GATES);
+    if (is_gru(maker)) made->attrs.gru_layer.reset_after = !(way & RESET_BEFORE);
+    return made;
+}
+
+void cases_recurrent_layer(struct case_maker *maker)
+{
+    struct kernel_case *made;
+    char variant[32];
+
+    for (int i = 0; i < COUNT(sizes) && !maker->gradients; i++)
+        for (int w = i % 3; w < COUNT(ways); w += 3) {
+            if (maker->dtype[2] == BP_I32 && (!(ways[w] & LENGTHS) || i % 2)) continue;
+            made = layer(maker, sizes[i].steps, sizes[i].batch, sizes[i].inputs, sizes[i].units,
+                         ways[w]);
+            made->quick = sizes[i].quick;
+            snprintf(variant, sizeof variant, "way%d", w);
+            end(maker, made, variant);
+        }
+    for (int w = 1; w < COUNT(ways) && maker->gradients; w++) {
+        made = layer(maker, 2, w % 2 ? 2 : 1, 1, w % 2 || is_lstm(maker) ? 1 : 2, ways[w]);
+        case_smooth(made, 2);
+        snprintf(variant, sizeof variant, "way%d", w);
+        end(maker, made, variant);
+    }
+    if (maker->gradients || maker->dtype[2] == BP_I32) return;
+    if (maker->dtype[0] == BP_F32) end(maker, layer(maker, LONG_STEPS, 1, 1, 2, BIAS), "long");
+    real(maker, layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1);
+    made = layer(maker, 3, 4, 5, 3, ways[2]);
+    made->in[0].data = DATA_NONFINITE;
+    end(maker, made, "nonfinite");
+    case_layouts(maker, layer(maker, 2, 3, 5, 4, ways[4]), "layouts", false);
+}
+
+/* Of a net: how many layers, 2 directions, and which way. */
+static const struct {
+    const char *variant;
+    int layers, direction, way;
+    bool quick;
+} nets[] = {
+    {"one", 1, 0, BIAS, true},
+    {"reverse", 1, 1, STATES | LENGTHS, false},
+    {"both", 1, 2, BIAS | LENGTHS | GATES, true},
+    {"two", 2, 0, BIAS | STATES | RESET_BEFORE, true},
+    {"two-both", 2, 2, STATES | BATCH_FIRST, true},
+    {"three", 3, 1, LENGTHS | BATCH_FIRST | GATES | RESET_BEFORE, false},
+};
+
+static struct kernel_case *net(const struct case_maker *maker, int i, int steps, int batch,
+                               int inputs, int units)
+{
+    int directions = nets[i].direction == 2 ? 2 : 1, way = nets[i].way;
+    int all = nets[i].layers * directions, rows = blocks(maker) * units;
+    bool lstm = is_lstm(maker), turned = way & BATCH_FIRST;
+    struct kernel_case *made;
+    char text[256] = "";
+
+    input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
+    input(text, way & STATES, 3, all, batch, units);
+    if (lstm) input(text, way & STATES, 3, all, batch, units);
+    input(text, way & LENGTHS, 1, batch, 0, 0);
+    for (int k = 0; k < all; k++) {
+        input(text, true, 2, rows, k < directions ? inputs : units * directions, 0);
+        input(text, true, 2, rows, units, 0);
+        if (way & BIAS) input(text, true, 1, rows, 0, 0);
+        if (way & BIAS) input(text, true, 1, rows, 0, 0);
+    }
+    made = begin(maker, text, lstm ? 3 : 2);
+    if (way & LENGTHS) case_index(made, lstm ? 3 : 2, maker->dtype[2], 0, steps + 1);
+    made->attrs.rnn.layers = nets[i].layers; /* all begin alike */
+    made->attrs.rnn.direction = nets[i].direction;
+    made->attrs.rnn.biases = !!(way & BIAS);
+    made->attrs.rnn.batch_first = turned;
+    made->attrs.rnn.activation = !!(way & GATES);
+    if (is_gru(maker)) made->attrs.gru.reset_after = !(way & RESET_BEFORE);
+    made->quick = nets[i].quick;
+    return made;
+}
+
+void cases_recurrent_net(struct case_maker *maker)
+{
+    for (int i = 0; i < COUNT(nets); i++) {
+        struct kernel_case *made;
+        if (maker->gradients) {
+            made = net(maker, i, 2, 1, 1, 1);
+            case_smooth(made, 2);
+            end(maker, made, nets[i].variant);
+            continue;
+        }
+        for (int s = 1; s < COUNT(sizes); s += 2) {
+            if (maker->dtype[2] == BP_I32 && (!(nets[i].way & LENGTHS) || s > 3)) continue;
+            end(maker,
+                net(maker, i, sizes[s].steps, sizes[s].batch, sizes[s].inputs, sizes[s].units),
+                nets[i].variant);
+        }
+    }
+    if (!maker->gradients && maker->dtype[2] != BP_I32)
+        real(maker, net(maker, 0, 5, 9, 40, 64), is_lstm(maker) ? 4 : 3);
+    if (!maker->gradients && maker->dtype[2] != BP_I32)
+        case_part_layouts(maker, net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2, "layouts");
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recurrent.h: what the recurrent operators are, for their inference and their expansion. */
+#ifndef BP_OP_RULES_RECURRENT_H
+#define BP_OP_RULES_RECURRENT_H
+
+#include <op/op.h>
+
+enum bp_recurrent_kind {
+    BP_RECURRENT_RNN,
+    BP_RECURRENT_GRU,
+    BP_RECURRENT_LSTM
+};
+
+/* A call: ports by their meaning (-1: it has none), attributes. */
+struct bp_recurrent {
+    enum bp_recurrent_kind kind;
+    int h0, c0, w, r, bias, recurrent_bias, peephole, lengths;
+    int64_t blocks; /* of H rows in weights */
+    int64_t gates, reset_after, activation, reverse, batch_first;
+    int64_t layers, direction, biases; /* of a net */
+};
+
+/* Of cells, layers and nets, by the operator's number. */
+struct bp_recurrent bp_recurrent_of(const struct bp_op_row *row, const void *attrs);
+
+static inline uint32_t bp_recurrent_directions(const struct bp_recurrent *net)
+{
+    return net->direction == 2 ? 2 : 1;
+}
+static inline uint32_t bp_recurrent_weights(const struct bp_recurrent *net)
+{
+    return net->biases ? 4 : 2;
+}
+
+#endif

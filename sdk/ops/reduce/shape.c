@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce.c: rules of reductions over axes. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <math.h>
+
+/* What attributes of reductions begin with. */
+struct axes {
+    size_t size;
+    struct bp_dims axes;
+    int64_t keep;
+};
+#define BEGINS(op) \
+    _Static_assert(offsetof(struct bp_##op##_attrs, axes) == offsetof(struct axes, axes) && \
+                       offsetof(struct bp_##op##_attrs, keep) == offsetof(struct axes, keep), #op)
+BEGINS(mean);
+BEGINS(max);
+BEGINS(min);
+BEGINS(amax);
+BEGINS(amin);
+BEGINS(prod);
+BEGINS(any);
+BEGINS(all);
+BEGINS(count_nonzero);
+BEGINS(nansum);
+BEGINS(nanmean);
+BEGINS(logsumexp);
+BEGINS(var);
+BEGINS(std);
+BEGINS(norm);
+BEGINS(frobenius_norm);
+#undef BEGINS
+
+enum bp_status bp_infer_reduce(struct bp_site *site)
+{
+    const struct axes *a = site->attrs;
+
+    return bp_rule_reduce(site, bp_site_in(site, 0), a->axes, a->keep, &site->out[0]);
+}
+
+enum bp_status bp_infer_reduce_bool(struct bp_site *site)
+{
+    site->out[0].dtype = BP_BOOL;
+    return bp_infer_reduce(site);
+}
+
+enum bp_status bp_infer_reduce_count(struct bp_site *site)
+{
+    site->out[0].dtype = BP_I64;
+    return bp_infer_reduce(site);
+}
+
+static int64_t count_of(uint32_t rank, const int64_t *shape)
+{
+    int64_t count = 1;
+
+    for (uint32_t i = 0; i < rank; i++) count *= shape[i];
+    return count;
+}
+
+static enum bp_status nothing(const struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    char text[BP_TYPE_TEXT];
+
+    return bp_error(BP_ERR_INVALID,
+                    "%s: x is %s: there is no element to take, expected one or more",
+                    site->row->info.name,
+                    bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
+}
+
+enum bp_status bp_infer_extreme(struct bp_site *site)
+{
+    TRY(bp_infer_reduce(site));
+    if (!bp_site_in(site, 0)->count && count_of(site->out[0].rank, site->out[0].shape))
+        return nothing(site);
+    return BP_OK;
+}
+
+/* The attributes of both are one layout. */
+enum bp_status bp_infer_arg_extreme(struct bp_site *site)
+{
+    const struct bp_argmax_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    uint32_t axis = 0;
+
+    if (a->dtype != BP_I64 && a->dtype != BP_I32)
+        return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
+                        site->row->info.name, bp_dtype_name((uint32_t)a->dtype));
+    if (!a->flatten) TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_rule_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep,
+                       &site->out[0]));
+    site->out[0].dtype = (uint32_t)a->dtype;
+    if (!x->count && count_of(site->out[0].rank, site->out[0].shape)) return nothing(site);
+    return BP_OK;
+}
+
+/* The axes of x that go, in order; all, if none are named. Result: how many. */
+static int64_t axes_of(const struct axes *a, const struct bp_tensor *x, int64_t *out_axes)
+{
+    int64_t rank = x->view.rank, n = 0;
+    uint32_t goes = 0;
+
+    for (int64_t i = 0; i < a->axes.n; i++)
+        goes |= 1u << (a->axes.at[i] < 0 ? a->axes.at[i] + rank : a->axes.at[i]);
+    for (int64_t i = 0; i < rank; i++)
+        if (!a->axes.n || goes >> i & 1) out_axes[n++] = i;
+    return n;
+}
+
+/* t, of the shape of a result, with extent 1 in place of the axes that went. */
+static struct bp_tensor *as_kept(struct bp_compose *c, const struct axes *a, struct bp_tensor *t,
+                                 const struct bp_tensor *x)
+{
+    int64_t axes[BP_RANK_MAX], shape[BP_RANK_MAX], n;
+
+    if (c->status || a->keep) return t;
+    n = axes_of(a, x, axes);
+    for (uint32_t i = 0; i < x->view.rank; i++) shape[i] = x->shape[i];
+    for (int64_t i = 0; i < n; i++) shape[axes[i]] = 1;
+    return bp_compose_reshape(c, t, x->view.rank, shape);
+}
+
+/* How many elements of x go into one of the result. */
+static int64_t terms_of(const struct axes *a, const struct bp_tensor *x)
+{
+    int64_t axes[BP_RANK_MAX], n = axes_of(a, x, axes), terms = 1;
+
+    for (int64_t i = 0; i < n; i++) terms *= x->shape[axes[i]];
+    return terms;
+}
+
+static struct bp_tensor *sum_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x,
+                                bool keep)
+{
+    struct bp_sum_attrs sum = {.size = sizeof sum, .axes = a->axes, .keep = keep};
+
+    return MAKE(c, sum, &sum, x);
+}
+
+/* 1 where t is no NaN, 0 elsewhere. */
+static struct bp_tensor *is_number(struct bp_compose *c, struct bp_tensor *t)
+{
+    uint32_t dtype = c->status ? 0 : t->view.dtype;
+
+    return bp_compose_cast(c, MAKE(c, logical_not, NULL, MAKE(c, isnan, NULL, t)), dtype);
+}
+
+/* Of nothing it is 0 / 0. */
+static struct bp_tensor *mean_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x,
+                                 bool keep)
+{
+    if (c->status) return NULL;
+    return bp_compose_scale(c, sum_of(c, a, x, keep), 1 / (double)terms_of(a, x), 0);
+}
+
+enum bp_status bp_expand_mean(struct bp_expansion *e)
+{
+    const struct axes *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+
+    return bp_compose_give(e, &c, mean_of(&c, a, bp_compose_widen(&c, e->in[0]), a->keep));
+}
+
+enum bp_status bp_expand_nanmean(struct bp_expansion *e)
+{
+    const struct axes *a = e->attrs;
+    struct bp_nansum_attrs sum = {.size = sizeof sum, .axes = a->axes, .keep = a->keep};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
+
+    return bp_compose_give(e, &c, MAKE(&c, div, NULL, MAKE(&c, nansum, &sum, x),
+                            sum_of(&c, a, is_number(&c, x), a->keep)));
+}
+
+/* The deviations from the mean, and by how many they are divided. */
+static struct bp_tensor *deviations(struct bp_compose *c, struct bp_expansion *e, double *out_n)
+{
+    const struct bp_var_attrs *a = e->attrs;
+    struct bp_tensor *x = bp_compose_widen(c, e->in[0]);
+
+    *out_n = (double)terms_of(e->attrs, e->in[0]) - (a->unbiased ? 1 : 0);
+    return MAKE(c, sub, NULL, x, mean_of(c, e->attrs, x, true));
+}
+
+enum bp_status bp_expand_var(struct bp_expansion *e)
+{
+    const struct axes *a = e->attrs;
+    struct bp_compose c = bp_compose_begin(e->scope);
+    double n;
+    struct bp_tensor *d = deviations(&c, e, &n);
+
+    d = sum_of(&c, a, MAKE(&c, mul, NULL, d, d), a->keep);
+    return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / (n > 0 ? n : 0), 0));
+}
+
+static struct bp_tensor *norm_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x)
+{
+    struct bp_norm_attrs norm = {.size = sizeof norm, .axes = a->axes, .keep = a->keep, .p = 2};
+
+    return MAKE(c, norm, &norm, x);
+}
+
+enum bp_status bp_expand_std(struct bp_expansion *e)
+{
+    struct bp_compose c = bp_compose_begin(e->scope);
+    double n;
+    struct bp_tensor *d = norm_of(&c, e->attrs, deviations(&c, e, &n));
+
+    return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / sqrt(n > 0 ? n : 0), 0));
+}
+
+enum bp_status bp_expand_frobenius_norm(struct bp_expansion *e)
+{
+    struct bp_compose c = bp_compose_begin(e->scope);
+
+    return bp_compose_give(e, &c, norm_of(&c, e->attrs, e->in[0]));
+}
+
+/* Gradients. Each is of one input; dx is what the composition has made. */
+/* 1 where x holds its extreme, 0 elsewhere. */
+static struct bp_tensor *holders(struct bp_compose *c, struct bp_grad *g)
+{
+    struct bp_tensor *y = as_kept(c, g->attrs, g->out[0], g->in[0]);
+
+    return bp_compose_cast(c, MAKE(c, equal, NULL, g->in[0], y), g->in[0]->view.dtype);
+}
+
+enum bp_status bp_grad_reduce_extreme(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    if (!g->want[0]) return BP_OK;
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, holders(&c, g),
+                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+}
+
+enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
+{
+    const struct axes *a = g->attrs;
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *held, *dy;
+
+    if (!g->want[0]) return BP_OK;
+    held = holders(&c, g);
+    dy = bp_compose_widen(&c, as_kept(&c, a, g->dy[0], g->in[0]));
+    dy = MAKE(&c, div, NULL, dy, sum_of(&c, a, bp_compose_widen(&c, held), true));
+    dy = bp_compose_cast(&c, dy, g->in[0]->view.dtype);
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, held, dy));
+}
+
+/* The axes that stay, then those that go; or back. */
+static struct bp_tensor *permuted(struct bp_compose *c, const struct axes *a, struct bp_tensor *t,
+                                  const struct bp_tensor *x, bool back)
+{
+    int64_t goes[BP_RANK_MAX], perm[BP_RANK_MAX], inverse[BP_RANK_MAX], rank = x->view.rank, at = 0;
+    int64_t n = axes_of(a, x, goes);
+    struct bp_transpose_attrs attrs = {.size = sizeof attrs, .perm = {back ? inverse : perm, rank}};
+
+    for (int64_t i = 0, next = 0; i < rank; i++) {
+        if (next < n && goes[next] == i) next++;
+        else perm[at++] = i;
+    }
+    for (int64_t i = 0; i < n; i++) perm[at++] = goes[i];
+    for (int64_t i = 0; i < rank; i++) inverse[perm[i]] = i;
+    return rank > 1 ? MAKE(c, transpose, &attrs, t) : t;
+}
+
+/* The product of all x but one: of those before it times those behind it, right where x is 0 too.
+ * */
+static struct bp_tensor *products_of_others(struct bp_compose *c, struct bp_tensor *x)
+{
+    struct bp_cumprod_attrs before = {.size = sizeof before, .axis = -1, .exclusive = 1},
+                            behind = {.size = sizeof behind, .axis = -1, .exclusive = 1,
+                                      .reverse = 1};
+
+    return MAKE(c, mul, NULL, MAKE(c, cumprod, &before, x), MAKE(c, cumprod, &behind, x));
+}
+
+enum bp_status bp_grad_prod(struct bp_grad *g)
+{
+    const struct axes *a = g->attrs;
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *x = g->in[0], *t, *flat;
+    int64_t shape[2] = {0, terms_of(a, x)};
+
+    if (!g->want[0]) return BP_OK;
+    shape[0] = g->out[0]->view.count;
+    t = permuted(&c, a, bp_compose_widen(&c, x), x, false);
+    flat = products_of_others(&c, bp_compose_reshape(&c, t, 2, shape));
+    if (!c.status) t = bp_compose_reshape(&c, flat, t->view.rank, t->shape);
+    t = bp_compose_cast(&c, permuted(&c, a, t, x, true), x->view.dtype);
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, t, as_kept(&c, a, g->dy[0], x)));
+}
+
+enum bp_status bp_grad_nansum(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    if (!g->want[0]) return BP_OK;
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, is_number(&c, g->in[0]),
+                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+}
+
+/* dx = dy exp(x - y). */
+enum bp_status bp_grad_logsumexp(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *y;
+
+    if (!g->want[0]) return BP_OK;
+    y = as_kept(&c, g->attrs, g->out[0], g->in[0]);
+    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL,
+                                     MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, g->in[0], y)),
+                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+}

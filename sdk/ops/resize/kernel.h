@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resize.h: tensors sampled anew along one axis, in any order of axes in memory. Neighbours along
+ * another axis share their weights; along the axis itself weights are worked out once for a tile,
+ * which then goes down all rows of a span. */
+#ifndef BP_KERNELS_RESIZE_H
+#define BP_KERNELS_RESIZE_H
+
+#include "../../dialect/entry.h"
+#include "kernel_args.h"
+
+#ifdef ON_HOST
+enum { RESIZE_ROOM = RESIZE_TILE };
+#else
+enum { RESIZE_ROOM = 1 };
+#endif
+
+/* Offsets of element i of what is made, and of what is read there without the axis. */
+struct resize_at {
+    i64 made, read, along, rest; /* along: the coordinate on the axis; rest: elements to the end of
+                                    the innermost one */
+};
+
+KFN struct resize_at resize_find(const struct resize_args *a, i64 i)
+{
+    struct resize_at at;
+
+    at.made = at.read = at.along = 0;
+    at.rest = a->shape[a->rank - 1] - i % a->shape[a->rank - 1];
+    for (i64 k = a->rank - 1; k >= 0; k--) {
+        i64 c = i % a->shape[k];
+        i /= a->shape[k];
+        at.made += c * a->made[k];
+        at.read += c * a->read[k];
+        if (k == a->axis) at.along = c;
+    }
+    return at;
+}
+
+KFN real resize_place(const struct resize_args *a, i64 j)
+{
+    return ((real)j + a->ahead) * a->num / a->den + a->shift;
+}
+
+KFN i64 resize_outside(const struct resize_args *a, real p)
+{
+    return a->crop && (p < 0 || p > (real)(a->in - 1));
+}
+
+/* The whole number at p, within -1 and one past the end. */
+KFN i64 resize_floor(real p, i64 in)
+{
+    p = p < -1 ? -1 : p;
+    p = p > (real)in ? (real)in : p;
+    return (i64)floor(p);
+}
+
+KFN i64 resize_clamp(i64 t, i64 in)
+{
+    return t < 0 ? 0 : t < in ? t : in - 1;
+}
+
+KFN i64 resize_nearest(const struct resize_args *a, real p)
+{
+    real whole = a->nearest == 0   ? ceil(p - (real)0.5)
+                 : a->nearest == 1 ? floor(p + (real)0.5)
+                 : a->nearest == 2 ? floor(p)
+                                   : ceil(p);
+
+    return resize_clamp(resize_floor(whole, a->in), a->in);
+}
+
+/* The weight at a distance, already shrunk. */
+KFN real resize_weight(const struct resize_args *a, real d)
+{
+    real c = a->cubic;
+
+    d = d < 0 ? -d : d;
+    if (a->mode == RESIZE_LINEAR) return d < 1 ? 1 - d : 0;
+    if (d < 1) return (1 - d) * (1 + d - (c + 2) * d * d);
+    return d < 2 ? c * (d - 1) * (d - 2) * (d - 2) : 0;
+}
+
+/* Numbers of places that weigh on p, border included: first to first + n - 1. scale: of their
+ * weights. */
+struct resize_taps {
+    i64 first, n;
+    real p, scale;
+};
+
+KFN real resize_tap(const struct resize_args *a, const struct resize_taps *t, i64 k)
+{
+    i64 at = t->first + k;
+
+    if (a->exclude && (at < 0 || at >= a->in)) return 0;
+    return resize_weight(a, ((real)at - t->p) * a->shrink) * t->scale;
+}
+
+KFN struct resize_taps resize_taps_at(const struct resize_args *a, real p)
+{
+    struct resize_taps t;
+    real sum = 0;
+
+    t.p = p;
+    t.scale = 1;
+    if (a->mode == RESIZE_NEAREST) {
+        t.first = resize_nearest(a, p);
+        t.n = 1;
+        return t;
+    }
+    t.first = (i64)floor(p - a->reach) + 1;
+    t.n = (i64)ceil(p + a->reach) - t.first;
+    if (!a->sum) return t;
+    for (i64 k = 0; k < t.n; k++) sum += resize_tap(a, &t, k);
+    t.scale = 1 / sum;
+    return t;
+}
+
+/* Elements as they are. */
+KFN void resize_copy_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                          GLOBAL const elem *x)
+{
+    i64 last = a->rank - 1, end = begin + n;
+
+    for (i64 i = begin; i < end;) {
+        struct resize_at at = resize_find(a, i);
+        i64 w = at.rest < end - i ? at.rest : end - i;
+        for (i64 j = 0; j < w; j++) {
+            real p = resize_place(a, at.along + (last == a->axis ? j : 0));
+            i64 from = at.read + j * a->read[last] + resize_nearest(a, p) * a->step;
+            elem v = x[from];
+#ifdef ELEM_FLOAT
+            if (resize_outside(a, p)) v = elem_put(number(a->outside));
+#else
+            if (resize_outside(a, p)) v = (elem)(i64)a->outside;
+#endif
+            y[at.made + j * a->made[last]] = v;
+        }
+        i += w;
+    }
+}
+ENTRY_SPANS_2(resize_copy, elem, const elem)
+
+/* w neighbours that share their place. */
+KFN void resize_shared(const struct resize_args *a, struct resize_at at, i64 w, GLOBAL elem *y,
+                       GLOBAL const elem *x)
+{
+    real p = resize_place(a, at.along);
+    struct resize_taps t = resize_taps_at(a, p);
+    i64 made = a->made[a->rank - 1], read = a->read[a->rank - 1];
+    acc s[RESIZE_ROOM];
+
+    for (i64 j = 0; j < w; j++) s[j] = resize_outside(a, p) ? number(a->outside) : 0;
+    for (i64 k = 0; k < t.n && !resize_outside(a, p); k++) {
+        acc by = number(resize_tap(a, &t, k));
+        GLOBAL const elem *from = x + at.read + resize_clamp(t.first + k, a->in) * a->step;
+        if (a->exclude && (t.first + k < 0 || t.first + k >= a->in)) continue;
+        if (read == 1) {
+            SIMD
+            for (i64 j = 0; j < w; j++) s[j] += by * elem_get(from[j]);
+        } else {
+            for (i64 j = 0; j < w; j++) s[j] += by * elem_get(from[j * read]);
+        }
+    }
+    for (i64 j = 0; j < w; j++) y[at.made + j * made] = elem_put(s[j]);
+}
+
+/* Places c to c + w - 1 of rows from to end - 1, where the axis is the innermost. */
+KFN void resize_rows(const struct resize_args *a, i64 from, i64 end, i64 c, i64 w, GLOBAL elem *y,
+                     GLOBAL const elem *x)
+{
+    i64 length = a->shape[a->rank - 1], made = a->made[a->rank - 1];
+    i64 tap[RESIZE_ROOM][RESIZE_TAPS];
+    acc by[RESIZE_ROOM][RESIZE_TAPS], base[RESIZE_ROOM];
+
+    for (i64 j = 0; j < w; j++) {
+        real p = resize_place(a, c + j);
+        i64 off = resize_outside(a, p);
+        struct resize_taps t = resize_taps_at(a, p);
+        base[j] = off ? number(a->outside) : 0;
+        for (i64 k = 0; k < RESIZE_TAPS; k++) {
+            i64 here = t.first + k, none = off || k >= t.n;
+            none = none || (a->exclude && (here < 0 || here >= a->in));
+            by[j][k] = none ? 0 : number(resize_tap(a, &t, k));
+            tap[j][k] = none ? -1 : resize_clamp(here, a->in) * a->step;
+        }
+    }
+    for (i64 r = from; r < end; r++) {
+        struct resize_at at = resize_find(a, r * length + c);
+        for (i64 j = 0; j < w; j++) {
+            acc s = base[j];
+            for (i64 k = 0; k < RESIZE_TAPS; k++)
+                if (tap[j][k] >= 0) s += by[j][k] * elem_get(x[at.read + tap[j][k]]);
+            y[at.made + j * made] = elem_put(s);
+        }
+    }
+}
+
+KFN void resize_weigh_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                           GLOBAL const elem *x)
+{
+    i64 end = begin + n, length = a->shape[a->rank - 1], few = a->reach <= 2;
+
+    while (begin < end) {
+        i64 row = begin / length, c = begin % length, rows = c ? 1 : (end - begin) / length;
+        i64 stop = length;
+        if (rows < 1) rows = 1;
+        if (stop - c > end - begin) stop = c + (end - begin);
+        for (i64 j = c; j < stop;) {
+            i64 w = stop - j < RESIZE_ROOM ? stop - j : RESIZE_ROOM;
+            if (a->axis == a->rank - 1 && few) {
+                resize_rows(a, row, row + rows, j, w, y, x);
+            } else {
+                if (a->axis == a->rank - 1) w = 1;
+                for (i64 r = row; r < row + rows; r++)
+                    resize_shared(a, resize_find(a, r * length + j), w, y, x);
+            }
+            j += w;
+        }
+        begin += rows > 1 ? rows * length : stop - c;
+    }
+}
+ENTRY_SPANS_2(resize_weigh, elem, const elem)
+
+/* Gradients: places of the result on which place q of x may weigh, some that do not among them. */
+KFN void resize_range(const struct resize_args *a, i64 q, i64 *first, i64 *last)
+{
+    real reach = a->reach + 2, low, high;
+
+    *first = 0;
+    *last = a->out - 1;
+    if (a->num == 0) return;
+    low = ((real)q - reach - a->shift) * a->den / a->num - a->ahead;
+    high = ((real)q + reach - a->shift) * a->den / a->num - a->ahead;
+    if (a->num < 0) {
+        real other = low;
+        low = high;
+        high = other;
+    }
+    if (low > (real)a->out) low = (real)a->out;
+    if (high < -1) high = -1;
+    if (low > 0 && q > 0 && q < a->in - 1) *first = (i64)low;
+    if (high < (real)*last && q > 0 && q < a->in - 1) *last = (i64)high + 1;
+    if (*last > a->out - 1) *last = a->out - 1;
+    /* The border has all that lies outside on its side. */
+    if (a->in > 1 && a->num > 0 && q == 0 && high < (real)*last) *last = (i64)(high + 1);
+    if (a->in > 1 && a->num > 0 && q == a->in - 1 && low > 0) *first = (i64)low;
+}
+
+KFN void resize_back_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL elem *dx,
+                          GLOBAL const elem *dy)
+{
+    i64 end = begin + n, made = a->made[a->rank - 1], read = a->read[a->rank - 1];
+    acc s[RESIZE_ROOM];
+
+    for (i64 i = begin; i < end;) {
+        struct resize_at at = resize_find(a, i);
+        i64 w = at.rest < end - i ? at.rest : end - i, first, last;
+        w = w < RESIZE_ROOM ? w : RESIZE_ROOM;
+        if (a->axis == a->rank - 1) w = 1;
+        resize_range(a, at.along, &first, &last);
+        for (i64 k = 0; k < w; k++) s[k] = 0;
+        for (i64 j = first; j <= last; j++) {
+            real p = resize_place(a, j), by = 0;
+            struct resize_taps t;
+            if (resize_outside(a, p)) continue;
+            t = resize_taps_at(a, p);
+            for (i64 k = 0; k < t.n; k++)
+                if (resize_clamp(t.first + k, a->in) == at.along)
+                    by += a->mode == RESIZE_NEAREST ? 1 : resize_tap(a, &t, k);
+            if (by == 0) continue;
+            for (i64 k = 0; k < w; k++)
+                s[k] += number(by) * elem_get(dy[at.read + j * a->step + k * read]);
+        }
+        for (i64 k = 0; k < w; k++) dx[at.made + k * made] = elem_put(s[k]);
+        i += w;
+    }
+}
+ENTRY_SPANS_2(resize_back, elem, const elem)
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* boxes.c: cases of regions of images. */
+#include <conformance/kernel_case.h>
+#include <stdio.h>
+#include <string.h>
+
+cases_fn cases_roi_align, cases_roi_align_grad, cases_roi_pool, cases_roi_pool_grad;
+
+/* Some reach over the border, one has no length, one is turned round. */
+static const double regions[] = {0.3,  0.4, 2.7, 3.1, 1.2, 0.1, 4.9, 2.3, -2.6, -1.3, 3.2, 1.8,
+                                 2.25, 1.5, 2.25, 1.5, 3.1, 2.2, 1.4, 0.6, -9.5, -8.1, 14.2, 12.9};
+static const struct {
+    const char *variant, *x, *rois, *images, *y;
+    int64_t out[2], sampling;
+    double scale;
+    bool whole, small;
+} rois[] = {
+    {"small", "1x1x3x4", "2x4", "2", "2x1x1x2", {1, 2}, 2, 1, false, true},
+    {"small.whole", "2x1x2x3", "2x4", "2", "2x1x2x1", {2, 1}, 1, 0.5, true, true},
+    {"fixed", "2x3x5x6", "6x4", "6", "6x3x2x3", {2, 3}, 2, 1, false, false},
+    {"adaptive", "2x3x5x6", "6x4", "6", "6x3x3x2", {3, 2}, 0, 1, false, false},
+    {"whole", "2x2x7x5", "6x4", "6", "6x2x2x2", {2, 2}, 0, 0.75, true, false},
+    {"larger", "1x2x9x8", "5x4", "5", "5x2x7x7", {7, 7}, 3, 1.5, false, false},
+    {"one", "1x1x1x1", "3x4", "3", "3x1x1x1", {1, 1}, 1, 1, false, false},
+    {"none", "2x3x4x4", "0x4", "0", "0x3x2x2", {2, 2}, 2, 1, false, false},
+    {"channels", "1x67x3x3", "3x4", "3", "3x67x1x1", {1, 1}, 2, 1, false, false},
+    {"no-channels", "1x0x3x3", "3x4", "3", "3x0x1x1", {1, 1}, 2, 1, false, false},
+};
+
+/* Up to the attributes. */
+static struct kernel_case *begin(const struct case_maker *maker, size_t i, bool grad)
+{
+    char shapes[96];
+    struct kernel_case *made;
+
+    if (grad)
+        snprintf(shapes, sizeof shapes, "%s+%s+%s+%s", rois[i].y, rois[i].rois, rois[i].images,
+                 rois[i].x);
+    else snprintf(shapes, sizeof shapes, "%s+%s+%s", rois[i].x, rois[i].rois, rois[i].images);
+    made = case_begin(maker, shapes);
+    made->in[1].dtype = maker->dtype[1];
+    case_list(made, 1, (int)COUNT(regions), regions);
+    case_index(made, 2, maker->dtype[2], 0, rois[i].x[0] - '0');
+    made->quick = i < 4;
+    if (!grad && rois[i].small) {
+        made->in[0].data = DATA_APART;
+        made->gradient = 1;
+    }
+    return made;
+}
+
+static void roi(const struct case_maker *maker, size_t i, bool max, bool grad)
+{
+    struct kernel_case *made = begin(maker, i, grad);
+    struct bp_roi_align_attrs *a = &made->attrs.roi_align; /* one layout */
+
+    a->height = rois[i].out[0];
+    a->width = rois[i].out[1];
+    a->scale = rois[i].scale;
+    a->sampling = rois[i].sampling;
+    a->max = max;
+    a->whole = rois[i].whole;
+    if (grad && !max) made->in[3].data = DATA_UNREAD;
+    if (i == 3) case_layouts(maker, made, max ? "adaptive.max" : "adaptive", false);
+    else case_end(maker, made, "%s%s", rois[i].variant, max ? ".max" : "");
+}
+
+void cases_roi_align(struct case_maker *maker)
+{
+    for (int i = 0; i < COUNT(rois); i++)
+        for (int max = 0; max < 2; max++) roi(maker, i, max, false);
+}
+
+void cases_roi_align_grad(struct case_maker *maker)
+{
+    for (int i = 0; i < COUNT(rois); i++)
+        for (int max = 0; max < 2; max++) roi(maker, i, max, true);
+}
+
+/* With scales that make halves, and with bins of nothing. */
+static void pool(const struct case_maker *maker, size_t i, bool grad)
+{
+    struct kernel_case *made = begin(maker, i, grad);
+    struct bp_roi_pool_attrs *a = &made->attrs.roi_pool; /* one layout */
+
+    a->height = rois[i].out[0];
+    a->width = rois[i].out[1];
+    a->scale = 2 * rois[i].scale;
+    if (!made->gradient && i % 2) made->in[grad ? 3 : 0].data = i % 3 ? DATA_SPARSE : DATA_EXACT;
+    if (i == 3) case_layouts(maker, made, rois[i].variant, false);
+    else case_end(maker, made, "%s", rois[i].variant);
+}
+
+void cases_roi_pool(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, false);
+}
+
+void cases_roi_pool_grad(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, true);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* boxes.c: launches of the kernels of boxes.h. */
+#include "kernel_args.h"
+#include "../../dialect/portable.h"
+
+#include <stdbool.h>
+
+/* Rows number 1 are those of roi_pool. */
+static bool is_pool(const struct bp_launch *launch)
+{
+    return portable_number(launch->kernel) == 1;
+}
+
+/* The attributes of a gradient are those of its operator. */
+static struct roi_args roi_of(const struct bp_launch *launch, const struct bp_view *x)
+{
+    const struct bp_view *rois = launch->in[1], *images = launch->in[2];
+    const struct bp_roi_align_attrs *a = launch->attrs;
+    const struct bp_roi_pool_attrs *pool = launch->attrs;
+
+    if (is_pool(launch))
+        return (struct roi_args){.n = x->shape[0], .channels = x->shape[1],
+                                 .regions = rois->shape[0], .in = {x->shape[2], x->shape[3]},
+                                 .out = {pool->height, pool->width},
+                                 .wide = images->dtype == BP_I64, .scale = (real)pool->scale};
+    return (struct roi_args){.n = x->shape[0], .channels = x->shape[1], .regions = rois->shape[0],
+                             .in = {x->shape[2], x->shape[3]}, .out = {a->height, a->width},
+                             .sampling = a->sampling, .max = a->max, .whole = a->whole,
+                             .wide = images->dtype == BP_I64, .scale = (real)a->scale};
+}
+
+static double work_of(const struct roi_args *a)
+{
+    return 40.0 * (a->sampling ? (double)(a->sampling * a->sampling) : 4);
+}
+
+enum bp_status portable_roi_align(const struct bp_launch *launch)
+{
+    const struct bp_view *x = launch->in[0], *y = launch->out[0];
+    struct roi_args args = roi_of(launch, x);
+    struct portable p = PORTABLE(boxes, roi_align, portable_type(y->dtype), args, y->count,
+                                 work_of(&args));
+
+    if (is_pool(launch)) p.entry = ENTRY_roi_pool - FIRST_boxes;
+    portable_view(&p, y);
+    for (int i = 0; i < 3; i++) portable_view(&p, launch->in[i]);
+    portable_fault(&p, launch);
+    return portable_run(launch, &p);
+}
+
+static bool is_half(const struct bp_view *y)
+{
+    return y->dtype == BP_F16 || y->dtype == BP_BF16;
+}
+
+enum bp_status portable_roi_align_grad_prepare(void *self, const struct bp_prep *prep,
+                                               struct bp_plan *out)
+{
+    const struct bp_view *dx = prep->out[0];
+
+    (void)self;
+    return portable_needs(out, is_half(dx) ? 4 * dx->count : 0);
+}
+
+static void work_operand(struct portable *p, const struct bp_launch *launch)
+{
+    if (is_half(launch->out[0])) portable_workspace(p, launch, 0);
+    else portable_view(p, launch->out[0]);
+}
+
+enum bp_status portable_roi_align_grad(const struct bp_launch *launch)
+{
+    const struct bp_view *dx = launch->out[0];
+    enum portable_type type = portable_type(dx->dtype);
+    struct roi_args args = roi_of(launch, dx);
+    struct roi_fill_args none = {0};
+    struct portable fill = PORTABLE(boxes, roi_fill, type, none, dx->count, 1);
+    struct portable p = PORTABLE(boxes, roi_align_back, type, args,
+                                 dx->count ? dx->shape[0] * dx->shape[1] : 0,
+                                 work_of(&args) * (double)(args.regions * args.out[0] *
+                                                           args.out[1]));
+    struct portable finish = PORTABLE(boxes, roi_finish, type, none, dx->count, 1);
+    enum bp_status status;
+
+    if (is_pool(launch)) p.entry = ENTRY_roi_pool_back - FIRST_boxes;
+    work_operand(&fill, launch);
+    status = portable_run(launch, &fill);
+    work_operand(&p, launch);
+    for (int i = 0; i < 4; i++) portable_view(&p, launch->in[i]);
+    portable_fault(&p, launch);
+    if (status == BP_OK) status = portable_run(launch, &p);
+    portable_view(&finish, dx);
+    portable_workspace(&finish, launch, 0);
+    return status || !is_half(dx) ? status : portable_run(launch, &finish);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* boxes.c: regions of images. Places are found in double, weights are long double. */
+#include "../common/reference.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A corner of a place in a bin: where in the plane (-1: outside), its weight. */
+struct corner {
+    int64_t at;
+    long double weight;
+};
+
+/* All corners of bin o0, o1 of region r, four a place. The caller frees them. */
+static struct corner *corners_of(const struct bp_roi_align_attrs *a, const struct ref_array *x,
+                                 const struct ref_array *rois, int64_t r, int64_t o0, int64_t o1,
+                                 int64_t *n)
+{
+    double begin[2], bin[2];
+    int64_t o[2] = {o0, o1}, out[2] = {a->height, a->width}, places[2];
+    struct corner *c;
+
+    for (int s = 0; s < 2; s++) {
+        double low = fma((double)rois->v[4 * r + 1 - s], a->scale, a->whole ? 0 : -0.5);
+        double high = fma((double)rois->v[4 * r + 3 - s], a->scale, a->whole ? 0 : -0.5);
+        double length = high - low;
+        if (a->whole) length = fmax(length, 1);
+        begin[s] = low;
+        bin[s] = length / (double)out[s];
+        places[s] = a->sampling ? a->sampling : bin[s] > 0 ? (int64_t)fmin(ceil(bin[s]), 4096) : 0;
+    }
+    *n = 4 * places[0] * places[1];
+    c = calloc((size_t)*n + 1, sizeof *c);
+    if (!c) abort();
+    for (int64_t k = 0; k < *n; k++) {
+        int64_t place[2] = {k / 4 / places[1], k / 4 % places[1]};
+        bool upper[2] = {k % 4 > 1, k % 2 == 1}, outside = false;
+        c[k].weight = 1;
+        for (int s = 0; s < 2; s++) {
+            int64_t size = x->shape[s + 2], at;
+            double p = fma((double)o[s], bin[s], begin[s]) +
+                       ((double)place[s] + 0.5) * bin[s] / (double)places[s];
+            outside |= p < -1 || p > (double)size;
+            p = fmin(fmax(p, 0), (double)(size - 1));
+            at = (int64_t)p;
+            c[k].weight *= upper[s] ? (long double)p - at : 1 - ((long double)p - at);
+            c[k].at = c[k].at * size + (upper[s] && at < size - 1 ? at + 1 : at);
+        }
+        if (outside) c[k] = (struct corner){-1, 0};
+    }
+    return c;
+}
+
+static long double value_of(const struct ref_array *x, int64_t plane, struct corner c)
+{
+    return c.at < 0 ? 0 : c.weight * x->v[plane + c.at];
+}
+
+/* The corner that gives the largest product. */
+static int64_t largest(const struct ref_array *x, int64_t plane, const struct corner *c, int64_t n)
+{
+    int64_t best = 0;
+
+    for (int64_t k = 1; k < n; k++)
+        if (value_of(x, plane, c[k]) > value_of(x, plane, c[best])) best = k;
+    return best;
+}
+
+/* What an error of places and weights, made in f64, adds to a weight where that is A. */
+static long double off_of(const struct ref_array *x)
+{
+    return x->type->dtype == BP_F64 ? 1 : 0;
+}
+
+void ref_roi_align(const struct ref_array *in, const void *attrs, struct ref_array *y)
+{
+    const struct bp_roi_align_attrs *a = attrs;
+    const struct ref_array *x = &in[0], *rois = &in[1], *images = &in[2];
+    int64_t shape[] = {rois->shape[0], x->shape[1], a->height, a->width}, at[REF_RANK] = {0};
+
+    ref_array_init(y, x->type->dtype, 4, shape);
+    for (int64_t e = 0; e < y->count; e++, ref_next(4, shape, at)) {
+        int64_t n, plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
+                           x->shape[3];
+        struct corner *c = corners_of(a, x, rois, at[0], at[2], at[3], &n);
+        if (a->max && n) {
+            int64_t k = largest(x, plane, c, n);
+            y->v[e] = value_of(x, plane, c[k]);
+            y->bound[e] = c[k].at < 0 ? 0
+                                      : fabsl(y->v[e]) + off_of(x) * fabsl(x->v[plane + c[k].at]);
+        }
+        for (int64_t k = 0; !a->max && k < n; k++) {
+            long double v = value_of(x, plane, c[k]), by = (long double)(n / 4);
+            y->v[e] += v / by;
+            y->bound[e] += fabsl(v) / by * (2 + ref_growth(n - 1));
+            if (c[k].at >= 0) y->bound[e] += off_of(x) * fabsl(x->v[plane + c[k].at]) / by;
+        }
+        free(c);
+    }
+}
+
+void ref_roi_align_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+{
+    struct bp_roi_align_attrs a;
+    const struct ref_array *dy = &in[0], *rois = &in[1], *images = &in[2], *x = &in[3];
+    int64_t at[REF_RANK] = {0}, *terms = calloc((size_t)x->count + 1, sizeof *terms);
+    long double *size = calloc((size_t)x->count + 1, sizeof *size);
+
+    memcpy(&a, attrs, sizeof a); /* one layout */
+    if (!terms || !size) abort();
+    ref_array_init(dx, x->type->dtype, 4, x->shape);
+    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at)) {
+        int64_t n, plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
+                           x->shape[3];
+        struct corner *c = corners_of(&a, x, rois, at[0], at[2], at[3], &n);
+        int64_t best = a.max && n ? largest(x, plane, c, n) : 0;
+        for (int64_t k = 0; k < n; k++) {
+            long double v = dy->v[e] / (a.max ? 1 : (long double)(n / 4));
+            if (c[k].at < 0 || (a.max && k != best)) continue;
+            dx->v[plane + c[k].at] += c[k].weight * v;
+            dx->bound[plane + c[k].at] += fabsl(v) * (2 * fabsl(c[k].weight) + off_of(x));
+            size[plane + c[k].at] += fabsl(c[k].weight * v);
+            terms[plane + c[k].at]++;
+        }
+        free(c);
+    }
+    for (int64_t i = 0; i < dx->count; i++) dx->bound[i] += size[i] * ref_growth(terms[i] - 1);
+    free(terms);
+    free(size);
+}
+
+static int64_t rounded(double place)
+{
+    return (int64_t)round(fmin(fmax(place, -1e9), 1e9));
+}
+
+/* The first largest place of a plane in bin o0, o1 of region r, NaN the largest; -1: none. */
+static int64_t pooled(const struct bp_roi_pool_attrs *a, const struct ref_array *x, int64_t plane,
+                      const struct ref_array *rois, int64_t r, const int64_t *o)
+{
+    int64_t low[2], high[2], out[2] = {a->height, a->width}, best = -1;
+
+    for (int s = 0; s < 2; s++) {
+        int64_t first = rounded((double)rois->v[4 * r + 1 - s] * a->scale);
+        int64_t length = rounded((double)rois->v[4 * r + 3 - s] * a->scale) - first + 1;
+        length = length < 1 ? 1 : length;
+        low[s] = first + o[s] * length / out[s];
+        high[s] = first + (o[s] + 1) * length / out[s] + ((o[s] + 1) * length % out[s] != 0);
+    }
+    for (int64_t k = 0; k < x->shape[2] * x->shape[3]; k++) {
+        int64_t i = k / x->shape[3], j = k % x->shape[3];
+        if (i < low[0] || i >= high[0] || j < low[1] || j >= high[1]) continue;
+        if (best < 0 || x->v[plane + k] > x->v[plane + best] ||
+            (isnan(x->v[plane + k]) && !isnan(x->v[plane + best])))
+            best = k;
+    }
+    return best;
+}
+
+void ref_roi_pool(const struct ref_array *in, const void *attrs, struct ref_array *y)
+{
+    const struct bp_roi_pool_attrs *a = attrs;
+    const struct ref_array *x = &in[0], *rois = &in[1], *images = &in[2];
+    int64_t shape[] = {rois->shape[0], x->shape[1], a->height, a->width}, at[REF_RANK] = {0};
+
+    ref_array_init(y, x->type->dtype, 4, shape);
+    for (int64_t e = 0; e < y->count; e++, ref_next(4, shape, at)) {
+        int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
+                        x->shape[3];
+        int64_t k = pooled(a, x, plane, rois, at[0], at + 2);
+        y->v[e] = k < 0 ? 0 : x->v[plane + k];
+    }
+}
+
+void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+{
+    struct bp_roi_pool_attrs a;
+    const struct ref_array *dy = &in[0], *rois = &in[1], *images = &in[2], *x = &in[3];
+    int64_t at[REF_RANK] = {0}, *terms = calloc((size_t)x->count + 1, sizeof *terms);
+
+    memcpy(&a, attrs, sizeof a); /* one layout */
+    if (!terms) abort();
+    ref_array_init(dx, x->type->dtype, 4, x->shape);
+    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at)) {
+        int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
+                        x->shape[3];
+        int64_t k = pooled(&a, x, plane, rois, at[0], at + 2);
+        if (k < 0) continue;
+        dx->v[plane + k] += dy->v[e];
+        dx->bound[plane + k] += fabsl(dy->v[e]);
+        terms[plane + k]++;
+    }
+    for (int64_t i = 0; i < dx->count; i++)
+        dx->bound[i] *= ref_growth(terms[i] - 2) + 0x1p-10L * (long double)(terms[i] > 1);
+    free(terms);
+}

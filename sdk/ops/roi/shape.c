@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* boxes.c: rules of regions of images. */
+#include <op/compose.h>
+#include <op/rules.h>
+
+#include <backplane/attrs.h>
+#include <inttypes.h>
+
+_Static_assert(sizeof(struct bp_roi_align_attrs) == sizeof(struct bp_roi_align_grad_attrs),
+               "one layout");
+
+_Static_assert(sizeof(struct bp_roi_pool_attrs) == sizeof(struct bp_roi_pool_grad_attrs),
+               "one layout");
+
+/* The type of height by width bins of each of rois in x. */
+static enum bp_status binned(const struct bp_site *site, const struct bp_view *x, int64_t height,
+                             int64_t width, struct bp_type *out)
+{
+    const struct bp_view *rois = bp_site_in(site, 1), *images = bp_site_in(site, 2);
+    const char *op = site->row->info.name;
+
+    if (x->rank != 4 || rois->rank != 2 || rois->shape[1] != 4 || images->rank != 1 ||
+        images->shape[0] != rois->shape[0])
+        return bp_error(BP_ERR_INVALID,
+                        "%s: x has %u axes, rois %u, images %u, expected 4; 2, R and 4; 1, R", op,
+                        x->rank, rois->rank, images->rank);
+    if (height < 1 || width < 1)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: height is %" PRId64 " and width %" PRId64 ", expected 1 or more", op,
+                        height, width);
+    if (x->shape[2] < 1 || x->shape[3] < 1 || (rois->shape[0] && !x->shape[0]))
+        return bp_error(BP_ERR_INVALID, "%s: x is empty, expected images", op);
+    out->rank = 4;
+    out->shape[0] = rois->shape[0];
+    out->shape[1] = x->shape[1];
+    out->shape[2] = height;
+    out->shape[3] = width;
+    return BP_OK;
+}
+
+/* The type of roi_align(x, rois, images). */
+static enum bp_status aligned(const struct bp_site *site, const struct bp_view *x,
+                              struct bp_type *out)
+{
+    const struct bp_roi_align_attrs *a = site->attrs;
+
+    if (a->sampling < 0 || a->sampling > 4096)
+        return bp_error(BP_ERR_INVALID, "%s: sampling is %" PRId64 ", expected 0 to 4096",
+                        site->row->info.name, a->sampling);
+    return binned(site, x, a->height, a->width, out);
+}
+
+enum bp_status bp_infer_roi_align(struct bp_site *site)
+{
+    return aligned(site, bp_site_in(site, 0), &site->out[0]);
+}
+
+enum bp_status bp_infer_roi_align_grad(struct bp_site *site)
+{
+    struct bp_type y = {0};
+
+    TRY(aligned(site, bp_site_in(site, 3), &y));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 3));
+    return bp_rule_expect(site, 0, &y);
+}
+
+enum bp_status bp_infer_roi_pool(struct bp_site *site)
+{
+    const struct bp_roi_pool_attrs *a = site->attrs;
+
+    return binned(site, bp_site_in(site, 0), a->height, a->width, &site->out[0]);
+}
+
+enum bp_status bp_infer_roi_pool_grad(struct bp_site *site)
+{
+    const struct bp_roi_pool_attrs *a = site->attrs;
+    struct bp_type y = {0};
+
+    TRY(binned(site, bp_site_in(site, 3), a->height, a->width, &y));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 3));
+    return bp_rule_expect(site, 0, &y);
+}
+
+/* By an operator of the same attributes. */
+static enum bp_status in_x(struct bp_grad *g, enum bp_row_number row)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *in[] = {g->dy[0], g->in[1], g->in[2], g->in[0]};
+
+    if (g->want[0]) bp_compose_keep(&c, bp_compose(&c, row, g->attrs, in, 4), &g->dx[0]);
+    return bp_compose_end(&c);
+}
+
+enum bp_status bp_grad_roi_align(struct bp_grad *g)
+{
+    return in_x(g, BP_ROW_roi_align_grad);
+}
+
+enum bp_status bp_grad_roi_pool(struct bp_grad *g)
+{
+    return in_x(g, BP_ROW_roi_pool_grad);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scan.c: cases of operators that run along an axis. */
+#include <conformance/kernel_case.h>
+#include <string.h>
+
+cases_fn cases_scan, cases_cumulative, cases_linear_scan, cases_diff;
+
+static const struct {
+    const char *shape;
+    int64_t axis;
+    bool quick;
+} shapes[] = {
+    {"0", 0, true},         {"3x0", 0, false},      {"3x0", 1, false},     {"1", 0, true},
+    {"17", -1, true},       {"65", 0, false},       {"5x7", 0, true},      {"5x7", 1, true},
+    {"3x4x5", 1, true},     {"3x9x67", -2, false},  {"4x130", 0, false},   {"2x3x2x3x5", 2, false},
+    {"1x2x1x2x1x2x1x3", 3, false}, {"3x521", 1, false},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static bool is_prod(const struct case_maker *maker)
+{
+    return !strcmp(maker->op->name, "cumprod");
+}
+
+static struct kernel_case *scan(const struct case_maker *maker, const char *shape, int64_t axis,
+                                bool exclusive, bool reverse)
+{
+    static const double even[] = {1.5, 0.625, -1, 1.0625, 1.00390625}, odd[] = {3, -5, 7, 11, -1};
+    struct kernel_case *made = case_begin(maker, shape);
+
+    made->attrs.cumsum.axis = axis;
+    made->attrs.cumsum.exclusive = exclusive;
+    made->attrs.cumsum.reverse = reverse;
+    if (is_prod(maker) && !case_is_complex(maker))
+        case_list(made, 0, 5, case_is_float(maker) ? even : odd);
+    return made;
+}
+
+static void of_data(const struct case_maker *maker, const char *shape, int64_t axis,
+                    enum data data, const char *what)
+{
+    struct kernel_case *made = scan(maker, shape, axis, false, false);
+
+    case_data(made, data);
+    case_end(maker, made, "axis%lld.%s", (long long)axis, what);
+}
+
+void cases_scan(struct case_maker *maker)
+{
+    static const char *const way[] = {"", ".exclusive", ".reverse", ".exclusive.reverse"};
+    bool is_float = case_is_float(maker), is_complex = case_is_complex(maker);
+    struct kernel_case *made;
+
+    for (int i = 0; i < N_SHAPES; i++) {
+        if (is_prod(maker) && is_complex && i == N_SHAPES - 1) continue; /* it grows */
+        made = scan(maker, shapes[i].shape, shapes[i].axis, i % 2, i / 2 % 2);
+        made->quick = shapes[i].quick;
+        case_end(maker, made, "axis%lld%s", (long long)shapes[i].axis, way[i % 4]);
+    }
+    for (int i = 0; i < 4; i++) {
+        made = scan(maker, "3x7x5", 1, i % 2, i / 2);
+        made->quick = true;
+        case_end(maker, made, "axis1%s", way[i]);
+        made = scan(maker, "3x4", 1, i % 2, i / 2);
+        case_data(made, DATA_POSITIVE);
+        made->gradient = is_float && !is_complex ? 2 : 0;
+        if (!strcmp(maker->op->name, "logcumsumexp") && i % 2) made->gradient = 0; /* -infinity */
+        case_end(maker, made, "gradient%s", way[i]);
+    }
+    if (!is_prod(maker)) {
+        of_data(maker, "3x257", 1, DATA_EXACT, "exact");
+        of_data(maker, "3x257", 1, DATA_POSITIVE, "positive");
+    }
+    of_data(maker, "9x5", 0, DATA_EXACT, "exact");
+    of_data(maker, "131x2", 1, DATA_PLAIN, "few");
+    of_data(maker, "131x3", 1, DATA_POSITIVE, "few");
+    if (is_float) {
+        of_data(maker, "7x67", 1, is_prod(maker) ? DATA_SPARSE : DATA_NONFINITE, "nonfinite");
+        of_data(maker, "7x67", 0, DATA_NONFINITE, "nonfinite");
+        if (!is_prod(maker)) of_data(maker, "5x64", 1, DATA_WIDE, "wide");
+    } else {
+        of_data(maker, "7x67", 1, DATA_SPECIAL, "special");
+    }
+    for (int64_t axis = 0; axis < 3; axis++) {
+        made = scan(maker, "5x6x7", axis, axis == 1, axis == 2);
+        case_layouts(maker, made, axis == 0 ? "axis0" : axis == 1 ? "axis1" : "axis2", true);
+    }
+}
+
+static void both_parts(const struct case_maker *maker, const char *shape, int64_t axis,
+                       enum data data, const char *variant)
+{
+    struct kernel_case *made = case_begin(maker, shape);
+
+    made->attrs.cummax.axis = axis;
+    made->attrs.cummax.dtype = maker->dtype[1];
+    case_data(made, data);
+    if (case_is_float(maker) && !strcmp(variant, "gradient")) made->gradient = 1;
+    made->quick = !strcmp(variant, "ties");
+    if (!strcmp(variant, "layouts")) case_part_layouts(maker, made, 2, variant);
+    else case_parts(maker, made, 2, variant);
+}
+
+void cases_cumulative(struct case_maker *maker)
+{
+    static const char *const name[] = {"axis0", "axis1", "axis2", "axis3"};
+
+    for (int i = 0; i < N_SHAPES; i++)
+        both_parts(maker, shapes[i].shape, shapes[i].axis, DATA_PLAIN,
+                   shapes[i].axis < 0 ? "last" : name[shapes[i].axis]);
+    both_parts(maker, "5x67", 1, DATA_EXACT, "ties");
+    both_parts(maker, "67x5", 0, DATA_EXACT, "ties");
+    both_parts(maker, "5x67", 1, DATA_NONFINITE, "nonfinite");
+    both_parts(maker, "3x131", 1, DATA_SPECIAL, "special");
+    both_parts(maker, "4x9", 1, DATA_ZERO, "zeros");
+    both_parts(maker, "3x4", 1, DATA_PLAIN, "gradient");
+    both_parts(maker, "5x6x7", 1, DATA_EXACT, "layouts");
+}
+
+void cases_linear_scan(struct case_maker *maker)
+{
+    static const char *const way[] = {"", ".reverse", ".shift", ".reverse.shift"};
+    char text[64];
+    struct kernel_case *made;
+
+    for (int i = 0; i < N_SHAPES + 4; i++) {
+        const char *shape = i < N_SHAPES ? shapes[i].shape : "3x4";
+        memset(text, 0, sizeof text);
+        strncat(strncat(strncat(text, shape, 24), "+", 2), shape, 24);
+        made = case_begin(maker, text);
+        made->attrs.linear_scan.axis = i < N_SHAPES ? shapes[i].axis : 1;
+        made->attrs.linear_scan.reverse = i % 2;
+        made->attrs.linear_scan.shift = i / 2 % 2;
+        made->quick = i < N_SHAPES && shapes[i].quick;
+        made->in[0].data = DATA_POSITIVE;
+        if (i >= N_SHAPES) made->gradient = 2;
+        case_end(maker, made, "%s%lld%s", i < N_SHAPES ? "axis" : "gradient",
+                 (long long)made->attrs.linear_scan.axis, way[i % 4]);
+    }
+    made = case_begin(maker, "7x31+7x31");
+    made->attrs.linear_scan.axis = 1;
+    made->in[1].data = DATA_NONFINITE;
+    case_end(maker, made, "nonfinite");
+    made = case_begin(maker, "131x2+131x2");
+    case_end(maker, made, "few");
+    made = case_begin(maker, "5x6x7+5x6x7");
+    made->attrs.linear_scan.axis = 1;
+    case_layouts(maker, made, "axis1", false);
+}
+
+void cases_diff(struct case_maker *maker)
+{
+    static const struct {
+        const char *shapes;
+        int64_t n, axis;
+    } cases[] = {
+        {"0", 1, 0},           {"1", 1, 0},            {"17", 1, -1},       {"5x7", 1, 0},
+        {"5x7", 2, 1},         {"5x7", 0, 1},          {"5x7", 9, 0},       {"0x5", 2, 1},
+        {"3x4x5", 1, 1},       {"2x3x2x3x5", 1, -2},   {"5x7+5x2", 1, 1},   {"5x7+-+1x7", 2, 0},
+        {"3x4x5+3x1x5+3x2x5", 1, 1}, {"1031", 1, 0},
+    };
+    struct kernel_case *made;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        made = case_begin(maker, cases[i].shapes);
+        made->attrs.diff.n = cases[i].n;
+        made->attrs.diff.axis = cases[i].axis;
+        made->quick = i % 3 == 0;
+        if (!maker->row) case_needs(made, "sub", maker->dtype[0]);
+        case_end(maker, made, "n%lld", (long long)cases[i].n);
+    }
+    made = case_begin(maker, "3x4+3x1");
+    made->gradient = case_is_float(maker) && !case_is_complex(maker) ? 2 : 0;
+    case_end(maker, made, "gradient");
+    made = case_begin(maker, "3x5x4");
+    made->attrs.diff.axis = 1;
+    case_layouts(maker, made, "axis1", false);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scan.h: operators that run along an axis, each place after the one before. Neighbouring lines are
+ * gone along together, a place of each at a time: hosts vectorise that. */
+#ifndef BP_KERNELS_SCAN_H
+#define BP_KERNELS_SCAN_H
+
+#include "../../dialect/entry.h"
+#include "../../dialect/maths.h"
+#include "kernel_args.h"
+
+/* A function whose op is a constant at each call. */
+#ifdef ON_HOST
+#define SCAN_FN static inline __attribute__((always_inline))
+#else
+#define SCAN_FN KFN
+#endif
+
+/* Lines begin to begin + w - 1: where the first begins, and the step from place to place. */
+struct scan_lines {
+    i64 from, step, w;
+};
+
+KFN struct scan_lines scan_lines(i64 n, i64 inner, i64 reverse, i64 begin, i64 end)
+{
+    struct scan_lines l;
+    i64 at = begin % inner;
+
+    l.step = reverse ? -inner : inner;
+    l.from = begin / inner * n * inner + at + (reverse ? (n - 1) * inner : 0);
+    l.w = inner - at < end - begin ? inner - at : end - begin;
+    l.w = l.w < SCAN_LINES ? l.w : SCAN_LINES;
+    return l;
+}
+
+SCAN_FN acc scan_join(int op, acc s, acc x)
+{
+    return op == SCAN_prod ? acc_mul(s, x) : acc_add(s, x);
+}
+
+/* y may be x. */
+SCAN_FN void scan_along(int op, const struct scan_args *a, struct scan_lines l, GLOBAL elem *y,
+                        GLOBAL const elem *x)
+{
+    acc s[SCAN_LINES];
+    i64 exclusive = a->exclusive, w = l.w;
+
+    for (i64 j = 0; j < w; j++) s[j] = op == SCAN_prod ? number(1) : acc_zero();
+    for (i64 i = 0, at = l.from; i < a->n; i++, at += l.step) {
+        SIMD for (i64 j = 0; j < w; j++)
+        {
+            acc next = scan_join(op, s[j], elem_get(x[at + j]));
+            y[at + j] = elem_put(exclusive ? s[j] : next);
+            s[j] = next;
+        }
+    }
+}
+
+#ifdef ELEM_FLOAT
+/* log(s) + m, where s is the sum of exp(x - m), m the largest so far. */
+KFN void scan_exp(const struct scan_args *a, i64 from, i64 step, GLOBAL elem *y,
+                  GLOBAL const elem *x)
+{
+    acc s = 0, m = (acc)-f32_from_bits(0x7f800000);
+
+    for (i64 i = 0, at = from; i < a->n; i++, at += step) {
+        acc v = elem_get(x[at]), before = MATH(log)(s) + m;
+        if (v > m) {
+            s = s * acc_exp(m - v) + 1;
+            m = v;
+        } else {
+            s += v == m ? 1 : acc_exp(v - m);
+        }
+        y[at] = elem_put(a->exclusive ? before : MATH(log)(s) + m);
+    }
+}
+#endif
+
+KFN void scan_span(const struct scan_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                   GLOBAL const elem *x)
+{
+    for (i64 end = begin + n; begin < end;) {
+        struct scan_lines l = scan_lines(a->n, a->inner, a->reverse, begin, end);
+        if (a->op == SCAN_sum) scan_along(SCAN_sum, a, l, y, x);
+        if (a->op == SCAN_prod) scan_along(SCAN_prod, a, l, y, x);
+#ifdef ELEM_FLOAT
+        if (a->op == SCAN_exp)
+            for (i64 j = 0; j < l.w; j++) scan_exp(a, l.from + j, l.step, y, x);
+#endif
+        begin += l.w;
+    }
+}
+ENTRY_SPANS_2(scan, elem, const elem)
+
+/* r = factor r + b, from the second place on. */
+KFN void linear_scan_span(const struct linear_scan_args *a, i64 begin, i64 n, GLOBAL elem *r,
+                          GLOBAL const elem *factor, GLOBAL const elem *b)
+{
+    for (i64 end = begin + n; begin < end;) {
+        struct scan_lines l = scan_lines(a->n, a->inner, a->reverse, begin, end);
+        i64 before = a->shift ? l.step : 0;
+        acc s[SCAN_LINES];
+        for (i64 j = 0; j < l.w; j++) s[j] = acc_zero();
+        for (i64 i = 0, at = l.from; i < a->n; i++, at += l.step) {
+            SIMD for (i64 j = 0; j < l.w; j++)
+            {
+                acc term = elem_get(b[at + j]);
+                s[j] = i ? acc_mul_add(term, elem_get(factor[at + j - before]), s[j]) : term;
+                r[at + j] = elem_put(s[j]);
+            }
+        }
+        begin += l.w;
+    }
+}
+ENTRY_SPANS_3(linear_scan, elem, const elem, const elem)
+
+#endif

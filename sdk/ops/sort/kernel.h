@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* order.h: sorting, and what sorted values are good for. Values become keys, integers in the order
+ * of the values; a line is sorted as pairs of key and index: parts of it by one lane each, then
+ * runs of parts merged, with as many lanes as there are parts: each finds by halving where its
+ * share of the result begins in the two runs. */
+#ifndef BP_KERNELS_ORDER_H
+#define BP_KERNELS_ORDER_H
+
+#include "../../dialect/entry.h"
+#include "kernel_args.h"
+
+/* The order of floats is that of their bits as integers of sign and magnitude. NaN is above all,
+ * and all NaN are one; so are the zeros. */
+KFN u64 order_key(elem x, i64 down)
+{
+    u64 key;
+#if defined(ELEM_f64)
+    u64 bits = f64_bits(x + 0.0), sign = (u64)1 << 63;
+    key = x != x ? ~(u64)0 : bits & sign ? ~bits : bits | sign;
+#elif defined(ELEM_FLOAT)
+    f32 v = elem_get(x) + 0.0f;
+    u32 bits = f32_bits(v), sign = 0x80000000u;
+    key = v != v ? ~(u64)0 : bits & sign ? (u64)(u32)~bits : (u64)(bits | sign);
+#elif defined(ELEM_SIGNED)
+    key = (u64)(i64)elem_ord(x) ^ (u64)1 << 63;
+#else
+    key = (u64)x;
+#endif
+    return down ? ~key : key;
+}
+
+/* Where line number `line` of [outer, extent, inner] begins. */
+KFN i64 line_begin(i64 line, i64 extent, i64 inner)
+{
+    return line / inner * extent * inner + line % inner;
+}
+
+/* Pairs of elements begin to begin + count - 1 of all lines, as they are. */
+KFN void sort_load_span(const struct sort_args *a, i64 begin, i64 count,
+                        GLOBAL struct sort_pair *pairs, GLOBAL const elem *x)
+{
+    for (i64 i = begin; i < begin + count; i++) {
+        i64 at = i % a->extent, line = a->first + i / a->extent;
+        pairs[i].key = order_key(x[line_begin(line, a->extent, a->inner) + at * a->inner], a->down);
+        pairs[i].at = at;
+    }
+}
+ENTRY_SPANS_2(sort_load, struct sort_pair, const elem)
+
+/* Stable, and quick for few. */
+KFN void sort_run(GLOBAL struct sort_pair *p, i64 n)
+{
+    for (i64 i = 1; i < n; i++) {
+        struct sort_pair mine = p[i];
+        i64 k = i;
+        for (; k > 0 && p[k - 1].key > mine.key; k--) p[k] = p[k - 1];
+        p[k] = mine;
+    }
+}
+
+/* to becomes count pairs of a merge, from pair i of a and pair k of b on; equal ones of a first. */
+KFN void sort_merge_some(GLOBAL struct sort_pair *to, i64 count, GLOBAL const struct sort_pair *a,
+                         i64 i, i64 n_a, GLOBAL const struct sort_pair *b, i64 k, i64 n_b)
+{
+    for (i64 t = 0; t < count; t++)
+        to[t] = i < n_a && (k >= n_b || a[i].key <= b[k].key) ? a[i++] : b[k++];
+}
+
+/* A part of a line by one lane: number p of line l is item l parts + p. */
+KFN void sort_parts_span(const struct sort_args *a, i64 begin, i64 count,
+                         GLOBAL struct sort_pair *pairs, GLOBAL struct sort_pair *spare)
+{
+    i64 parts = (a->extent + SORT_PART - 1) / SORT_PART;
+
+    for (i64 item = begin; item < begin + count; item++) {
+        i64 first = item % parts * SORT_PART, n = a->extent - first;
+        GLOBAL struct sort_pair *from = pairs + item / parts * a->extent + first;
+        GLOBAL struct sort_pair *to = spare + item / parts * a->extent + first, *other;
+        i64 turns = 0;
+        n = n < SORT_PART ? n : SORT_PART;
+        for (i64 i = 0; i < n; i += SORT_RUN)
+            sort_run(from + i, n - i < SORT_RUN ? n - i : SORT_RUN);
+        for (i64 width = SORT_RUN; width < n; width *= 2, turns++) {
+            for (i64 i = 0; i < n; i += 2 * width) {
+                i64 n_a = n - i < width ? n - i : width, n_b = n - i - n_a;
+                n_b = n_b < width ? n_b : width;
+                sort_merge_some(to + i, n_a + n_b, from + i, 0, n_a, from + i + n_a, 0, n_b);
+            }
+            other = from;
+            from = to;
+            to = other;
+        }
+        if (turns % 2)
+            for (i64 i = 0; i < n; i++) to[i] = from[i];
+    }
+}
+ENTRY_SPANS_2(sort_parts, struct sort_pair, struct sort_pair)
+
+/* Places number p SORT_PART to the next of a line: item l parts + p, of two runs being merged. */
+KFN void sort_merge_span(const struct sort_merge_args *a, i64 begin, i64 count,
+                         GLOBAL struct sort_pair *to, GLOBAL const struct sort_pair *from)
+{
+    i64 parts = (a->extent + SORT_PART - 1) / SORT_PART;
+
+    for (i64 item = begin; item < begin + count; item++) {
+        i64 line = item / parts * a->extent, place = item % parts * SORT_PART;
+        i64 pair = place / (2 * a->width) * (2 * a->width), skip = place - pair;
+        i64 n_a = a->extent - pair < a->width ? a->extent - pair : a->width;
+        i64 n_b = a->extent - pair - n_a < a->width ? a->extent - pair - n_a : a->width;
+        i64 n = a->extent - place < SORT_PART ? a->extent - place : SORT_PART;
+        GLOBAL const struct sort_pair *x = from + line + pair, *y = x + n_a;
+        i64 low = skip > n_b ? skip - n_b : 0, high = skip < n_a ? skip : n_a;
+        while (low < high) { /* how many of the first `skip` are of the first run */
+            i64 middle = low + (high - low) / 2;
+            if (x[middle].key <= y[skip - middle - 1].key) low = middle + 1;
+            else high = middle;
+        }
+        sort_merge_some(to + line + place, n, x, low, n_a, y, skip - low, n_b);
+    }
+}
+ENTRY_SPANS_2(sort_merge, struct sort_pair, const struct sort_pair)
+
+/* Elements of the results, of [outer, take, inner]; y or index may be NULL. Items: line by line. */
+KFN void sort_write_span(const struct sort_write_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                         GLOBAL i64 *index, GLOBAL const elem *x,
+                         GLOBAL const struct sort_pair *pairs)
+{
+    for (i64 i = begin; i < begin + count; i++) {
+        i64 line = i / a->take, j = i % a->take, number = a->first + line;
+        i64 at = pairs[line * a->extent + a->skip + j].at;
+        i64 to = line_begin(number, a->take, a->inner) + j * a->inner;
+        if (y) y[to] = x[line_begin(number, a->extent, a->inner) + at * a->inner];
+        if (index) index[to] = at;
+    }
+}
+ENTRY_SPANS_4(sort_write, elem, i64, const elem, const struct sort_pair)
+
+/* The first of the longest run of equal keys, by its last pair: a line each. */
+KFN void mode_span(const struct mode_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                   GLOBAL i64 *index, GLOBAL const elem *x, GLOBAL const struct sort_pair *pairs)
+{
+    for (i64 line = begin; line < begin + count; line++) {
+        GLOBAL const struct sort_pair *p = pairs + line * a->extent;
+        i64 best = 0, most = 0, run = 0, number = a->first + line;
+        for (i64 i = 0; i < a->extent; i++) {
+            run = i && p[i].key == p[i - 1].key ? run + 1 : 1;
+            best = run > most ? i : best;
+            most = run > most ? run : most;
+        }
+        y[number] = x[line_begin(number, a->extent, a->inner) + p[best].at * a->inner];
+        index[number] = p[best].at;
+    }
+}
+ENTRY_SPANS_4(mode, elem, i64, const elem, const struct sort_pair)
+
+/* Few of each line: it is read once, with the best so far in order at hand. */
+KFN void pick_span(const struct pick_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                   GLOBAL i64 *index, GLOBAL const elem *x)
+{
+    struct sort_pair best[PICK_MOST];
+
+    for (i64 line = begin; line < begin + count; line++) {
+        i64 from = line_begin(line, a->extent, a->inner), n = 0, most = a->skip + a->take;
+        i64 to = line_begin(line, a->take, a->inner);
+        for (i64 i = 0; i < a->extent; i++) {
+            u64 key = order_key(x[from + i * a->inner], a->down);
+            i64 k = n;
+            if (n == most && key >= best[n - 1].key) continue;
+            n += n < most;
+            for (k = n - 1; k > 0 && best[k - 1].key > key; k--) best[k] = best[k - 1];
+            best[k].key = key;
+            best[k].at = i;
+        }
+        for (i64 j = 0; j < a->take; j++) {
+            i64 at = best[a->skip + j].at;
+            y[to + j * a->inner] = x[from + at * a->inner];
+            index[to + j * a->inner] = at;
+        }
+    }
+}
+ENTRY_SPANS_3(pick, elem, i64, const elem)
+
+KFN i64 unique_is_first(GLOBAL const struct sort_pair *pairs, i64 i)
+{
+    return !i || pairs[i].key != pairs[i - 1].key;
+}
+
+/* How many values begin in each part. */
+KFN void unique_count_span(const struct unique_args *a, i64 begin, i64 count, GLOBAL i64 *found,
+                           GLOBAL const struct sort_pair *pairs)
+{
+    for (i64 p = begin; p < begin + count; p++) {
+        i64 end = (p + 1) * a->part < a->n ? (p + 1) * a->part : a->n, n = 0;
+        for (i64 i = p * a->part; i < end; i++) n += unique_is_first(pairs, i);
+        found[p] = n;
+    }
+}
+ENTRY_SPANS_2(unique_count, i64, const struct sort_pair)
+
+/* One lane: how many begin before each part; results: the number of all, of elements for the
+ * inverse. A place that is NULL is not asked for. */
+KFN void unique_scan_span(const struct unique_args *a, i64 begin, i64 count, GLOBAL i64 *found,
+                          GLOBAL i64 *result, GLOBAL i64 *first, GLOBAL i64 *inverse,
+                          GLOBAL i64 *counts)
+{
+    i64 before = begin;
+
+    (void)count;
+    for (i64 p = 0; p < a->parts; p++) {
+        i64 n = found[p];
+        found[p] = before;
+        before += n;
+    }
+    *result = before;
+    if (first) *first = before;
+    if (inverse) *inverse = a->n;
+    if (counts) *counts = before;
+}
+ENTRY_SPANS_5(unique_scan, i64, i64, i64, i64, i64)
+
+KFN void unique_write_span(const struct unique_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                           GLOBAL i64 *first, GLOBAL i64 *inverse, GLOBAL i64 *counts,
+                           GLOBAL const elem *x, GLOBAL const struct sort_pair *pairs,
+                           GLOBAL const i64 *before)
+{
+    for (i64 p = begin; p < begin + count; p++) {
+        i64 end = (p + 1) * a->part < a->n ? (p + 1) * a->part : a->n, to = before[p] - 1;
+        for (i64 i = p * a->part; i < end; i++) {
+            i64 stop = i + 1;
+            if (unique_is_first(pairs, i)) {
+                y[++to] = x[pairs[i].at];
+                if (first) first[to] = pairs[i].at;
+                while (counts && stop < a->n && pairs[stop].key == pairs[i].key) stop++;
+                if (counts) counts[to] = stop - i;
+            }
+            if (inverse) inverse[pairs[i].at] = to;
+        }
+    }
+}
+ENTRY_SPANS_7(unique_write, elem, i64, i64, i64, const elem, const struct sort_pair, const i64)
+
+/* Elements of index. */
+KFN void search_span(const struct search_args *a, i64 begin, i64 count, GLOBAL void *index,
+                     GLOBAL const elem *sorted, GLOBAL const elem *x)
+{
+    for (i64 i = begin; i < begin + count; i++) {
+        GLOBAL const elem *line = sorted + (a->shared ? 0 : i / a->m * a->n);
+        u64 key = order_key(x[i], 0);
+        i64 low = 0, high = a->n;
+        while (low < high) {
+            i64 middle = low + (high - low) / 2;
+            u64 there = order_key(line[middle], 0);
+            if (a->right ? there <= key : there < key) low = middle + 1;
+            else high = middle;
+        }
+        index_put(index, a->wide, i, low);
+    }
+}
+ENTRY_SPANS_3(search, void, const elem, const elem)
+
+/* Of i32 and i64. */
+KFN void shard_span(const struct shard_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                    GLOBAL const elem *x, GLOBAL u32 *fault)
+{
+    for (i64 i = begin; i < begin + count; i++) {
+        i64 v = (i64)elem_ord(x[i]);
+        if (v < 0 || v >= a->count) fault_set(fault, 1);
+        y[i] = (elem)(v >= 0 && v / a->size == a->shard ? v % a->size : a->ignored);
+    }
+}
+ENTRY_SPANS_3(shard, elem, const elem, u32)
+
+#include "kernel_histogram.h"
+ENTRY_SPANS_2(histogram_range, binned, const elem)
+ENTRY_SPANS_3(histogram_count, i64, const elem, const binned)
+ENTRY_SPANS_2(histogram_add, i64, const i64)
+ENTRY_TEAMS_6(nms, i64, i64, const elem, const elem, const struct sort_pair, u8)
+ENTRY_SPANS_3(nms_write, i64, const i64, const i64)
+
+#endif

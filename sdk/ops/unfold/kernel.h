@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* patches.h: windows of images as columns of matrices, and columns added to images. */
+#ifndef BP_KERNELS_PATCHES_H
+#define BP_KERNELS_PATCHES_H
+
+#include "../../dialect/entry.h"
+#include "kernel_args.h"
+
+/* How many of n columns from first on, sw apart, lie before end. */
+KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i64 n)
+{
+    i64 before = first < end ? (end - first - 1) / a->sw + 1 : 0;
+
+    return before < n ? before : n;
+}
+
+/* Elements from q on of a row of windows, n of them; x: the row of the image, or NULL outside. What
+ * lies before the image, in it and behind it are runs. */
+KFN void patches_row(const struct patches_take_args *a, i64 j, i64 q, i64 n, GLOBAL elem *y,
+                     GLOBAL const elem *x)
+{
+    i64 column = q * a->sw + j * a->dw - a->left;
+    i64 low = x ? patches_before(a, column, 0, n) : n;
+    i64 high = x ? patches_before(a, column, a->width, n) : n;
+
+    for (i64 i = 0; i < low; i++) y[i] = elem_put(acc_zero());
+    if (a->sw == 1) {
+        SIMD for (i64 i = low; i < high; i++) y[i] = x[column + i];
+    } else {
+        for (i64 i = low; i < high; i++) y[i] = x[column + i * a->sw];
+    }
+    for (i64 i = high; i < n; i++) y[i] = elem_put(acc_zero());
+}
+
+/* Elements of y: image and channel c, window element (i, j), window (p, q), in row-major order. */
+KFN void patches_take_span(const struct patches_take_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                           GLOBAL const elem *x)
+{
+    i64 q = begin % a->ow, rest = begin / a->ow, p = rest % a->oh, end = begin + count;
+    i64 j, i, c;
+
+    rest /= a->oh;
+    j = rest % a->kw;
+    i = rest / a->kw % a->kh;
+    c = rest / a->kw / a->kh;
+    for (i64 at = begin; at < end; q = 0) {
+        i64 row = p * a->sh + i * a->dh - a->top, n = a->ow - q;
+        n = n < end - at ? n : end - at;
+        patches_row(a, j, q, n, y + at,
+                    row >= 0 && row < a->height ? x + (c * a->height + row) * a->width
+                                                : (GLOBAL const elem *)0);
+        at += n;
+        if (++p < a->oh) continue;
+        p = 0;
+        if (++j < a->kw) continue;
+        j = 0;
+        if (++i < a->kh) continue;
+        i = 0;
+        c++;
+    }
+}
+ENTRY_SPANS_2(patches_take, elem, const elem)
+
+/* The sum of what windows hold of one element of an image: at row, column. */
+KFN acc patches_sum(const struct patches_add_args *a, i64 row, i64 column, GLOBAL const elem *x)
+{
+    acc sum = acc_zero();
+
+    for (i64 i = 0; i < a->kh; i++) {
+        i64 down = row + a->top - i * a->dh, p = down / a->sh;
+        if (down < 0) break;
+        if (down % a->sh || p >= a->oh) continue;
+        for (i64 j = 0; j < a->kw; j++) {
+            i64 right = column + a->left - j * a->dw, q = right / a->sw;
+            if (right < 0) break;
+            if (right % a->sw || q >= a->ow) continue;
+            sum = acc_add(sum, elem_get(x[((i * a->kw + j) * a->oh + p) * a->ow + q]));
+        }
+    }
+    return sum;
+}
+
+KFN void patches_add_span(const struct patches_add_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                          GLOBAL const elem *x)
+{
+    i64 column = begin % a->width, row = begin / a->width % a->height;
+    i64 c = begin / a->width / a->height, each = a->kh * a->kw * a->oh * a->ow;
+
+    for (i64 at = begin; at < begin + count; at++) {
+        y[at] = elem_put(patches_sum(a, row, column, x + c * each));
+        if (++column < a->width) continue;
+        column = 0;
+        if (++row < a->height) continue;
+        row = 0;
+        c++;
+    }
+}
+ENTRY_SPANS_2(patches_add, elem, const elem)
+
+#endif
