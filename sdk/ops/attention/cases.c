@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: cases of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
+/* cases.c: cases of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
 #include <conformance/kernel_case.h>
 #include <math.h>
 #include <stdio.h>

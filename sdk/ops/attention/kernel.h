@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.h: attention without a matrix of scores: keys are taken block by block, and what was
+/* kernel.h: attention without a matrix of scores: keys are taken block by block, and what was
  * summed before is scaled whenever a larger score comes (M. Milakov and N. Gimelshein, Online
  * normalizer calculation for softmax, 2018).
  *
  * A team has up to ATTENTION_ROWS queries of one head. On a GPU its lanes share the keys of one
  * query after the other. A host keeps queries side by side, so that neither k nor v is packed:
- * attention_host.h. */
+ * kernel_host.h. */
 #ifndef BP_KERNELS_ATTENTION_H
 #define BP_KERNELS_ATTENTION_H
 

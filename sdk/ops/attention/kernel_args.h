@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_args.h: numbers of the kernels of attention.h. */
+/* kernel_args.h: numbers of the kernels of kernel.h. */
 #ifndef BP_KERNELS_ATTENTION_ARGS_H
 #define BP_KERNELS_ATTENTION_ARGS_H
 

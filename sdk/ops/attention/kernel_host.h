@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_host.h: attention on a host, a block of keys at a time. Scores of a block are a table
+/* kernel_host.h: attention on a host, a block of keys at a time. Scores of a block are a table
  * of a row for each key, queries side by side in vectors, so that what softmax needs is within a
  * lane: keys are broadcast from where they lie, queries are packed once. Their product with v has
  * a row for each query: weights are broadcast, and v lies as vectors. Half types, and what has

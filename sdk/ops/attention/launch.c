@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: launches of the kernel of attention.h. */
+/* launch.c: launches of the kernel of kernel.h. */
 #include "kernel_args.h"
 #include "../../dialect/portable.h"
 

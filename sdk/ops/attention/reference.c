@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: log_softmax, masked_softmax, attention, linear, label_smooth, glu. */
+/* reference.c: log_softmax, masked_softmax, attention, linear, label_smooth, glu. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <stdlib.h>

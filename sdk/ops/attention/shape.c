@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: rules of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
+/* shape.c: rules of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
 #include <op/compose.h>
 #include <op/rules.h>
 

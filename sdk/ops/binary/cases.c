@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pair.c: cases of elementwise operators of two inputs that are a formula (binary.def). */
+/* cases.c: cases of elementwise operators of two inputs that are a formula (binary.def). */
 #include <conformance/kernel_case.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.c: cases of elementwise operators of three inputs, and of those that select. */
+/* cases_ternary.c: cases of elementwise operators of three inputs, and of those that select. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary.h: z = f(x, y), element by element, for one dtype (elem.h). Formulas are in binary.def. */
+/* kernel.h: z = f(x, y), element by element, for one dtype (elem.h). Formulas are in
+ * kernels.def. */
 #ifndef BP_KERNELS_BINARY_H
 #define BP_KERNELS_BINARY_H
 

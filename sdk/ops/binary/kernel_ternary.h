@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.h: w = f(x, y, z), element by element, for one float dtype (elem.h; of others it is x).
- * Formulas are in ternary.def. */
+/* kernel_ternary.h: w = f(x, y, z), element by element, for one float dtype (elem.h; of others it
+ * is x). Formulas are in kernels_ternary.def. */
 #ifndef BP_KERNELS_TERNARY_H
 #define BP_KERNELS_TERNARY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* where.h: z = x where c, else y, element by element, for one size of elements (elem.h). */
+/* kernel_where.h: z = x where c, else y, element by element, for one size of elements (elem.h). */
 #ifndef BP_KERNELS_WHERE_H
 #define BP_KERNELS_WHERE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary.c: elementwise operators of two inputs that are one formula: of floats in long double (a,
- * b: the first two attributes), of integers in 128 bits. */
+/* reference.c: elementwise operators of two inputs that are one formula: of floats in long double
+ * (a, b: the first two attributes), of integers in 128 bits. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

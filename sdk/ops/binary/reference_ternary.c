@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.c: elementwise operators of three inputs, and those that select. */
+/* reference_ternary.c: elementwise operators of three inputs, and those that select. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

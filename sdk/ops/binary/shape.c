@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary.c: rules of elementwise operators of two and three inputs: shapes, gradients, expansions.
+/* shape.c: rules of elementwise operators of two and three inputs: shapes, gradients, expansions.
  * Gradients that are sums and products are made in f32 for half types. */
 #include <op/compose.h>
 #include <op/rules.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.h: from one real dtype (elem.h; bool as u8) to any other, each value rounded once: to floats
- * to nearest even; of floats to integers toward zero, NaN to 0, and to the end of the type where it
- * is beyond that; of integers to integers modulo 2^n. */
+/* kernel.h: from one real dtype (elem.h; bool as u8) to any other, each value rounded once: to
+ * floats to nearest even; of floats to integers toward zero, NaN to 0, and to the end of the type
+ * where it is beyond that; of integers to integers modulo 2^n. */
 #ifndef BP_KERNELS_CAST_H
 #define BP_KERNELS_CAST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast_args.h: numbers of the kernel of cast.h. */
+/* kernel_args.h: numbers of the kernel of kernel.h. */
 #ifndef BP_KERNELS_CAST_ARGS_H
 #define BP_KERNELS_CAST_ARGS_H
 

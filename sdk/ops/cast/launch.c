@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.c: the launch of the kernel of cast.h. */
+/* launch.c: the launch of the kernel of kernel.h. */
 #include "kernel_args.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"

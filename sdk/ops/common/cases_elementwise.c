@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: cases of operators of two inputs that broadcast, and of conversions. */
+/* cases_elementwise.c: cases of operators of two inputs that broadcast, and of conversions. */
 #include <conformance/kernel_case.h>
 #include <backplane/kernel.h>
 #include <stdio.h>

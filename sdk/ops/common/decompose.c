@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expand_rules.c: one rule for each EXPAND word: an operator written in others. */
+/* decompose.c: one rule for each EXPAND word: an operator written in others. */
 #include <op/op.h>
 
 #include <backplane/ops.h>

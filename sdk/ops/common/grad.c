@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient_rules.c: one rule for each GRAD word, written in the typed calls. A rule gets the
+/* grad.c: one rule for each GRAD word, written in the typed calls. A rule gets the
  * gradient dy of the result and makes the gradients of the inputs that are wanted. */
 #include <op/compose.h>
 
@@ -323,7 +323,7 @@ enum bp_status bp_grad_matmul(struct bp_grad *g)
     return status;
 }
 
-/* The three attribute structs of convolution are one layout (infer_conv.c asserts it). */
+/* The three attribute structs of convolution are one layout (conv/shape.c asserts it). */
 static struct bp_conv_attrs as_conv(const void *attrs)
 {
     struct bp_conv_attrs a;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.h: operators that are one formula an element, for one dtype (elem.h) and operands of any
- * strides. Where the result is of their dtype it may be one of them, exactly. An operator that a
- * dtype lacks is no row, and makes nothing of use. */
+/* kernel_formula.h: operators that are one formula an element, for one dtype (elem.h) and operands
+ * of any strides. Where the result is of their dtype it may be one of them, exactly. An operator
+ * that a dtype lacks is no row, and makes nothing of use. */
 #ifndef BP_KERNELS_FORMULA_H
 #define BP_KERNELS_FORMULA_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula_args.h: numbers of the kernels of formula.h: where operands lie, the result first; which
- * formula (formulas.h); attributes. */
+/* kernel_formula_args.h: numbers of the kernels of kernel_formula.h: where operands lie, the result
+ * first; which formula (kernel_formulas.h); attributes. */
 #ifndef BP_KERNELS_FORMULA_ARGS_H
 #define BP_KERNELS_FORMULA_ARGS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formulas.h: numbers of the operators that share a kernel: those that are given by a formula,
- * reductions. */
+/* kernel_formulas.h: numbers of the operators that share a kernel: those that are given by a
+ * formula, reductions. */
 #ifndef BP_KERNELS_FORMULAS_H
 #define BP_KERNELS_FORMULAS_H
 
@@ -42,18 +42,19 @@ enum {
 #include "../complex/kernels.def"
 };
 
-/* Reductions and scans, by the kernel that makes them: fold.h, extreme.h, count.h, scan.h. */
+/* Reductions and scans, by the kernel that makes them: reduce/kernel.h, minmax/kernel.h,
+ * reduce/kernel_count.h, scan/kernel.h. */
 enum { FOLD_prod, FOLD_nansum, FOLD_exp, FOLD_count, FOLD_abs, FOLD_square, FOLD_power,
        FOLD_largest, FOLD_smallest, FOLD_sum };
 enum { EXTREME_max, EXTREME_min };
 enum { COUNT_any, COUNT_all, COUNT_nonzero };
 enum { SCAN_sum, SCAN_prod, SCAN_exp };
 
-/* Steps of optimizers: step.h. The last is the first part of lamb. */
+/* Steps of optimizers: optimizer/kernel.h. The last is the first part of lamb. */
 enum { STEP_momentum, STEP_adam, STEP_adamw, STEP_adamax, STEP_adagrad, STEP_adadelta, STEP_rmsprop,
        STEP_lamb, STEP_lars, STEP_moments };
 
-/* Random numbers: random.h. */
+/* Random numbers: random/kernel.h. */
 enum { DRAW_normal, DRAW_truncated_normal, DRAW_exponential };
 
 enum {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.h: where a team of a reduction finds its terms, for the families that reduce. Each has its
- * own accumulators, and the same two ways: along rows of terms, where a host has partial results
- * side by side and a GPU its lanes, or down columns, where the results themselves lie so. */
+/* kernel_reduce.h: where a team of a reduction finds its terms, for the families that reduce. Each
+ * has its own accumulators, and the same two ways: along rows of terms, where a host has partial
+ * results side by side and a GPU its lanes, or down columns, where the results themselves lie
+ * so. */
 #ifndef BP_KERNELS_REDUCE_H
 #define BP_KERNELS_REDUCE_H
 

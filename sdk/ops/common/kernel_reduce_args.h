@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce_args.h: numbers of the kernels that reduce, which launches work out. */
+/* kernel_reduce_args.h: numbers of the kernels that reduce, which launches work out. */
 #ifndef BP_KERNELS_REDUCE_ARGS_H
 #define BP_KERNELS_REDUCE_ARGS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.c: launches of the kernels of formula.h: operators of unary.def and its kin. */
+/* launch_formula.c: launches of the kernels of kernel_formula.h: operators of unary/kernels.def and
+ * its kin. */
 #include "kernel_formula_args.h"
 #include "launch_formula_attrs.h"
 #include "../../dialect/portable.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula_attrs.h: attributes of operators that are one formula an element, for their launches.
- * They know no operator's attributes by name, so that a new operator compiles only its own family
- * anew. */
+/* launch_formula_attrs.h: attributes of operators that are one formula an element, for their
+ * launches. They know no operator's attributes by name, so that a new operator compiles only its
+ * own family anew. */
 #ifndef BP_KERNELS_FORMULA_ATTRS_H
 #define BP_KERNELS_FORMULA_ATTRS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: how reductions are cut into teams; see reduce_plan.h. */
+/* launch_reduce.c: how reductions are cut into teams; see launch_reduce.h. */
 #include "launch_reduce.h"
 
 enum {

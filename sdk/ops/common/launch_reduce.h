@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce_plan.h: the host's side of reductions: how a call is cut into teams. */
+/* launch_reduce.h: the host's side of reductions: how a call is cut into teams. */
 #ifndef BP_KERNELS_REDUCE_PLAN_H
 #define BP_KERNELS_REDUCE_PLAN_H
 
@@ -49,7 +49,7 @@ enum bp_status reduce_prepare(const struct bp_prep *prep, struct bp_plan *out);
 void reduce_partials(struct portable *p, const struct bp_launch *launch,
                      const struct reduce_args *a, size_t offset);
 
-/* portable_extreme's work for op and any operand as its result: extreme.c. */
+/* portable_extreme's work for op and any operand as its result: minmax/launch.c. */
 enum bp_status reduce_extreme(const struct bp_launch *launch, const struct reduce_args *a,
                               size_t partial, struct portable_operand y);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array.c: arrays of references, and the growth of rounding errors in sums. */
+/* reference_array.c: arrays of references, and the growth of rounding errors in sums. */
 #include "reference.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: add, sub, mul, div, cast. */
+/* reference_elementwise.c: add, sub, mul, div, cast. */
 #include "reference.h"
 #include <math.h>
 

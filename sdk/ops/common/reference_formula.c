@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.c: see formula.h. */
+/* reference_formula.c: see reference_formula.h. */
 #include "reference_formula.h"
 #include <math.h>
 #include <string.h>

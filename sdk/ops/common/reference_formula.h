@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.h: references of operators that are one formula an element. */
+/* reference_formula.h: references of operators that are one formula an element. */
 #ifndef BP_CONFORM_FORMULA_H
 #define BP_CONFORM_FORMULA_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* running.h: numbers with what a computation in steps may have missed them by, for references of
- * operators that are a chain of others (running error analysis: Higham 2002, section 3.3). e is in
- * unit roundoffs of the type that is computed in. Each step adds its own error, and passes on those
- * of its operands to first order: docs/accuracy.md, "Chains". */
+/* reference_running.h: numbers with what a computation in steps may have missed them by, for
+ * references of operators that are a chain of others (running error analysis: Higham 2002, section
+ * 3.3). e is in unit roundoffs of the type that is computed in. Each step adds its own error, and
+ * passes on those of its operands to first order: docs/accuracy.md, "Chains". */
 #ifndef BP_CONFORM_RUNNING_H
 #define BP_CONFORM_RUNNING_H
 

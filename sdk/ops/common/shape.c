@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer.c: shapes and dtypes of results, one rule for each INFER word. convolution: infer_conv.c.
+/* shape.c: shapes and dtypes of results, one rule for each INFER word. convolution: conv/shape.c.
  */
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_array.c: shapes of views, of joined and made tensors. Rules of VIEW outputs say how the
+/* shape_array.c: shapes of views, of joined and made tensors. Rules of VIEW outputs say how the
  * output lies in the input's memory. */
 #include <op/rules.h>
 

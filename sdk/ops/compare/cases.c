@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c: cases of operators whose results are truth values. */
+/* cases.c: cases of operators whose results are truth values. */
 #include <conformance/kernel_case.h>
 #include <string.h>
 

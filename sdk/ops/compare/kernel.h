@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.h: whether f(x, y) holds, element by element, for one dtype (elem.h; bool as u8).
- * Formulas are in compare.def. A result is 0 or 1. */
+/* kernel.h: whether f(x, y) holds, element by element, for one dtype (elem.h; bool as u8).
+ * Formulas are in kernels.def. A result is 0 or 1. */
 #ifndef BP_KERNELS_COMPARE_H
 #define BP_KERNELS_COMPARE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* predicate.h: whether f(x), element by element, for one dtype (elem.h), as a bool: a byte of 0 or
- * 1. Formulas are in predicate.def. */
+/* kernel_predicate.h: whether f(x), element by element, for one dtype (elem.h), as a bool: a byte
+ * of 0 or 1. Formulas are in kernels_predicate.def. */
 #ifndef BP_KERNELS_PREDICATE_H
 #define BP_KERNELS_PREDICATE_H
 

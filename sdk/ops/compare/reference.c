@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c: operators whose results are truth values. */
+/* reference.c: operators whose results are truth values. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c: rules of operators whose results are truth values. */
+/* shape.c: rules of operators whose results are truth values. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* complex.c: cases of complex numbers from real ones and back. */
+/* cases.c: cases of complex numbers from real ones and back. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* complex.h: complex numbers from real ones and back, element by element, for f32 (c64) and f64
+/* kernel.h: complex numbers from real ones and back, element by element, for f32 (c64) and f64
  * (c128): elem is a part, and a complex number two of them, side by side. Formulas are in
- * complex.def. Strides count elements of each operand's own kind. */
+ * kernels.def. Strides count elements of each operand's own kind. */
 #ifndef BP_KERNELS_COMPLEX_H
 #define BP_KERNELS_COMPLEX_H
 

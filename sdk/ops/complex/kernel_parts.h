@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.h: the parts of complex numbers as numbers of their own, and back: the same bytes. elem is
- * a part. */
+/* kernel_parts.h: the parts of complex numbers as numbers of their own, and back: the same bytes.
+ * elem is a part. */
 #ifndef BP_KERNELS_PARTS_H
 #define BP_KERNELS_PARTS_H
 

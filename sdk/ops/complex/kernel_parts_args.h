@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts_args.h: numbers of the kernels of parts.h, which launches work out. */
+/* kernel_parts_args.h: numbers of the kernels of kernel_parts.h, which launches work out. */
 #ifndef BP_KERNELS_PARTS_ARGS_H
 #define BP_KERNELS_PARTS_ARGS_H
 

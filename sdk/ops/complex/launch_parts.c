@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.c: launches of the kernels of parts.h: as_real and as_complex. */
+/* launch_parts.c: launches of the kernels of kernel_parts.h: as_real and as_complex. */
 #include "kernel_parts_args.h"
 #include "../../dialect/portable.h"
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* complex.c: complex numbers from real ones and back. */
+/* reference.c: complex numbers from real ones and back. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* complex.c: rules of operators between complex and real numbers. The gradient of a complex number
+/* shape.c: rules of operators between complex and real numbers. The gradient of a complex number
  * is that of its real part plus i times that of its imaginary part. */
 #include <op/compose.h>
 #include <op/rules.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: cases of convolutions and their two gradients: one list of geometries for all three. */
+/* cases.c: cases of convolutions and their two gradients: one list of geometries for all three. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_transpose.c: cases of the transposed convolution. */
+/* cases_transpose.c: cases of the transposed convolution. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <stdlib.h>

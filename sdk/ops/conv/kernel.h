@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.h: convolutions and their gradients, as the products of conv_args.h: a lane a result, which
- * finds its terms itself, or tile by tile, or block by block where lanes share memory, from panels
- * into which the image is gathered. */
+/* kernel.h: convolutions and their gradients, as the products of kernel_args.h: a lane a result,
+ * which finds its terms itself, or tile by tile, or block by block where lanes share memory, from
+ * panels into which the image is gathered. */
 #ifndef BP_KERNELS_CONV_H
 #define BP_KERNELS_CONV_H
 

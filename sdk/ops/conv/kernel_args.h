@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_args.h: a convolution and its two gradients as products of matrices that are never made.
+/* kernel_args.h: a convolution and its two gradients as products of matrices that are never made.
  *
  * Spatial axes are always three here: missing ones come first, with extent 1. A position is a
  * place where the window may stand (batch, o0, o1, o2); a tap is one weight of the window
@@ -47,7 +47,7 @@ struct conv_args {
     struct conv_product p;
 };
 
-/* Panels of a, as matmul.h has them: of some pieces, with zeros from k to depth. */
+/* Panels of a, as matmul/kernel.h has them: of some pieces, with zeros from k to depth. */
 struct conv_pack_a_args {
     struct conv_product p;
     i64 panels, pieces, depth;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: launches of the kernels of conv.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/block_size.h"
 #include "kernel_args.h"
 #include "launch_shape.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_shape.c: what is a, the image and c in each of the three products; see conv_args.h. */
+/* launch_shape.c: what is a, the image and c in each of the three products; see kernel_args.h. */
 #include "launch_shape.h"
 #include <backplane/attrs.h>
 #include <stdbool.h>

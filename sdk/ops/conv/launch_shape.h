@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_shape.h: which product a convolution or one of its gradients is. */
+/* launch_shape.h: which product a convolution or one of its gradients is. */
 #ifndef BP_KERNELS_CONV_SHAPE_H
 #define BP_KERNELS_CONV_SHAPE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: convolution and its gradients. All three are one set of products x w -> y, of which
+/* reference.c: convolution and its gradients. All three are one set of products x w -> y, of which
  * two are given and the third is added up. */
 #include "../common/reference.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_transpose.c: each element of x puts its window, times itself, into the result. */
+/* reference_transpose.c: each element of x puts its window, times itself, into the result. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

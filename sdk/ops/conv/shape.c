@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_conv.c: shapes of convolution and its two gradients, and the checks that all three share.
+/* shape.c: shapes of convolution and its two gradients, and the checks that all three share.
  */
 #include <op/rules.h>
 

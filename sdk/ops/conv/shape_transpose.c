@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_transpose.c: the transposed convolution, which is the gradient of a convolution in its
+/* shape_transpose.c: the transposed convolution, which is the gradient of a convolution in its
  * input, of a tensor of which only the shape counts. */
 #include <op/compose.h>
 #include <op/rules.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_move.c: cases of operators that copy elements to other places. */
+/* cases.c: cases of operators that copy elements to other places. */
 #include <conformance/cases/listed.h>
 #include <math.h>
 #include <stdio.h>

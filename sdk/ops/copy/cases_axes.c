@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: cases of operators that view a tensor with other axes, and of those written in
+/* cases_axes.c: cases of operators that view a tensor with other axes, and of those written in
  * others. */
 #include <conformance/cases/listed.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move.c: cases of assign, concat, slice_grad and nonzero. */
+/* cases_move.c: cases of assign, concat, slice_grad and nonzero. */
 #include <conformance/kernel_case.h>
 #include "cases_slices.h"
 #include <stdio.h>

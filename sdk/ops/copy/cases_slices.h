@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slices.h: slices that slice and its gradient are tested with. */
+/* cases_slices.h: slices that slice and its gradient are tested with. */
 #ifndef BP_CONFORM_SLICES_H
 #define BP_CONFORM_SLICES_H
 

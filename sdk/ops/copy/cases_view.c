@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c: cases of operators that make views: eagerly, into a tensor that is given, and with the
- * attributes as tensors. Of several views each is a case. */
+/* cases_view.c: cases of operators that make views: eagerly, into a tensor that is given, and with
+ * the attributes as tensors. Of several views each is a case. */
 #include <conformance/kernel_case.h>
 #include "cases_slices.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rearrange.h: elements of any type to other places: in any order of axes, turned round, repeated,
+/* kernel.h: elements of any type to other places: in any order of axes, turned round, repeated,
  * with borders. Innermost runs are loops of one stride; those of stride 1 are copies. */
 #ifndef BP_KERNELS_REARRANGE_H
 #define BP_KERNELS_REARRANGE_H

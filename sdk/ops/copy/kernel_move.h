@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move.h: elements from one place to another, of any strides, for one size of elements (elem.h). */
+/* kernel_move.h: elements from one place to another, of any strides, for one size of elements
+ * (elem.h). */
 #ifndef BP_KERNELS_MOVE_H
 #define BP_KERNELS_MOVE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rearrange.c: launches of the kernels of rearrange.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/half.h"
 #include "../../dialect/portable.h"
 #include "kernel_args.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move.c: launches of the kernel of move.h: assign, concat, slice_grad, sum_grad. */
+/* launch_move.c: launches of the kernel of kernel_move.h: assign, concat, slice_grad, sum_grad. */
 #include "kernel_move_args.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_move.c: elements copied to other places, by coordinates; sums of windows. */
+/* reference.c: elements copied to other places, by coordinates; sums of windows. */
 #include "../common/reference_made_value.h"
 #include "../common/reference.h"
 #include <math.h>

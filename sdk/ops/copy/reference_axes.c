@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: tensors with other axes: for each element of the result it is found which one of the
- * input it is. */
+/* reference_axes.c: tensors with other axes: for each element of the result it is found which one
+ * of the input it is. */
 #include "../common/reference.h"
 
 static void make(const struct ref_array *x, int rank, const int64_t *shape, struct ref_array *out)

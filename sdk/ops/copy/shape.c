@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_move.c: rules of operators that copy elements to other places: slices with any step, tiles,
+/* shape.c: rules of operators that copy elements to other places: slices with any step, tiles,
  * borders, turns; and their gradients. */
 #include <op/compose.h>
 #include "shape_axes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators that view a tensor with other axes, and their gradients. */
+/* shape_axes.c: rules of operators that view a tensor with other axes, and their gradients. */
 #include <op/compose.h>
 #include "shape_axes.h"
 

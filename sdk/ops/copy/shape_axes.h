@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h: what rules of VIEW outputs share: how the output lies in the memory of the input. */
+/* shape_axes.h: what rules of VIEW outputs share: how the output lies in the memory of the
+ * input. */
 #ifndef BP_RULES_VIEW_H
 #define BP_RULES_VIEW_H
 

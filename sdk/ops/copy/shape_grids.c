@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grids.c: rules of operators that give tensors the shape of all of them. */
+/* shape_grids.c: rules of operators that give tensors the shape of all of them. */
 #include <op/compose.h>
 #include <op/rules.h>
 

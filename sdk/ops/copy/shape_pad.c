@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pad.c: rules of borders, and their gradients: what a border was taken from gets its gradient
- * back, axis by axis. */
+/* shape_pad.c: rules of borders, and their gradients: what a border was taken from gets its
+ * gradient back, axis by axis. */
 #include <op/compose.h>
 #include <op/rules.h>
 

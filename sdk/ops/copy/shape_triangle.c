@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* triangle.c: rules of diagonals and triangles of matrices; diagonal itself, a view, is in
- * shape.c. */
+/* shape_triangle.c: rules of diagonals and triangles of matrices; diagonal itself, a view, is in
+ * shape_axes.c. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create.c: cases of operators that make numbers that are said. */
+/* cases.c: cases of operators that make numbers that are said. */
 #include <conformance/cases/listed.h>
 #include <backplane/kernel.h>
 #include <math.h>

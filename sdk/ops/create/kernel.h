@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create.h: numbers that are made of nothing but what is said: lines, lists, indices. */
+/* kernel.h: numbers that are made of nothing but what is said: lines, lists, indices. */
 #ifndef BP_KERNELS_CREATE_H
 #define BP_KERNELS_CREATE_H
 

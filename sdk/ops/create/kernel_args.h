@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create_args.h: numbers of the kernels of create.h, which launches work out. */
+/* kernel_args.h: numbers of the kernels of kernel.h, which launches work out. */
 #ifndef BP_KERNELS_CREATE_ARGS_H
 #define BP_KERNELS_CREATE_ARGS_H
 

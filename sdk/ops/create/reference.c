@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create.c: tensors of numbers that are said, and what a tensor is. */
+/* reference.c: tensors of numbers that are said, and what a tensor is. */
 #include "../common/reference_made_value.h"
 #include "../common/reference.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create.c: rules of operators that make numbers that are said, and of those that ask what a
+/* shape.c: rules of operators that make numbers that are said, and of those that ask what a
  * tensor is. */
 #include <op/compose.h>
 #include <op/rules.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label.c: cases of losses of lines whose class a label, or probabilities, say. */
+/* cases.c: cases of losses of lines whose class a label, or probabilities, say. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label.h: the cross entropy of lines whose class a label says, and its gradient. Lines that are
+/* kernel.h: the cross entropy of lines whose class a label says, and its gradient. Lines that are
  * rows in memory are made by teams; where they are columns, neighbouring ones are gone along
  * together, a place of each at a time: hosts vectorise that. */
 #ifndef BP_KERNELS_LABEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label_args.h: numbers of the kernels of label.h. */
+/* kernel_args.h: numbers of the kernels of kernel.h. */
 #ifndef BP_KERNELS_LABEL_ARGS_H
 #define BP_KERNELS_LABEL_ARGS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label.c: launches of the kernels of label.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "kernel_args.h"
 #include "../../dialect/portable.h"
 

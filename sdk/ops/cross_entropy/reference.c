@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label.c: losses of lines whose class a label, or probabilities, say; and a gradient. */
+/* reference.c: losses of lines whose class a label, or probabilities, say; and a gradient. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* label.c: rules of losses of lines whose class a label, or probabilities, say. */
+/* shape.c: rules of losses of lines whose class a label, or probabilities, say. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctc.c: cases of the loss of alignments. */
+/* cases.c: cases of the loss of alignments. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

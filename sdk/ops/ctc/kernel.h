@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctc.h: the loss of alignments, and its gradient, in logarithms, a line for each lane.
+/* kernel.h: the loss of alignments, and its gradient, in logarithms, a line for each lane.
  *
  * With blanks before, between and behind its S labels a line has 2 S + 1 states. alpha of a state
  * at a step is the logarithm of the probability of all ways from the first step that are in it

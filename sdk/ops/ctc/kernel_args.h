@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctc_args.h: numbers of the kernels of ctc.h. */
+/* kernel_args.h: numbers of the kernels of kernel.h. */
 #ifndef BP_KERNELS_CTC_ARGS_H
 #define BP_KERNELS_CTC_ARGS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctc.c: the loss of alignments, and its gradient: over states, forward and backward, in
+/* reference.c: the loss of alignments, and its gradient: over states, forward and backward, in
  * logarithms. */
 #include "../common/reference_running.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctc.c: rules of the loss of alignments. */
+/* shape.c: rules of the loss of alignments. */
 #include <op/rules.h>
 #include "../loss/shape.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c: cases of images sampled at the places of a grid. */
+/* cases.c: cases of images sampled at the places of a grid. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.h: images sampled at the places of a grid, and grids. What a place takes along each axis
+/* kernel.h: images sampled at the places of a grid, and grids. What a place takes along each axis
  * serves all channels. The gradient in the image is made by the lane that owns a channel, which
  * walks all places in their order. */
 #ifndef BP_KERNELS_SAMPLE_H

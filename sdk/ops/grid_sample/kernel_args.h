@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_args.h: numbers of the kernels of sample.h, which launches work out. */
+/* kernel_args.h: numbers of the kernels of kernel.h, which launches work out. */
 #ifndef BP_KERNELS_SAMPLE_ARGS_H
 #define BP_KERNELS_SAMPLE_ARGS_H
 

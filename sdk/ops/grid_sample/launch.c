@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c: launches of the kernels of sample.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/portable.h"
 #include "kernel_args.h"
 

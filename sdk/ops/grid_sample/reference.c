@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c: images sampled at the places of a grid. Places are found in double, by the formulas of
- * the row; weights are long double. */
+/* reference.c: images sampled at the places of a grid. Places are found in double, by the formulas
+ * of the row; weights are long double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.c: rules of images that are sampled at places of a grid. */
+/* shape.c: rules of images that are sampled at places of a grid. */
 #include <op/compose.h>
 #include <op/rules.h>
 

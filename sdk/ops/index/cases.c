@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: cases of operators that take elements by indices, or choose them. Those that put
- * elements are in scatter.c. */
+/* cases.c: cases of operators that take elements by indices, or choose them. Those that put
+ * elements are in scatter/cases.c. */
 #include <conformance/kernel_case.h>
 #include "../copy/cases_slices.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_grad.c: gradients and expansions of operators that take and put elements by indices. What
+/* grad.c: gradients and expansions of operators that take and put elements by indices. What
  * takes is the adjoint of what adds, so most rules are one call. */
 #include <op/compose.h>
 

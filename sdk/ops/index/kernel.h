@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.h: elements of any type taken, and put, where indices or a mask in memory say. */
+/* kernel.h: elements of any type taken, and put, where indices or a mask in memory say. */
 #ifndef BP_KERNELS_INDEX_H
 #define BP_KERNELS_INDEX_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_args.h: numbers of the kernels of index.h and scatter.h, which launches work out. */
+/* kernel_args.h: numbers of the kernels of kernel.h and scatter/kernel.h, which launches work
+ * out. */
 #ifndef BP_KERNELS_INDEX_ARGS_H
 #define BP_KERNELS_INDEX_ARGS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonzero.h: the indices of elements that are not 0, by size (elem.h): teams count those of a part
- * each, then write theirs behind what the parts before have. So the order is that of the elements,
- * and results are the same at any width. */
+/* kernel_nonzero.h: the indices of elements that are not 0, by size (elem.h): teams count those of
+ * a part each, then write theirs behind what the parts before have. So the order is that of the
+ * elements, and results are the same at any width. */
 #ifndef BP_KERNELS_NONZERO_H
 #define BP_KERNELS_NONZERO_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonzero_args.h: numbers of the kernels of nonzero.h. */
+/* kernel_nonzero_args.h: numbers of the kernels of kernel_nonzero.h. */
 #ifndef BP_KERNELS_NONZERO_ARGS_H
 #define BP_KERNELS_NONZERO_ARGS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_row.h: what an index in memory names: for what takes (index.h) and puts (scatter.h). */
+/* kernel_row.h: what an index in memory names: for what takes (kernel.h) and puts
+ * (scatter/kernel.h). */
 #ifndef BP_KERNELS_INDEX_ROW_H
 #define BP_KERNELS_INDEX_ROW_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: launches of the kernels of index.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "launch.h"
 
 enum { MASK_PART = 4096 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_rows.h: how launches describe the tensors of index.h and scatter.h: the host's side. */
+/* launch.h: how launches describe the tensors of kernel.h and scatter/kernel.h: the host's side. */
 #ifndef BP_KERNELS_INDEX_ROWS_H
 #define BP_KERNELS_INDEX_ROWS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonzero.c: launches of the kernels of nonzero.h. */
+/* launch_nonzero.c: launches of the kernels of kernel_nonzero.h. */
 #include "kernel_nonzero_args.h"
 #include "../../dialect/portable.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: elements taken by indices: for each element of the result it is found which one of x it
- * is. What puts elements is in scatter.c. */
+/* reference.c: elements taken by indices: for each element of the result it is found which one of x
+ * it is. What puts elements is in scatter/reference.c. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

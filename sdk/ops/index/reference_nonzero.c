@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonzero.c: the indices of elements that are not 0. */
+/* reference_nonzero.c: the indices of elements that are not 0. */
 #include "../common/reference.h"
 
 static bool is_set(const struct ref_array *x, int64_t i)

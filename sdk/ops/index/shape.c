@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: shapes of operators that take and put elements by indices. Gradients: index_grad.c. */
+/* shape.c: shapes of operators that take and put elements by indices. Gradients: grad.c. */
 #include <op/rules.h>
 
 #include <backplane/attrs.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c: cases of operators on vectors and matrices. */
+/* cases.c: cases of operators on vectors and matrices. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 
@@ -197,7 +197,8 @@ void cases_bilinear(struct case_maker *maker)
                                          "31x2+31x1+1x2x1", "131x1+131x1+1x1x1",
                                          "3x17+3x31+5x17x31+5"};
 
-    /* It is made of products of one row, which libraries' rows of f32 and f64 decline at any size. */
+    /* It is made of products of one row, which libraries' rows of f32 and f64 decline at any
+     * size. */
     case_real(maker, begin(maker, "19x33+19x31+17x33x31+17", "matmul"), 2, "real");
     plain(maker, shapes, 8, "matmul", "2x2+2x3+2x2x3+2");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* distance.c: cases of distances and angles of vectors. */
+/* cases_distance.c: cases of distances and angles of vectors. */
 #include <conformance/kernel_case.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* square.h: square matrices. */
+/* kernel.h: square matrices. */
 #ifndef BP_KERNELS_SQUARE_H
 #define BP_KERNELS_SQUARE_H
 

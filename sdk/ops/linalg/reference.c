@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c: operators on vectors and matrices. Most are sums of products by labels, over which this
- * goes with all indices at once. */
+/* reference.c: operators on vectors and matrices. Most are sums of products by labels, over which
+ * this goes with all indices at once. */
 #include "../common/reference_running.h"
 #include <math.h>
 #include <stdlib.h>

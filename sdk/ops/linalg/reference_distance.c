@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* distance.c: distances and angles of vectors. */
+/* reference_distance.c: distances and angles of vectors. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c: rules of operators on vectors and matrices, each written in products and sums. */
+/* shape.c: rules of operators on vectors and matrices, each written in products and sums. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chain.c: rules of products of many matrices, and of powers. */
+/* shape_chain.c: rules of products of many matrices, and of powers. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* distance.c: rules of distances and angles of vectors, by norms. */
+/* shape_distance.c: rules of distances and angles of vectors, by norms. */
 #include <op/compose.h>
 #include <op/rules.h>
 

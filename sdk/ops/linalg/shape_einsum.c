@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* einsum.c: sums of products by labels. Operands are contracted from the left, two at a time: each
- * as [batch, own, summed] axes, by one product of matrices. */
+/* shape_einsum.c: sums of products by labels. Operands are contracted from the left, two at a time:
+ * each as [batch, own, summed] axes, by one product of matrices. */
 #include <op/compose.h>
 #include <op/rules.h>
 

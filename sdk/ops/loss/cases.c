@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.c: cases of losses of numbers with targets, element by element. */
+/* cases.c: cases of losses of numbers with targets, element by element. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

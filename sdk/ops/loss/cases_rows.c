@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_rows.c: cases of losses of vectors along the last axis, and of lists of classes. */
+/* cases_rows.c: cases of losses of vectors along the last axis, and of lists of classes. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.c: losses of numbers with targets, element by element. */
+/* reference.c: losses of numbers with targets, element by element. */
 #include "../common/reference_formula.h"
 #include "../common/reference_running.h"
 #include <stdlib.h>

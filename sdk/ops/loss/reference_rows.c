@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_rows.c: losses of vectors along the last axis, and of lists of classes. */
+/* reference_rows.c: losses of vectors along the last axis, and of lists of classes. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.c: losses of numbers with targets, element by element. Those with a class for a line are in
- * label.c, those of vectors and lists in loss_rows.c. */
+/* shape.c: losses of numbers with targets, element by element. Those with a class for a line are in
+ * cross_entropy/shape.c, those of vectors and lists in shape_rows.c. */
 #include "shape.h"
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.h: what expansions of losses share. */
+/* shape.h: what expansions of losses share. */
 #ifndef BP_OP_RULES_LOSS_H
 #define BP_OP_RULES_LOSS_H
 

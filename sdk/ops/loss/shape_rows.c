@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_rows.c: losses of vectors along the last axis, and of lists of classes. */
+/* shape_rows.c: losses of vectors along the last axis, and of lists of classes. */
 #include <op/rules.h>
 #include "shape.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.c: cases of products of matrices. */
+/* cases.c: cases of products of matrices. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.h: products of matrices of any strides. Small ones by a lane a result, those with a long
+/* kernel.h: products of matrices of any strides. Small ones by a lane a result, those with a long
  * sum for few results by a team each; large ones tile by tile, or block by block where lanes share
  * memory, from panels into which both sides have been packed: there strides, edges and conversions
  * have been dealt with. */
@@ -146,7 +146,7 @@ KFN void matmul_blocks_team(const struct matmul_blocks_args *args, i64 team, LOC
 #undef TEAM_SCRATCH
 #define TEAM_SCRATCH BLOCK_SCRATCH
 #else
-/* Products of other types are not packed (matmul.c), and a block of c128 would not fit into a
+/* Products of other types are not packed (launch.c), and a block of c128 would not fit into a
  * team's memory: nobody launches these. */
 KFN void matmul_tiles_span(const struct matmul_tiles_args *args, i64 begin, i64 n, GLOBAL elem *c,
                            GLOBAL const acc *a, GLOBAL const acc *b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_args.h: numbers of the kernels of matmul.h. */
+/* kernel_args.h: numbers of the kernels of kernel.h. */
 #ifndef BP_KERNELS_MATMUL_ARGS_H
 #define BP_KERNELS_MATMUL_ARGS_H
 

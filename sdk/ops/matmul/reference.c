@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.c: products of matrices, batched. */
+/* reference.c: products of matrices, batched. */
 #include "../common/reference.h"
 #include <math.h>
 

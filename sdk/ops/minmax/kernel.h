@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* extreme.h: the largest and the smallest of numbers, and where they are.
+/* kernel.h: the largest and the smallest of numbers, and where they are.
  *
  * Numbers are compared as keys: integers in the same order, in which both zeros are equal and NaN
  * is above all. The smallest is the largest of the keys in reverse, so that NaN wins there too. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* extreme.c: launches of the kernels of extreme.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "kernel_args.h"
 #include "../common/launch_reduce.h"
 

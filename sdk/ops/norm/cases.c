@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise.c: cases of layer_norm, rms_norm, group_norm, instance_norm, batch_norm, and of their
+/* cases.c: cases of layer_norm, rms_norm, group_norm, instance_norm, batch_norm, and of their
  * gradients. Those of one kind share shapes. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise_other.c: cases of lp_normalize, mean_variance_normalization and lrn. */
+/* cases_other.c: cases of lp_normalize, mean_variance_normalization and lrn. */
 #include <conformance/kernel_case.h>
 #include <math.h>
 #include <stdio.h>

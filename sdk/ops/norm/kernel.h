@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise.h: groups of terms less their mean, by their standard deviation, and the like with
- * statistics that are given; gradients: normalise_grad.h. */
+/* kernel.h: groups of terms less their mean, by their standard deviation, and the like with
+ * statistics that are given; gradients: kernel_grad.h. */
 #ifndef BP_KERNELS_NORMALISE_H
 #define BP_KERNELS_NORMALISE_H
 

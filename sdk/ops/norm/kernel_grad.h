@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise_grad.h: the gradients of what normalise.h makes: of x, group by group, and of scale and
+/* kernel_grad.h: the gradients of what kernel.h makes: of x, group by group, and of scale and
  * bias, which are sums over the elements that share one. */
 #ifndef BP_KERNELS_NORMALISE_GRAD_H
 #define BP_KERNELS_NORMALISE_GRAD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise_group.h: where the terms of groups lie, and sums over them.
+/* kernel_group.h: where the terms of groups lie, and sums over them.
  *
  * A team has one group, whose terms its lanes share, or several neighbouring ones, of which each
  * lane makes some alone. A host, whose team is one lane, has ways of its own where terms, or

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise.c: normalisation, from lists of which group and which parameter each element of x
+/* reference.c: normalisation, from lists of which group and which parameter each element of x
  * belongs to. */
 #include "../common/reference_formula.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise_other.c: lp_normalize, mean_variance_normalization, lrn. */
+/* reference_other.c: lp_normalize, mean_variance_normalization, lrn. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <stdlib.h>

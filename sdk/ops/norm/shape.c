@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise.c: rules of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
+/* shape.c: rules of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
  * gradients. */
 #include <op/compose.h>
 #include <op/rules.h>

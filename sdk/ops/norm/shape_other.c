@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise_other.c: rules of lp_normalize, mean_variance_normalization and lrn, each written in
+/* shape_other.c: rules of lp_normalize, mean_variance_normalization and lrn, each written in
  * other operators. */
 #include <op/compose.h>
 #include <op/rules.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optimizer.c: cases of steps of training. */
+/* cases.c: cases of steps of training. */
 #include <conformance/kernel_case.h>
 #include <backplane/call.h>
 #include <backplane/kernel.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h: steps of optimizers. Parameters and gradients are elem, all that is kept is acc, as it
- * is computed with; everything is written where it was read. ops/optimizer.def says what each
+/* kernel.h: steps of optimizers. Parameters and gradients are elem, all that is kept is acc, as it
+ * is computed with; everything is written where it was read. schema.def says what each
  * makes. */
 #ifndef BP_KERNELS_STEP_H
 #define BP_KERNELS_STEP_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c: launches of the kernels of step.h. What is updated is given as the input that it is. */
+/* launch.c: launches of the kernels of kernel.h. What is updated is given as the input that it
+ * is. */
 #include "../../dialect/portable.h"
 #include "kernel_args.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optimizer.c: steps of training. Each number goes with what a computation may miss it by, in units
+/* reference.c: steps of training. Each number goes with what a computation may miss it by, in units
  * of the unit roundoff, to first order: every operation rounds once. */
 #include "../common/reference.h"
 #include <math.h>

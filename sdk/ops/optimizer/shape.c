@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optimizer.c: rules of steps of training: what is kept is of the shape of the parameters, and of
+/* shape.c: rules of steps of training: what is kept is of the shape of the parameters, and of
  * the dtype that they are computed in. */
 #include <op/rules.h>
 

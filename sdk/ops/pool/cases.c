@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: cases of pools and their gradients: one list of geometries for all. */
+/* cases.c: cases of pools and their gradients: one list of geometries for all. */
 #include "cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h: geometries of pools, for the cases of all. */
+/* cases.h: geometries of pools, for the cases of all. */
 #ifndef BP_CONFORM_CASES_POOL_H
 #define BP_CONFORM_CASES_POOL_H
 

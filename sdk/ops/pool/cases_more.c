@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_more.c: cases of pools that are written in other operators. */
+/* cases_more.c: cases of pools that are written in other operators. */
 #include "cases.h"
 #include <stdio.h>
 #include <stdlib.h>

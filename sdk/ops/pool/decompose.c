@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_expand.c: pools that are written in other operators. */
+/* decompose.c: pools that are written in other operators. */
 #include "shape.h"
 
 #include <op/compose.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h: pools of images of up to three spatial axes, and their gradients, in any order of axes in
- * memory. Elements that lie side by side are made together, in tiles, one place of the window after
- * the other: neighbours along channels share their windows, neighbours along a spatial axis have
- * windows a step apart, some of which lie on x at that place. */
+/* kernel.h: pools of images of up to three spatial axes, and their gradients, in any order of axes
+ * in memory. Elements that lie side by side are made together, in tiles, one place of the window
+ * after the other: neighbours along channels share their windows, neighbours along a spatial axis
+ * have windows a step apart, some of which lie on x at that place. */
 #ifndef BP_KERNELS_POOL_H
 #define BP_KERNELS_POOL_H
 

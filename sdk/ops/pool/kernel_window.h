@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_window.h: which places of an axis the window of a pool has. */
+/* kernel_window.h: which places of an axis the window of a pool has. */
 #ifndef BP_KERNELS_POOL_WINDOW_H
 #define BP_KERNELS_POOL_WINDOW_H
 

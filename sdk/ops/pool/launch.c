@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: launches of the kernels of pool.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "launch_shape.h"
 #include "../../dialect/portable.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_shape.h: what a call of max_pool or avg_pool asks of its spatial axes. */
+/* launch_shape.h: what a call of max_pool or avg_pool asks of its spatial axes. */
 #ifndef BP_KERNELS_POOL_SHAPE_H
 #define BP_KERNELS_POOL_SHAPE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: pools by the definition: each place of the result looks at each place of its window. */
+/* reference.c: pools by the definition: each place of the result looks at each place of its
+ * window. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: shapes of pools and their gradients; gradients. The expansions are in pool_expand.c. */
+/* shape.c: shapes of pools and their gradients; gradients. The expansions are in decompose.c. */
 #include "shape.h"
 
 #include <op/compose.h>

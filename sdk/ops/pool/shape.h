@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h: what the rules of pools share. All structs of attributes of pools begin as that of
+/* shape.h: what the rules of pools share. All structs of attributes of pools begin as that of
  * max_pool. */
 #ifndef BP_RULES_POOL_H
 #define BP_RULES_POOL_H

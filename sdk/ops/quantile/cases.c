@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest.c: cases of medians and quantiles, and of what belongs to no other family. */
+/* cases.c: cases of medians and quantiles, and of what belongs to no other family. */
 #include <conformance/kernel_case.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest.c: medians and quantiles, and what belongs to no other family. */
+/* reference.c: medians and quantiles, and what belongs to no other family. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest.c: rules of medians and quantiles, by sorting, and of what belongs to no other family. */
+/* shape.c: rules of medians and quantiles, by sorting, and of what belongs to no other family. */
 #include <op/compose.h>
 #include <op/rules.h>
 

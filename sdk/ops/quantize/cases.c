@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantise.c: cases of quantisation. */
+/* cases.c: cases of quantisation. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

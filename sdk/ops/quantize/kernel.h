@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantise.h: floats to small integers and back. */
+/* kernel.h: floats to small integers and back. */
 #ifndef BP_KERNELS_QUANTISE_H
 #define BP_KERNELS_QUANTISE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantise.c: quantisation, each rounding where the rows say that there is one. */
+/* reference.c: quantisation, each rounding where the rows say that there is one. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c: cases of random numbers of distributions: whatever the shape, element i has its own
+/* cases.c: cases of random numbers of distributions: whatever the shape, element i has its own
  * words. */
 #include <conformance/kernel_case.h>
 #include <backplane/kernel.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uniform.c: cases of random numbers: whatever the shape, element i has its own number. */
+/* cases_uniform.c: cases of random numbers: whatever the shape, element i has its own number. */
 #include <conformance/kernel_case.h>
 #include <backplane/kernel.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.h: random numbers of distributions, of float types; ops/random.def says what is made of
+/* kernel.h: random numbers of distributions, of float types; schema.def says what is made of
  * the words. Spans count blocks of four elements. */
 #ifndef BP_KERNELS_RANDOM_H
 #define BP_KERNELS_RANDOM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_args.h: numbers of the kernels of random.h, randint.h and uniform.h. */
+/* kernel_args.h: numbers of the kernels of kernel.h, kernel_randint.h and kernel_uniform.h. */
 #ifndef BP_KERNELS_RANDOM_ARGS_H
 #define BP_KERNELS_RANDOM_ARGS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* randint.h: random integers of a range. Spans count blocks of four elements. */
+/* kernel_randint.h: random integers of a range. Spans count blocks of four elements. */
 #ifndef BP_KERNELS_RANDINT_H
 #define BP_KERNELS_RANDINT_H
 

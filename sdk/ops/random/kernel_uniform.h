@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uniform.h: random numbers of a range, of float types. Spans count blocks of four elements. Every
- * device gives the same bits, so products and sums are rounded one by one, whether or not a
+/* kernel_uniform.h: random numbers of a range, of float types. Spans count blocks of four elements.
+ * Every device gives the same bits, so products and sums are rounded one by one, whether or not a
  * compiler joins them: the last factor of the product that is added is a power of two. (Of a range
  * shorter than 2^-102 that product may be subnormal, and then round itself.) */
 #ifndef BP_KERNELS_UNIFORM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c: launches of the kernels of random.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "launch.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_rows.h: how launches say where random numbers come from: the host's side. */
+/* launch.h: how launches say where random numbers come from: the host's side. */
 #ifndef BP_KERNELS_RANDOM_ROWS_H
 #define BP_KERNELS_RANDOM_ROWS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uniform.c: the launch of the kernel of uniform.h. */
+/* launch_uniform.c: the launch of the kernel of kernel_uniform.h. */
 #include "launch.h"
 
 enum bp_status portable_uniform(const struct bp_launch *launch)

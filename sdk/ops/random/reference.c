@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c: numbers of distributions, from the words of the generator. in[0]: seed and offset. */
+/* reference.c: numbers of distributions, from the words of the generator. in[0]: seed and
+ * offset. */
 #include "../common/reference.h"
 #include "reference_philox.h"
 #include <math.h>

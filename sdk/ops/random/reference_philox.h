@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* philox.h: Philox4x32-10, apart from that of any plugin. */
+/* reference_philox.h: Philox4x32-10, apart from that of any plugin. */
 #ifndef BP_CONFORM_PHILOX_H
 #define BP_CONFORM_PHILOX_H
 

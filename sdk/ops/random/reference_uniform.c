@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uniform.c: random numbers, bit for bit. Arithmetic is that of float and double, a rounding for
- * each statement. */
+/* reference_uniform.c: random numbers, bit for bit. Arithmetic is that of float and double, a
+ * rounding for each statement. */
 #include "../common/reference.h"
 #include "reference_philox.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c: rules of operators that draw random numbers. What is written in others draws once, so
+/* shape.c: rules of operators that draw random numbers. What is written in others draws once, so
  * that its numbers are those of the call. */
 #include <op/compose.h>
 #include <op/rules.h>

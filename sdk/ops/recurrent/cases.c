@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.c: cases of recurrent operators. */
+/* cases.c: cases of recurrent operators. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent_steps.c: recurrent operators, written in others: one product for what all steps take of
+/* decompose.c: recurrent operators, written in others: one product for what all steps take of
  * x, then a product and the gates for each step. */
 #include <op/compose.h>
 #include <op/rules.h>

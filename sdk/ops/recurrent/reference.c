@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.c: recurrent operators, one sequence and one step after the other. */
+/* reference.c: recurrent operators, one sequence and one step after the other. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 #include <string.h>

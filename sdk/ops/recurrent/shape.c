@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.c: shapes of recurrent operators. What they are made of: recurrent_steps.c. */
+/* shape.c: shapes of recurrent operators. What they are made of: decompose.c. */
 #include "shape.h"
 #include <op/rules.h>
 

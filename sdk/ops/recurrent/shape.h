@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.h: what the recurrent operators are, for their inference and their expansion. */
+/* shape.h: what the recurrent operators are, for their inference and their expansion. */
 #ifndef BP_OP_RULES_RECURRENT_H
 #define BP_OP_RULES_RECURRENT_H
 

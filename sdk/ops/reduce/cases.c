@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce_more.c: cases of reductions besides sum. Their attributes begin with axes and keep. */
+/* cases.c: cases of reductions besides sum. Their attributes begin with axes and keep. */
 #include <conformance/kernel_case.h>
 #include <backplane/kernel.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: cases of sums over axes and their gradient. */
+/* cases_sum.c: cases of sums over axes and their gradient. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* norm.c: the gradient of norm, and gradients of that.
+/* grad_norm.c: the gradient of norm, and gradients of that.
  *
  * norm_grad(x, y, dy, p) = dy sign(x) (abs(x) / y)^(p - 1) is closed: its derivatives are itself
  * with p - 1, or with another dy. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold.h: reductions that compute: products, sums of a function of each term, norms. */
+/* kernel.h: reductions that compute: products, sums of a function of each term, norms. */
 #ifndef BP_KERNELS_FOLD_H
 #define BP_KERNELS_FOLD_H
 

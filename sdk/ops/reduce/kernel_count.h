@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* count.h: how many elements are not 0; whether any is, or all are. */
+/* kernel_count.h: how many elements are not 0; whether any is, or all are. */
 #ifndef BP_KERNELS_COUNT_H
 #define BP_KERNELS_COUNT_H
 

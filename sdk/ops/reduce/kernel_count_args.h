@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* count_args.h: numbers of the kernels of count.h. */
+/* kernel_count_args.h: numbers of the kernels of kernel_count.h. */
 #ifndef BP_KERNELS_COUNT_ARGS_H
 #define BP_KERNELS_COUNT_ARGS_H
 

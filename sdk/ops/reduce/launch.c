@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold.c: launches of the kernels of fold.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "kernel_args.h"
 #include "../common/launch_reduce.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* count.c: launches of the kernels of count.h. */
+/* launch_count.c: launches of the kernels of kernel_count.h. */
 #include "kernel_count_args.h"
 #include "../common/launch_reduce.h"
 

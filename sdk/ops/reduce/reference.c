@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: reductions over axes, each from the list of the terms of each result. sum: sum.c. */
+/* reference.c: reductions over axes, each from the list of the terms of each result. sum:
+ * reference_sum.c. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

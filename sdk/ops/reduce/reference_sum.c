@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sum.c: sum over axes, and its gradient. */
+/* reference_sum.c: sum over axes, and its gradient. */
 #include "../common/reference.h"
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: rules of reductions over axes. */
+/* shape.c: rules of reductions over axes. */
 #include <op/compose.h>
 #include <op/rules.h>
 

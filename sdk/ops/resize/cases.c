@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize.c: cases of tensors sampled anew. */
+/* cases.c: cases of tensors sampled anew. */
 #include <conformance/kernel_case.h>
 #include <backplane/kernel.h>
 #include <stdio.h>

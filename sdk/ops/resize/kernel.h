@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize.h: tensors sampled anew along one axis, in any order of axes in memory. Neighbours along
+/* kernel.h: tensors sampled anew along one axis, in any order of axes in memory. Neighbours along
  * another axis share their weights; along the axis itself weights are worked out once for a tile,
  * which then goes down all rows of a span. */
 #ifndef BP_KERNELS_RESIZE_H

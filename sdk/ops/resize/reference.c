@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize.c: tensors sampled anew. Places are found in double, by the formulas of the row, so that
- * what is nearest is agreed on; weights are long double. */
+/* reference.c: tensors sampled anew. Places are found in double, by the formulas of the row, so
+ * that what is nearest is agreed on; weights are long double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize.c: rules of images that are sampled anew, axis by axis. */
+/* shape.c: rules of images that are sampled anew, axis by axis. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxes.c: cases of regions of images. */
+/* cases.c: cases of regions of images. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <string.h>

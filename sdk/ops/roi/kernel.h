@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxes.h: regions of images, cut into bins. */
+/* kernel.h: regions of images, cut into bins. */
 #ifndef BP_KERNELS_BOXES_H
 #define BP_KERNELS_BOXES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxes.c: regions of images. Places are found in double, weights are long double. */
+/* reference.c: regions of images. Places are found in double, weights are long double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxes.c: rules of regions of images. */
+/* shape.c: rules of regions of images. */
 #include <op/compose.h>
 #include <op/rules.h>
 

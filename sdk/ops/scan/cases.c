@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c: cases of operators that run along an axis. */
+/* cases.c: cases of operators that run along an axis. */
 #include <conformance/kernel_case.h>
 #include <string.h>
 

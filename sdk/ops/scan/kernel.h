@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.h: operators that run along an axis, each place after the one before. Neighbouring lines are
- * gone along together, a place of each at a time: hosts vectorise that. */
+/* kernel.h: operators that run along an axis, each place after the one before. Neighbouring lines
+ * are gone along together, a place of each at a time: hosts vectorise that. */
 #ifndef BP_KERNELS_SCAN_H
 #define BP_KERNELS_SCAN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan_args.h: numbers of the kernels of scan.h. */
+/* kernel_args.h: numbers of the kernels of kernel.h. */
 #ifndef BP_KERNELS_SCAN_ARGS_H
 #define BP_KERNELS_SCAN_ARGS_H
 

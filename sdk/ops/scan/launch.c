@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c: launches of the kernels of scan.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "../common/launch_reduce.h"
 #include "kernel_args.h"
 

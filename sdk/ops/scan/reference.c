@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c: operators that run along an axis, place by place, each from its definition. */
+/* reference.c: operators that run along an axis, place by place, each from its definition. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

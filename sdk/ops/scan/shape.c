@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c: rules of operators that run along an axis. Their gradients are linear recurrences, which
+/* shape.c: rules of operators that run along an axis. Their gradients are linear recurrences, which
  * linear_scan makes, and whose gradients are such too. */
 #include <op/compose.h>
 #include <op/rules.h>

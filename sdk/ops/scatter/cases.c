@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scatter.c: cases of operators that put elements where indices say, several to one place too. */
+/* cases.c: cases of operators that put elements where indices say, several to one place too. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scatter.h: elements put, added and multiplied where indices in memory say. Places that are named
+/* kernel.h: elements put, added and multiplied where indices in memory say. Places that are named
  * several times come out the same at any width: one lane owns a column of the result and walks all
  * indices in their order. So columns run side by side, and what has one column is one lane's work.
  *

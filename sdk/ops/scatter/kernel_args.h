@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scatter_args.h: numbers of the kernels of scatter.h, which launches work out. */
+/* kernel_args.h: numbers of the kernels of kernel.h, which launches work out. */
 #ifndef BP_KERNELS_SCATTER_ARGS_H
 #define BP_KERNELS_SCATTER_ARGS_H
 

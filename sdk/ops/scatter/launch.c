@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scatter.c: launches of the kernels of scatter.h. */
+/* launch.c: launches of the kernels of kernel.h. */
 #include "../index/launch.h"
 #include "kernel_args.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scatter.c: elements put where indices say: replaced, added, multiplied, one update after the
+/* reference.c: elements put where indices say: replaced, added, multiplied, one update after the
  * other. */
 #include "../common/reference.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax.c: cases of softmax and its gradient. */
+/* cases.c: cases of softmax and its gradient. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 

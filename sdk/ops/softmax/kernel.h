@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax.h: softmax and its gradient. A line is shared by the lanes of a team, or, where many
+/* kernel.h: softmax and its gradient. A line is shared by the lanes of a team, or, where many
  * lines lie side by side, each lane has one. y may be x, dx may be dy: a lane writes
  * what it alone reads. */
 #ifndef BP_KERNELS_SOFTMAX_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_softmax.h: log_softmax and its gradient; a group of normalise_group.h is a line along the
- * axis. Entries are in normalise.h. */
+/* kernel_log.h: log_softmax and its gradient; a group of norm/kernel_group.h is a line along the
+ * axis. Entries are in norm/kernel.h. */
 #ifndef BP_KERNELS_LOG_SOFTMAX_H
 #define BP_KERNELS_LOG_SOFTMAX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax.c: softmax and its gradient. */
+/* reference.c: softmax and its gradient. */
 #include "../common/reference.h"
 #include <math.h>
 

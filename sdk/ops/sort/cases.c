@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c: cases of operators that order, count and search. */
+/* cases.c: cases of operators that order, count and search. */
 #include <conformance/kernel_case.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.h: sorting, and what sorted values are good for. Values become keys, integers in the order
+/* kernel.h: sorting, and what sorted values are good for. Values become keys, integers in the order
  * of the values; a line is sorted as pairs of key and index: parts of it by one lane each, then
  * runs of parts merged, with as many lanes as there are parts: each finds by halving where its
  * share of the result begins in the two runs. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c: what is ordered, counted and searched. NaN is above every number, and equal to NaN.
+/* reference.c: what is ordered, counted and searched. NaN is above every number, and equal to NaN.
  * Lines are sorted by halves, so that equal values keep their order. */
 #include "../common/reference.h"
 #include <math.h>

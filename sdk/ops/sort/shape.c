@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c: rules of operators that order and count elements. */
+/* shape.c: rules of operators that order and count elements. */
 #include <op/compose.h>
 #include <op/rules.h>
 

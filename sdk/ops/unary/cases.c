@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary.c: cases of elementwise operators of one input, of their gradients, and of predicates. */
+/* cases.c: cases of elementwise operators of one input, of their gradients, and of predicates. */
 #include <conformance/kernel_case.h>
 #include <backplane/kernel.h>
 #include <stdio.h>

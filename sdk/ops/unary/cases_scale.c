@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.c: cases of scale, sgd and mse_loss. */
+/* cases_scale.c: cases of scale, sgd and mse_loss. */
 #include <conformance/kernel_case.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary.c: gradients of elementwise operators of one input: dx = dy f'(x), by y where that is
- * simpler. Activations: activation.c. */
+/* grad.c: gradients of elementwise operators of one input: dx = dy f'(x), by y where that is
+ * simpler. Activations: grad_activation.c. */
 #include <op/compose.h>
 #include <op/rules.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activation.c: gradients of activations: dx = dy f'(x), by y where that is simpler. Where f has
- * kinks, dx is an operator <op>_grad(x, dy), linear in dy. */
+/* grad_activation.c: gradients of activations: dx = dy f'(x), by y where that is simpler. Where f
+ * has kinks, dx is an operator <op>_grad(x, dy), linear in dy. */
 #include <op/compose.h>
 
 #include <backplane/attrs.h>

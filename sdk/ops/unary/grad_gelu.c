@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gelu.c: first and second derivatives of gelu, in both forms. The first are operators, linear in
- * dy: gelu_grad and gelu_tanh_grad. */
+/* grad_gelu.c: first and second derivatives of gelu, in both forms. The first are operators, linear
+ * in dy: gelu_grad and gelu_tanh_grad. */
 #include <op/compose.h>
 
 #include <backplane/attrs.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary.h: y = f(x), element by element, for one dtype (elem.h). Formulas are in unary.def. */
+/* kernel.h: y = f(x), element by element, for one dtype (elem.h). Formulas are in kernels.def. */
 #ifndef BP_KERNELS_UNARY_H
 #define BP_KERNELS_UNARY_H
 

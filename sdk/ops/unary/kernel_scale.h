@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.h: scale and sgd, which multiply by one number, for one float dtype (elem.h). A result may
- * be an input, exactly. */
+/* kernel_scale.h: scale and sgd, which multiply by one number, for one float dtype (elem.h). A
+ * result may be an input, exactly. */
 #ifndef BP_KERNELS_SCALE_H
 #define BP_KERNELS_SCALE_H
 

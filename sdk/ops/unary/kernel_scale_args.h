@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale_args.h: numbers of the kernels of scale.h. */
+/* kernel_scale_args.h: numbers of the kernels of kernel_scale.h. */
 #ifndef BP_KERNELS_SCALE_ARGS_H
 #define BP_KERNELS_SCALE_ARGS_H
 

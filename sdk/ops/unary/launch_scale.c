@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.c: launches of the kernels of scale.h. */
+/* launch_scale.c: launches of the kernels of kernel_scale.h. */
 #include "kernel_scale_args.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"

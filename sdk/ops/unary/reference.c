@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary.c: elementwise operators of one input: functions, in long double. Arithmetic is in
- * unary_number.c, activations that libm does not know are in activation.c. */
+/* reference.c: elementwise operators of one input: functions, in long double. Arithmetic is in
+ * reference_number.c, activations that libm does not know are in reference_activation.c. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <string.h>

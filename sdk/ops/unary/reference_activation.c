@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activation.c: activations, in long double, and what a sound computation may miss them by:
- * docs/accuracy.md. */
+/* reference_activation.c: activations, in long double, and what a sound computation may miss them
+ * by: docs/accuracy.md. */
 #include "../common/reference_formula.h"
 #include <math.h>
 

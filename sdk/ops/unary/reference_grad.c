@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary_grad.c: gradients of operators of one input, of x and dy, in long double: dx = dy f'(x). */
+/* reference_grad.c: gradients of operators of one input, of x and dy, in long double: dx = dy
+ * f'(x). */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <string.h>

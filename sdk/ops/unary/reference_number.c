@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary_number.c: arithmetic of one input: exact, but for squares of f64 and complex numbers. */
+/* reference_number.c: arithmetic of one input: exact, but for squares of f64 and complex
+ * numbers. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.c: scale, sgd, mse_loss. */
+/* reference_scale.c: scale, sgd, mse_loss. */
 #include "../common/reference.h"
 #include <math.h>
 

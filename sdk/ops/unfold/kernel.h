@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* patches.h: windows of images as columns of matrices, and columns added to images. */
+/* kernel.h: windows of images as columns of matrices, and columns added to images. */
 #ifndef BP_KERNELS_PATCHES_H
 #define BP_KERNELS_PATCHES_H
 

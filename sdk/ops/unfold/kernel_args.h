@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* patches_args.h: numbers of the kernels of patches.h, which launches work out. */
+/* kernel_args.h: numbers of the kernels of kernel.h, which launches work out. */
 #ifndef BP_KERNELS_PATCHES_ARGS_H
 #define BP_KERNELS_PATCHES_ARGS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* patches.c: launches of the kernels of patches.h: unfold and fold. */
+/* launch.c: launches of the kernels of kernel.h: unfold and fold. */
 #include "kernel_args.h"
 #include "../../dialect/portable.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blocks.c: rules of operators on images that move blocks: between channels and space, between
+/* shape.c: rules of operators on images that move blocks: between channels and space, between
  * channels, along time; and windows taken from images and added to them. */
 #include <op/compose.h>
 #include <op/rules.h>
