@@ -92,6 +92,15 @@ static inline void expect_failure(struct bp_comm *comm, enum bp_status got, enum
     CHECK(seconds() - begin < 1, "a later call waits");
 }
 
+/* Waits until the others have failed, for a rank that is to come too late for them: a time that it
+ * sleeps is too short where they begin late too. */
+static inline void await_failure(struct bp_comm *comm)
+{
+    double begin = seconds();
+
+    while (bp_comm_error(comm) == BP_OK && seconds() - begin < 20) usleep(1000);
+}
+
 static inline void run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *), uint32_t spared)
 {
     struct ids ids;

@@ -172,7 +172,7 @@ static void late(uint32_t rank, uint32_t size, void *ctx)
     OK(bp_comm_barrier(comm, stream));
     OK(bp_comm_set_timeout(comm, SECOND / 2));
     for (int i = 0; rank == 2 && i < MANY - 10; i++) OK(bp_comm_broadcast(comm, stream, x, x, 0));
-    if (rank) usleep(1200000);
+    if (rank) await_failure(comm);
     expect_failure(comm, broadcast_on(comm, x), BP_ERR_TIMEOUT, "with root 0, sequence ",
                    ": rank 1 (process");
     CHECK(strstr(bp_error_message(), "last call was barrier, sequence 1 did not come"), "'%s'",
@@ -195,7 +195,7 @@ static void chain(uint32_t rank, uint32_t size, void *ctx)
     enum bp_status status;
 
     OK(bp_comm_set_timeout(comm, (rank ? 1ull : 4ull) * SECOND));
-    if (rank == 2) usleep(1600000);
+    if (rank == 2) await_failure(comm);
     status = bp_comm_reduce(comm, stream, x, y, BP_REDUCE_SUM, 0);
     if (!status) status = bp_comm_broadcast(comm, stream, x, x, 0);
     expect_failure(comm, status, BP_ERR_TIMEOUT, "rank 1 waited 1 s in broadcast of 4 f32",
