@@ -101,8 +101,7 @@ bool run_view(struct run *r, enum bp_status *out_status);
  * where it is defined in others. */
 void run_prepared(struct run *r);
 
-/* Prepares the call, runs it and destroys it; not run where an output is written over an input, or
- * narrowed. out_taken: whether the row takes it. */
+/* Prepares the call and destroys it. out_taken: whether the row takes it. */
 bool run_plan(struct run *r, bool *out_taken);
 
 /* The case of an operator that the device may have rows for, as those that it is defined in. */
