@@ -7,6 +7,7 @@ others, with the right outcome.
 """
 import fnmatch
 import os
+import re
 import sys
 
 from kit import BUILD, Run, TESTS, WORK, main, test
@@ -434,7 +435,7 @@ def late_device_that_leaks_plans():
     result = run_late("plan-malloc", "--filter=memory/returned/*", "--filter=plugin/memory")
     assert set(result.bad()) == {"memory/returned/plans"}, result
     message = result.bad()["memory/returned/plans"]["message"]
-    assert "row late_gather_f32_i32: with each call that is prepared and destroyed the process has 64 bytes more" in message, message
+    assert re.search(r"row late_gather_f32_i32: with each call .* the process has \d+ bytes more", message), message
 
 
 @test
