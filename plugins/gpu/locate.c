@@ -111,7 +111,9 @@ static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char 
 {
     size_t length = strcspn(error, ":");
 
-    snprintf(out, GPU_PATH_SIZE, "%.*s", (int)length, error);
+    if (length >= GPU_PATH_SIZE) return false;
+    memcpy(out, error, length);
+    out[length] = 0;
     return strstr(error, "No such file") && !strchr(out, '/') && strcmp(out, name) != 0;
 }
 
