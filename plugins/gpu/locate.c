@@ -5,11 +5,15 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { DEPTH = 4, LACKED = 16 }; /* of libraries that others lack: one after another, beside */
+enum {
+    DEPTH = 4,
+    LACKED = 16
+}; /* of libraries that others lack: one after another, beside */
 
 void gpu_setting_name(char out[GPU_SETTING_SIZE], const char *setting)
 {
@@ -143,7 +147,7 @@ static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *na
     out->library = open_library(name, wanted->folders, DEPTH, why);
     if (out->library) return BP_OK;
     return !strncmp(why, name, strlen(name)) && strstr(why, "No such file") ? BP_ERR_ABSENT
-                                                                           : BP_ERR_DEVICE;
+                                                                            : BP_ERR_DEVICE;
 }
 
 static enum bp_status ask_process(const char *name, struct gpu_found *out)
@@ -209,8 +213,9 @@ enum bp_status gpu_locate(const struct gpu_wanted *wanted, struct gpu_found *out
     return BP_ERR_ABSENT;
 }
 
-enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found *out,
-                               char why[GPU_WHY_SIZE])
+/* Opens it, and puts the path that the loader has for it. */
+static enum bp_status open_found(const struct gpu_wanted *wanted, struct gpu_found *out,
+                                 char why[GPU_WHY_SIZE])
 {
     enum bp_status status = gpu_locate(wanted, out, why);
     struct link_map *map = NULL;
@@ -221,4 +226,18 @@ enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found
     if (!dlinfo(out->library, RTLD_DI_LINKMAP, &map) && map && *map->l_name)
         snprintf(out->path, sizeof out->path, "%s", map->l_name);
     return BP_OK;
+}
+
+/* One thread at a time: a thread may read the name of a library that another thread has opened, and
+ * the loader does not promise any order between the two. */
+enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found *out,
+                               char why[GPU_WHY_SIZE])
+{
+    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+    enum bp_status status;
+
+    pthread_mutex_lock(&opening);
+    status = open_found(wanted, out, why);
+    pthread_mutex_unlock(&opening);
+    return status;
 }
