@@ -28,7 +28,8 @@ struct conform_options {
     const char *data;                /* what it needs to make its own cases; NULL: it has none */
     const char *device;              /* "cpu:0", or a path of a plugin, with a '/' in it */
     const char *suites;              /* "plugin,kernel"; NULL: all */
-    const char *const *filters;      /* globs on ids; a case is selected if one of them fits */
+    const char *const *filters;      /* globs on ids; a case is selected if one of them fits,
+                                        and none of those that begin with '!' */
     size_t n_filters;                /* 0: all */
     uint32_t shard, shards;          /* this one, from 1, of so many; 0, 0: all */
     const char *require;             /* a level that must be reached, or NULL */

@@ -25,11 +25,23 @@ bool selection_has(const struct selection *s, enum suite suite)
     return false;
 }
 
+/* A filter that leaves out what fits it. */
+static bool excludes(const char *filter)
+{
+    return *filter == '!';
+}
+
 bool selection_fits(const struct selection *s, const char *id)
 {
-    for (size_t i = 0; i < s->n_filters; i++)
-        if (!fnmatch(s->filters[i], id, FNM_NOESCAPE)) return true;
-    return s->n_filters == 0;
+    bool fits = true, any = false;
+
+    for (size_t i = 0; i < s->n_filters; i++) {
+        const char *filter = s->filters[i];
+        bool out = excludes(filter), same = !fnmatch(filter + out, id, FNM_NOESCAPE);
+        if (out && same) return false;
+        if (!out) fits = any = any || same;
+    }
+    return fits;
 }
 
 /* A glob's letters up to its first wildcard are those of every id that it fits. */
@@ -43,7 +55,12 @@ static bool reaches(const char *filter, const char *stem)
 
 bool selection_reaches(const struct selection *s, const char *stem)
 {
-    for (size_t i = 0; i < s->n_filters; i++)
+    bool all = true;
+
+    for (size_t i = 0; i < s->n_filters; i++) {
+        if (excludes(s->filters[i])) continue;
         if (reaches(s->filters[i], stem)) return true;
-    return s->n_filters == 0;
+        all = false;
+    }
+    return all;
 }

@@ -10,8 +10,9 @@
 /* What a device is tested for. X(NAME, name) in the order in which they run. */
 #define CONFORM_SUITES(X) \
     X(PLUGIN, plugin) \
-    X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) \
-    X(STRESS, stress) X(ONNX, onnx)
+    X(RUNTIME, runtime) \
+    X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) X(STRESS, stress) \
+        X(ONNX, onnx)
 enum suite {
 #define X(NAME, name) SUITE_##NAME,
     CONFORM_SUITES(X)
@@ -22,7 +23,8 @@ const char *suite_name(enum suite suite);
 
 struct selection {
     const char *suites;         /* "plugin,kernel"; NULL: all but stress */
-    const char *const *filters; /* globs on ids; one of them must fit */
+    const char *const *filters; /* globs on ids; one of them must fit, and none of those
+                                   behind a '!' */
     size_t n_filters;           /* 0: all fit */
     bool quick;                 /* only cases of a quick run, and lines that are no cases */
 };

@@ -89,8 +89,8 @@ int bp_cmd_conform(int argc, char **argv)
     const struct bp_option options[] = {
         {"suite", 0, BP_OPTION_TEXT, "S,..",
          "only these suites: plugin, runtime, memory, kernel, gradient, ccl, stress", &o.suites},
-        {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only cases whose id fits; may be given again",
-         &w.filters},
+        {"filter", 0, BP_OPTION_TEXTS, "GLOB",
+         "only cases whose id fits; !GLOB: only others; may be given again", &w.filters},
         {"shard", 0, BP_OPTION_TEXT, "I/N", "only part I of N", &w.shard},
         {"quick", 0, BP_OPTION_FLAG, NULL, "only some cases of each kind", &o.quick},
         {"list", 0, BP_OPTION_FLAG, NULL, "print the ids of the cases and run none", &o.list},

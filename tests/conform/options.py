@@ -79,8 +79,12 @@ def suites_filters_and_quick_select():
         {"plugin", "runtime", "memory", "kernel", "gradient", "ccl"}
     assert {case.split("/")[0] for case in ids("--suite", "plugin,memory")} == {"plugin", "memory"}
     for filters in (["plugin/*", "runtime/stream/*"], ["kernel/add/*", "gradient/mean*"], ["kernel/a*"], ["*/add/*"],
-                    ["ccl/*", "kernel/sum[/m]*"], ["kernel/add"], ["k[e]rnel/*@none", "kernel/softmax/f32/*"], ["*"]):
-        fit = [c for c in everything if any(fnmatch.fnmatchcase(c, f) for f in filters)]
+                    ["ccl/*", "kernel/sum[/m]*"], ["kernel/add"], ["k[e]rnel/*@none", "kernel/softmax/f32/*"], ["*"],
+                    ["!kernel/*"], ["memory/*", "!memory/r*", "!*/tensor/*"], ["!*"], ["!kernel/add", "kernel/ad*"]):
+        out = [f[1:] for f in filters if f.startswith("!")]
+        wanted = [f for f in filters if not f.startswith("!")] or ["*"]
+        fit = [c for c in everything if any(fnmatch.fnmatchcase(c, f) for f in wanted)
+               and not any(fnmatch.fnmatchcase(c, f) for f in out)]
         assert ids(*(f"--filter={f}" for f in filters), status=0 if fit else 2) == fit, filters
     quick = ids("--quick")
     assert 0 < len(quick) < len(everything) and set(quick) < set(everything)
