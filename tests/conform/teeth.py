@@ -10,7 +10,10 @@ import os
 import re
 import sys
 
-from kit import BUILD, Run, TESTS, WORK, main, test
+from kit import BUILD, Run, Skip, TESTS, WORK, main, test
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import permitted
 
 MUTANT, EXTRA, LATE = (os.path.abspath(p) for p in sys.argv[3:6])
 
@@ -249,10 +252,21 @@ def other_test(name, suite, case, text):
     TESTS.append(found)
 
 
-if os.geteuid() == 0:  # others may not become who they are not
-    OTHERS.append(("setuid", "plugin", "plugin/process", "ran as user 0 and group 0, runs as 65534 and 0"))
+def needs_root(function):
+    """For a test in which a process becomes another user."""
+    why = permitted.why_not("root")
+
+    def skipped():
+        raise Skip(why)
+    if why:
+        skipped.__name__ = function.__name__
+        TESTS[TESTS.index(function)] = skipped
+
+
 for row in OTHERS:
     other_test(*row)
+other_test("setuid", "plugin", "plugin/process", "ran as user 0 and group 0, runs as 65534 and 0")
+needs_root(TESTS[-1])
 
 
 # A row's masks: the core refuses the row, by name, and the plugin's other rows are used.
