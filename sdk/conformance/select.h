@@ -10,9 +10,8 @@
 /* What a device is tested for. X(NAME, name) in the order in which they run. */
 #define CONFORM_SUITES(X) \
     X(PLUGIN, plugin) \
-    X(RUNTIME, runtime) \
-    X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) X(STRESS, stress) \
-        X(ONNX, onnx)
+    X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) \
+    X(STRESS, stress) X(ONNX, onnx)
 enum suite {
 #define X(NAME, name) SUITE_##NAME,
     CONFORM_SUITES(X)
