@@ -52,6 +52,8 @@ def given(structs, name):
 def write_given(out, families, texts):
     for header in sorted(os.path.relpath(path, SDK) for path in read if path.endswith("_args.h")):
         out.write(f"#include <{header}>\n")
+    for header in sorted(header for family, header in families.items() if "\n#ifdef ELEM\n" in texts[family]):
+        out.write(f"#include <{header}>\n")
     out.write("#include <stddef.h>\nconst struct xpu_given xpu_given[PORTABLE_ENTRIES] = {\n")
     for family in families:
         structs = dict(re.findall(r"\bstruct (\w+) \{(.*?)\};", texts[family], re.S))

@@ -29,11 +29,11 @@ GPUS = [
      "snprintf(name, sizeof name, \"bp_%s_%s\", portable_entry_name(p->family, p->entry),\n"
      "             p->type == TYPE_bf16 && GPU_NAME[0] != 's' ? \"bfloat16\" : portable_type_name(p->type));",
      "hip", "gpu_portable.c.o", "kernel/softmax/bf16/*", "hipModuleGetFunction answers 500"),
-    ("a struct of arguments has one field more where it is compiled as C", "sdk/ops/softmax/kernel_args.h",
+    ("a struct of arguments has one field more where it is compiled as C", "sdk/ops/softmax/kernel.h",
      "struct softmax_args {\n    i64 extent, inner;\n",
      "struct softmax_args {\n    i64 extent, inner;\n#if !defined(__CUDACC__) && !defined(__HIP__)\n    i64 more;\n#endif\n",
      "cuda", "softmax_launch.c.o", SOFTMAX, "bp_softmax_f32 is launched with 48 bytes of arguments; its image takes 40"),
-    ("arguments of C and of HIP have another size", "sdk/ops/softmax/kernel_args.h",
+    ("arguments of C and of HIP have another size", "sdk/ops/softmax/kernel.h",
      "struct softmax_columns_args {\n    i64 extent, inner;\n",
      "struct softmax_columns_args {\n    i64 extent, inner;\n#if !defined(__CUDACC__) && !defined(__HIP__)\n    i64 more;\n#endif\n",
      "hip", "softmax_launch.c.o", "kernel/softmax/*", "bytes of arguments; its image takes 40"),
@@ -84,7 +84,7 @@ GPUS = [
 
 # What can be wrong in an image alone: the dialect as one compiler takes it. The same, with the
 # image instead of an object.
-SOFTMAX_H, ARGS_H = "sdk/ops/softmax/kernel.h", "sdk/ops/softmax/kernel_args.h"
+SOFTMAX_H = "sdk/ops/softmax/kernel.h"
 OTHER_ORDER = """KERNEL(NAME(softmax_columns))(struct softmax_columns_args args, GLOBAL elem *p0, i64 count, GLOBAL const elem *p1)
 {
     FOR_ALL(i, count) softmax_columns_span(&args, i, 1, p0, p1);
@@ -100,7 +100,7 @@ def only_for(compiler, text, otherwise):
 
 
 IMAGES = [
-    ("clang's struct of arguments has a field more", ARGS_H,
+    ("clang's struct of arguments has a field more", SOFTMAX_H,
      "struct softmax_args {\n    i64 extent, inner;\n",
      "struct softmax_args {\n    i64 extent, inner;\n" + only_for("__HIP__", "    i64 more;", "") + "\n",
      "hip", "*_softmax_f32.co", SOFTMAX, "parameter 0 of bp_softmax_f32, 24 bytes at 0 of its image, has another size"),

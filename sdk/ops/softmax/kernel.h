@@ -5,9 +5,25 @@
 #ifndef BP_KERNELS_SOFTMAX_H
 #define BP_KERNELS_SOFTMAX_H
 
+#include "../../dialect/dialect.h"
+
+/* Contiguous tensors of lines of `extent` elements, which lie `inner` apart. */
+struct softmax_args {
+    i64 extent, inner;
+};
+struct softmax_columns_args {
+    i64 extent, inner;
+};
+struct softmax_grad_args {
+    i64 extent, inner;
+};
+struct softmax_grad_columns_args {
+    i64 extent, inner;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
-#include "kernel_args.h"
 
 /* Elements before a line. */
 KFN i64 softmax_line(i64 line, i64 extent, i64 inner)
@@ -111,5 +127,6 @@ KFN void softmax_grad_columns_span(const struct softmax_grad_columns_args *a, i6
     }
 }
 ENTRY_SPANS_3(softmax_grad_columns, elem, const elem, const elem)
+#endif
 
 #endif
