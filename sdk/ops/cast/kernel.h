@@ -5,7 +5,21 @@
 #ifndef BP_KERNELS_CAST_H
 #define BP_KERNELS_CAST_H
 
-#include "kernel_args.h"
+#include "../../dialect/walk.h"
+
+/* The dtypes of results. */
+enum {
+    CAST_bool, CAST_i8, CAST_i16, CAST_i32, CAST_i64, CAST_u8, CAST_u16, CAST_u32, CAST_u64,
+    CAST_f16, CAST_bf16, CAST_f32, CAST_f64
+};
+
+/* truth: x is of bools, any of which is true that is not 0. */
+struct cast_args {
+    struct walk_by_value walk;
+    i64 to, truth;
+};
+
+#ifdef ELEM
 #include "../../dialect/run.h"
 #undef RUN
 #define RUN CAST_RUN_OF(sizeof(elem))
@@ -129,5 +143,6 @@ KFN int cast_is_even(const struct cast_args *a, GLOBAL void *y, GLOBAL const ele
     return walk_is_even(&a->walk, 0, bytes, (u64)(uintptr_t)y, RUN) && RUN_EVEN(&a->walk, 1, x);
 }
 ENTRY_RUNS_2(cast, void, const elem)
+#endif
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: the launch of the kernel of kernel.h. */
-#include "kernel_args.h"
+#include "kernel.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"
 #include "../../dialect/walk_plan.h"
