@@ -4,8 +4,15 @@
 #ifndef BP_KERNELS_PARTS_H
 #define BP_KERNELS_PARTS_H
 
+#include "../../dialect/dialect.h"
+
+/* Nothing but the count is needed; OpenCL has no empty structs. */
+struct parts_args {
+    i64 unused;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_parts_args.h"
 
 KFN void parts_span(const struct parts_args *a, i64 begin, i64 count, GLOBAL elem *y,
                     GLOBAL const elem *x)
@@ -15,5 +22,6 @@ KFN void parts_span(const struct parts_args *a, i64 begin, i64 count, GLOBAL ele
     for (i64 i = begin; i < begin + count; i++) y[i] = x[i];
 }
 ENTRY_SPANS_2(parts, elem, const elem)
+#endif
 
 #endif

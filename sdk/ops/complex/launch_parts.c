@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_parts.c: launches of the kernels of kernel_parts.h: as_real and as_complex. */
-#include "kernel_parts_args.h"
+#include "kernel_parts.h"
 #include "../../dialect/portable.h"
 #include <stdbool.h>
 
