@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv.c: convolution and its gradients, for one float dtype (elem.h), tile by tile (gemm.h) of
- * the products that ops/conv/kernel_args.h describes: the image is gathered as it is packed. */
+ * the products that ops/conv/kernel_product.h describes: the image is gathered as it is packed. */
 #include "cpu.h"
 #include "gemm.h"
 #include "kernels.h"

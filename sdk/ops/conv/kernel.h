@@ -1,12 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: convolutions and their gradients, as the products of kernel_args.h: a lane a result,
+/* kernel.h: convolutions and their gradients, as the products of kernel_product.h: a lane a result,
  * which finds its terms itself, or tile by tile, or block by block where lanes share memory, from
  * panels into which the image is gathered. */
 #ifndef BP_KERNELS_CONV_H
 #define BP_KERNELS_CONV_H
 
+#include "kernel_product.h"
+#include "../../dialect/tile_size.h"
+
+struct conv_args {
+    struct conv_product p;
+};
+
+/* Panels of a, as matmul/kernel.h has them: of some pieces, with zeros from k to depth. */
+struct conv_pack_a_args {
+    struct conv_product p;
+    i64 panels, pieces, depth;
+    i64 linear; /* elements from k to k + 1, where those are even; else 0 */
+};
+
+/* Some panels of columns of the image, from number first on. */
+struct conv_pack_image_args {
+    struct conv_product p;
+    i64 panels, pieces, depth, first;
+};
+struct conv_tiles_args {
+    struct conv_product p;
+    i64 panels_a, panels, first, depth;
+};
+#define conv_blocks_args conv_tiles_args
+
+#ifdef ELEM
 #include "../../dialect/block.h"
-#include "kernel_args.h"
 #include "../../dialect/entry.h"
 #include "../../dialect/tile.h"
 
@@ -220,5 +245,6 @@ KFN void conv_blocks_team(const struct conv_blocks_args *args, i64 team, LOCAL a
 #undef TEAM_SCRATCH
 #define TEAM_SCRATCH BLOCK_SCRATCH
 ENTRY_TEAMS_4(conv_blocks, elem, const acc, const acc, const elem)
+#endif
 
 #endif

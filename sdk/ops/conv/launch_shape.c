@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_shape.c: what is a, the image and c in each of the three products; see kernel_args.h. */
+/* launch_shape.c: the matrix a, the image and c of each of the three products of
+ * kernel_product.h. */
 #include "launch_shape.h"
 #include <backplane/attrs.h>
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_args.h: a convolution and its two gradients as products of matrices that are never made.
+/* kernel_product.h: a convolution and its two gradients as products of matrices that are never
+ * made.
  *
  * Spatial axes are always three here: missing ones come first, with extent 1. A position is a
  * place where the window may stand (batch, o0, o1, o2); a tap is one weight of the window
@@ -10,11 +11,10 @@
  *   conv_grad_weight dw[filter][tap]      = sum of dy[filter][position] image x[position][tap]
  *
  * where a place is one of x and tap' counts filters in the place of channels. */
-#ifndef BP_KERNELS_CONV_ARGS_H
-#define BP_KERNELS_CONV_ARGS_H
+#ifndef BP_KERNELS_CONV_PRODUCT_H
+#define BP_KERNELS_CONV_PRODUCT_H
 
 #include "../../dialect/dialect.h"
-#include "../../dialect/tile_size.h"
 
 /* Four nested axes, the last the innermost: numbers of positions or taps, and where they lie. */
 struct conv_grid {
@@ -42,28 +42,6 @@ struct conv_product {
     struct conv_grid c_column;
     i64 bias_step; /* of m for each group */
 };
-
-struct conv_args {
-    struct conv_product p;
-};
-
-/* Panels of a, as matmul/kernel.h has them: of some pieces, with zeros from k to depth. */
-struct conv_pack_a_args {
-    struct conv_product p;
-    i64 panels, pieces, depth;
-    i64 linear; /* elements from k to k + 1, where those are even; else 0 */
-};
-
-/* Some panels of columns of the image, from number first on. */
-struct conv_pack_image_args {
-    struct conv_product p;
-    i64 panels, pieces, depth, first;
-};
-struct conv_tiles_args {
-    struct conv_product p;
-    i64 panels_a, panels, first, depth;
-};
-#define conv_blocks_args conv_tiles_args
 
 /* Number to index along four axes, and on to the next. */
 KFN void grid_locate(const i64 *extent, i64 number, i64 *index)
