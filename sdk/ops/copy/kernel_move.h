@@ -4,7 +4,13 @@
 #ifndef BP_KERNELS_MOVE_H
 #define BP_KERNELS_MOVE_H
 
-#include "kernel_move_args.h"
+#include "../../dialect/walk.h"
+
+struct move_args {
+    struct walk_by_value walk;
+};
+
+#ifdef ELEM
 #include "../../dialect/run.h"
 
 KFN int move_is_even(const struct move_args *a, GLOBAL elem *y, GLOBAL const elem *x)
@@ -25,5 +31,6 @@ RUN_FN void move_run(const struct move_args *a, struct walk_run r, GLOBAL elem *
     RUN_END(elem, w, 0, y);
 }
 ENTRY_RUNS_2(move, elem, const elem)
+#endif
 
 #endif

@@ -2,7 +2,7 @@
 /* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/half.h"
 #include "../../dialect/portable.h"
-#include "kernel_args.h"
+#include "kernel.h"
 #include <stdbool.h>
 
 static int64_t magnitude(int64_t i)

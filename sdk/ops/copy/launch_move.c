@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_move.c: launches of the kernel of kernel_move.h: assign, concat, slice_grad, sum_grad. */
-#include "kernel_move_args.h"
+#include "kernel_move.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"
 #include "../../dialect/walk_plan.h"
