@@ -3,7 +3,30 @@
 #ifndef BP_KERNELS_CREATE_H
 #define BP_KERNELS_CREATE_H
 
-#include "kernel_args.h"
+#include "../../dialect/dialect.h"
+
+enum { CREATE_NUMBERS = 8 };
+
+/* Numbers start + i step for i below middle, last - (n - 1 - i) step from there on, computed as
+ * real; of integers first + i by. */
+struct create_line_args {
+    host_real start, last, step;
+    i64 n, middle, first, by;
+};
+
+/* Each step elements behind the one before. */
+struct create_numbers_args {
+    i64 step;
+    i64 number[CREATE_NUMBERS];
+};
+
+/* The indices of a triangle: row i of the lower one has i + offset + 1 elements from row first on,
+ * and columns from row full on; the upper one has the others. n: how many there are. */
+struct create_triangle_args {
+    i64 n, rows, columns, first, full, offset, upper;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 
 /* A number as an element; to half types without a rounding between. */
@@ -76,5 +99,6 @@ KFN void create_triangle_span(const struct create_triangle_args *a, i64 begin, i
     }
 }
 ENTRY_SPANS_1(create_triangle, elem)
+#endif
 
 #endif
