@@ -5,8 +5,20 @@
 #ifndef BP_KERNELS_LABEL_H
 #define BP_KERNELS_LABEL_H
 
+#include "../../dialect/dialect.h"
+
+/* x is [lines / inner, n, inner]; wide: labels are i64, else i32; logits: x are logits, else
+ * logarithms of probabilities. */
+struct label_row_args {
+    i64 n, inner, wide, ignore, logits;
+    host_real smoothing;
+};
+#define label_columns_args label_row_args
+#define label_row_grad_args label_row_args
+#define label_columns_grad_args label_row_args
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_args.h"
 #include "../../dialect/maths.h"
 
 #ifdef ON_HOST
@@ -242,5 +254,6 @@ KFN void label_columns_grad_span(const struct label_columns_grad_args *a, i64 be
     }
 }
 ENTRY_SPANS_6(label_columns_grad, elem, const elem, const void, const acc, const elem, u32)
+#endif
 
 #endif
