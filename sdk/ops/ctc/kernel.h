@@ -8,7 +8,16 @@
 #ifndef BP_KERNELS_CTC_H
 #define BP_KERNELS_CTC_H
 
-#include "kernel_args.h"
+#include "../../dialect/dialect.h"
+
+/* x is [steps, lines, classes], labels [lines, labels]; wide: they are i64, else i32. room: numbers
+ * of workspace for each line. */
+struct ctc_lines_args {
+    i64 steps, lines, classes, labels, wide, blank, room;
+};
+#define ctc_lines_grad_args ctc_lines_args
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
@@ -179,5 +188,6 @@ KFN void ctc_lines_grad_span(const struct ctc_lines_grad_args *a, i64 begin, i64
 }
 ENTRY_SPANS_8(ctc_lines_grad, elem, const elem, const void, const void, const void, const acc, acc,
               u32)
+#endif
 
 #endif
