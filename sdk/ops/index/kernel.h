@@ -5,6 +5,53 @@
 
 #include "kernel_row.h"
 
+struct gather_args {
+    struct index_rows by;
+};
+
+/* y[c] = x[c with index[c] in place of the coordinate along axis], for coordinates c of index.
+ * extent and x_step: of x along axis; shape: of index; stride: of x, 0 along axis. */
+struct take_args {
+    i64 extent, x_step, wide, rank;
+    i64 shape[INDEX_AXES], stride[INDEX_AXES];
+};
+
+/* x and y are [n, inner]; of candidate number `which` of `count`. fill: rows of others become 0. */
+struct multiplex_args {
+    i64 inner, wide, which, count, fill;
+};
+
+/* Elements in parts of `part`; n of them, and there are m values to put, or room for them. */
+struct masked_args {
+    i64 n, part, parts, m;
+};
+#define masked_count_args masked_args
+#define masked_scan_args masked_args
+#define masked_take_args masked_args
+#define masked_put_args masked_args
+
+/* A tensor of this shape, whose element at coordinates c is first + the sum of c y_stride in the
+ * result, and the sum of c value_stride in value. */
+struct place_args {
+    i64 first, rank;
+    i64 shape[INDEX_AXES], y_stride[INDEX_AXES], value_stride[INDEX_AXES];
+};
+
+struct copy_args {
+    i64 unused;
+};
+
+/* Elements t_step apart are steps of a sequence, elements b_step apart lie in others; inner: the
+ * smaller of both. */
+struct reverse_args {
+    i64 steps, t_step, batch, b_step, inner, wide;
+};
+
+struct gather_tree_args {
+    i64 steps, batch, beams;
+};
+
+#ifdef ELEM
 /* y[o, j, i] = x[o, the row that name j says, i]. */
 KFN void gather_span(const struct gather_args *a, i64 begin, i64 count, GLOBAL elem *y,
                      GLOBAL const elem *x, GLOBAL const void *index, GLOBAL u32 *fault)
@@ -211,5 +258,6 @@ KFN void gather_tree_span(const struct gather_tree_args *a, i64 begin, i64 count
     }
 }
 ENTRY_SPANS_4(gather_tree, elem, const elem, const elem, u32)
+#endif
 
 #endif

@@ -5,8 +5,28 @@
 #ifndef BP_KERNELS_NONZERO_H
 #define BP_KERNELS_NONZERO_H
 
+#include "../../dialect/dialect.h"
+
+enum { NONZERO_RANK = 8 };
+
+/* n elements, of `words` elem each, a team has `part` of them; any bit of mask makes an element of
+ * x not 0. */
+struct nonzero_parts {
+    i64 n, part, words;
+    u64 mask;
+};
+
+struct nonzero_count_args {
+    struct nonzero_parts x;
+};
+struct nonzero_write_args {
+    struct nonzero_parts x;
+    i64 parts, rank;
+    i64 shape[NONZERO_RANK];
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_nonzero_args.h"
 
 KFN int nonzero_is(const struct nonzero_parts *a, GLOBAL const elem *x, i64 i)
 {
@@ -82,5 +102,6 @@ KFN void nonzero_write_team(const struct nonzero_write_args *a, i64 team, LOCAL 
     if (team == a->parts - 1 && LANE == LANES - 1) *total = row;
 }
 ENTRY_TEAMS_4(nonzero_write, i64, i64, const i64, const elem)
+#endif
 
 #endif

@@ -4,8 +4,22 @@
 #ifndef BP_KERNELS_INDEX_ROW_H
 #define BP_KERNELS_INDEX_ROW_H
 
+#include "../../dialect/dialect.h"
+
+enum { INDEX_AXES = 8 };
+
+/* How rows of a tensor [outer, rows, inner] are named: each by k indices, which lie one after the
+ * other, one for each of k axes of extents dim, whose product is rows. There are n for each outer:
+ * those of the next lie `step` indices further (0: the same serve all). wide: they are i64, else
+ * i32. wrap: negative ones count from the end. pad: a row that is taken as zeros and gets nothing
+ * (-1: none). */
+struct index_rows {
+    i64 rows, inner, n, k, step, wide, wrap, pad;
+    i64 dim[INDEX_AXES];
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_args.h"
 
 /* An index into extent, counted from the first; -1 where it is outside. wrap: negative ones count
  * from the end. */
@@ -45,5 +59,6 @@ KFN i64 elem_index(elem x)
     return (i64)x;
 #endif
 }
+#endif
 
 #endif

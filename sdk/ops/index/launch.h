@@ -3,7 +3,7 @@
 #ifndef BP_KERNELS_INDEX_ROWS_H
 #define BP_KERNELS_INDEX_ROWS_H
 
-#include "kernel_args.h"
+#include "kernel_row.h"
 #include "../../dialect/portable.h"
 
 /* Rows along axis of x, named by all of index. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_nonzero.c: launches of the kernels of kernel_nonzero.h. */
-#include "kernel_nonzero_args.h"
+#include "kernel_nonzero.h"
 #include "../../dialect/portable.h"
 
 enum { PARTS_MOST = 1024, PART_LEAST = 4096 };
