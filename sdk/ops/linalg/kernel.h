@@ -3,9 +3,16 @@
 #ifndef BP_KERNELS_SQUARE_H
 #define BP_KERNELS_SQUARE_H
 
+#include "../../dialect/dialect.h"
+
+/* Matrices of n by n, one after the other. */
+struct det_args {
+    i64 n;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
-#include "kernel_args.h"
 
 /* The row from k on whose number in column k is the largest, the first of several; NaN is. */
 KFN i64 pivot_row(GLOBAL const acc *m, i64 n, i64 k)
@@ -59,5 +66,6 @@ KFN void det_team(const struct det_args *a, i64 team, LOCAL acc *s, GLOBAL elem 
     if (LANE == 0) y[team] = elem_put(det);
 }
 ENTRY_TEAMS_3(det, elem, const elem, acc)
+#endif
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/portable.h"
-#include "kernel_args.h"
+#include "kernel.h"
 
 /* A copy of the matrices, in the type that is computed in. */
 enum bp_status portable_det_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
