@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gemm.c: see gemm.h. */
 #include "gemm.h"
-#include <ops/matmul/kernel_args.h>
+#include <ops/matmul/kernel.h>
 #include <ops/matmul/launch_shape.h>
 #include <string.h>
 

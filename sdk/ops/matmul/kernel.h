@@ -6,9 +6,40 @@
 #ifndef BP_KERNELS_MATMUL_H
 #define BP_KERNELS_MATMUL_H
 
+#include "../../dialect/dialect.h"
+#include "../../dialect/tile_size.h"
+
+enum { MATMUL_AXES = 8 };
+enum { MATMUL_C, MATMUL_A, MATMUL_B, MATMUL_OPERANDS };
+
+/* c (m x n) = a (m x k) b (k x n), for each index of the batch axes. Strides in elements. */
+struct matmul_args {
+    i64 m, n, k;
+    i64 row[MATMUL_OPERANDS], column[MATMUL_OPERANDS];
+    i64 rank; /* of the batch */
+    i64 shape[MATMUL_AXES], stride[MATMUL_OPERANDS][MATMUL_AXES];
+};
+struct matmul_lines_args {
+    struct matmul_args of;
+};
+
+/* One operand as panels of its computing type: `pieces` of `wide` lines, k after k; zeros behind
+ * the last, and from k to depth. */
+struct matmul_pack_args {
+    struct matmul_args of;
+    i64 operand, wide, pieces, lines, panels, depth;
+};
+
+/* Of panels; `many`: operands have some for each index of the batch, else all share them. */
+struct matmul_tiles_args {
+    struct matmul_args of;
+    i64 panels[MATMUL_OPERANDS], many[MATMUL_OPERANDS], depth;
+};
+#define matmul_blocks_args matmul_tiles_args
+
+#ifdef ELEM
 #include "../../dialect/block.h"
 #include "../../dialect/entry.h"
-#include "kernel_args.h"
 #include "../../dialect/tile.h"
 
 /* Where a matrix of the batch begins. */
@@ -168,5 +199,6 @@ KFN void matmul_blocks_team(const struct matmul_blocks_args *args, i64 team, LOC
 #endif
 ENTRY_SPANS_3(matmul_tiles, elem, const acc, const acc)
 ENTRY_TEAMS_3(matmul_blocks, elem, const acc, const acc)
+#endif
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/block_size.h"
-#include "kernel_args.h"
+#include "kernel.h"
 #include "launch_shape.h"
 #include "../../dialect/portable.h"
 

@@ -25,7 +25,7 @@ static inline struct matrix matrix_of(const struct bp_view *view, bool transpose
                            view->stride[columns], r - 2};
 }
 
-/* What a product is for the kernels of kernel.h (kernel_args.h), for plugins of devices: a and b as
+/* What a product is for the kernels of kernel.h, for plugins of devices: a and b as
  * of operator matmul, c of the shape that follows. */
 struct matmul_args matmul_of(const struct bp_view *a, bool transpose_a, const struct bp_view *b,
                              bool transpose_b, const struct bp_view *c);
