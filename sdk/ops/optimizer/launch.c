@@ -2,7 +2,7 @@
 /* launch.c: launches of the kernels of kernel.h. What is updated is given as the input that it
  * is. */
 #include "../../dialect/portable.h"
-#include "kernel_args.h"
+#include "kernel.h"
 
 #include <stdbool.h>
 
