@@ -6,8 +6,16 @@
 #ifndef BP_KERNELS_POOL_H
 #define BP_KERNELS_POOL_H
 
-#include "../../dialect/entry.h"
 #include "kernel_window.h"
+
+#define max_pool_args pool_args
+#define max_pool_index_args pool_args
+#define avg_pool_args pool_args
+#define max_pool_grad_args pool_args
+#define avg_pool_grad_args pool_args
+
+#ifdef ELEM
+#include "../../dialect/entry.h"
 
 #ifdef ON_HOST
 #define POOL_FN static inline __attribute__((always_inline))
@@ -399,5 +407,6 @@ KFN void avg_pool_grad_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL 
     }
 }
 ENTRY_SPANS_2(avg_pool_grad, elem, const elem)
+#endif
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef BP_KERNELS_POOL_SHAPE_H
 #define BP_KERNELS_POOL_SHAPE_H
 
-#include "kernel_args.h"
+#include "kernel_window.h"
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 #include <stdbool.h>
