@@ -3,9 +3,28 @@
 #ifndef BP_KERNELS_QUANTISE_H
 #define BP_KERNELS_QUANTISE_H
 
+#include "../../dialect/dialect.h"
+
+/* Types of the integers. */
+enum {
+    QUANT_i8,
+    QUANT_u8,
+    QUANT_i16,
+    QUANT_u16,
+    QUANT_i32
+};
+
+/* Runs of inner elements have one scale, number run % channels. */
+struct quantize_args {
+    i64 type, inner, channels;
+};
+struct dequantize_args {
+    i64 type, inner, channels;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
-#include "kernel_args.h"
 
 /* A function whose type is a constant at each call. */
 #ifdef ON_HOST
@@ -114,5 +133,6 @@ KFN void dequantize_span(const struct dequantize_args *a, i64 begin, i64 n, GLOB
 ENTRY_SPANS_4(dequantize, elem, const void, const elem, const void)
 
 #undef QUANT_FN
+#endif
 
 #endif
