@@ -4,9 +4,43 @@
 #ifndef BP_KERNELS_RANDOM_H
 #define BP_KERNELS_RANDOM_H
 
+#include "kernel_words.h"
+#include "../common/kernel_formulas.h"
+
+/* n elements, of which a span counts blocks of four; a to d: the attributes, in order. */
+struct draw_args {
+    struct random_source from;
+    i64 n, op;
+    host_real a, b, c, d;
+    host_real base, width; /* of truncated_normal: erf at the lower end, and from it to the upper */
+};
+struct bernoulli_args {
+    struct random_source from;
+    i64 n;
+};
+
+/* An element is dropped whose 24 bits are below limit. */
+struct dropout_args {
+    struct random_source from;
+    i64 n, limit;
+    host_real factor;
+};
+struct dropout_grad_args {
+    host_real factor;
+};
+struct poisson_args {
+    struct random_source from;
+};
+
+/* n draws of m categories in each row. */
+struct multinomial_args {
+    struct random_source from;
+    i64 n, m, again;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
-#include "kernel_words.h"
 #include "../../dialect/special.h"
 
 /* The upper 24 bits of a word as a part of 1, and with 1 added to them. */
@@ -315,5 +349,6 @@ KFN void multinomial_span(const struct multinomial_args *a, i64 begin, i64 n, GL
     }
 }
 ENTRY_SPANS_5(multinomial, i64, acc, const elem, u32, const u64)
+#endif
 
 #endif

@@ -3,8 +3,17 @@
 #ifndef BP_KERNELS_RANDINT_H
 #define BP_KERNELS_RANDINT_H
 
-#include "../../dialect/entry.h"
 #include "kernel_words.h"
+
+/* range 0: 2^64. */
+struct randint_args {
+    struct random_source from;
+    i64 n;
+    u64 low, range;
+};
+
+#ifdef ELEM
+#include "../../dialect/entry.h"
 
 /* The upper half of the product of 64 bits, by those of 32. */
 KFN u64 randint_high(u64 a, u64 b)
@@ -38,5 +47,6 @@ KFN void randint_span(const struct randint_args *a, i64 begin, i64 n, GLOBAL ele
     }
 }
 ENTRY_SPANS_2(randint, elem, const u64)
+#endif
 
 #endif

@@ -6,8 +6,16 @@
 #ifndef BP_KERNELS_UNIFORM_H
 #define BP_KERNELS_UNIFORM_H
 
-#include "../../dialect/entry.h"
 #include "kernel_words.h"
+
+struct uniform_args {
+    struct random_source from;
+    i64 n;
+    host_real low, high;
+};
+
+#ifdef ELEM
+#include "../../dialect/entry.h"
 
 /* The largest number below x, which is not the smallest. */
 KFN acc uniform_below(acc x)
@@ -56,5 +64,6 @@ KFN void uniform_span(const struct uniform_args *a, i64 begin, i64 n, GLOBAL ele
     }
 }
 ENTRY_SPANS_2(uniform, elem, const u64)
+#endif
 
 #endif

@@ -5,8 +5,14 @@
 #define BP_KERNELS_RANDOM_WORDS_H
 
 #include "../../dialect/philox.h"
-#include "kernel_args.h"
 
+/* Key and first block; where the last operand of a kernel is there, its two numbers: the key, and
+ * what is added to the block. */
+struct random_source {
+    u64 seed, offset;
+};
+
+#ifdef ELEM
 #ifdef ON_HOST
 enum {
     RANDOM_BLOCKS = 64
@@ -42,5 +48,6 @@ KFN i64 random_elements(i64 n, i64 block, i64 count)
 {
     return n - 4 * block < 4 * count ? n - 4 * block : 4 * count;
 }
+#endif
 
 #endif

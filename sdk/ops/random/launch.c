@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
+#include "kernel.h"
 #include "launch.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #define BP_KERNELS_RANDOM_ROWS_H
 
 #include "../../dialect/portable.h"
-#include "kernel_args.h"
+#include "kernel_words.h"
 
 static inline struct random_source random_source(const struct bp_launch *launch)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_randint.c: launches of the kernel of kernel_randint.h. */
+#include "kernel_randint.h"
 #include "launch.h"
 
 enum bp_status portable_randint(const struct bp_launch *launch)

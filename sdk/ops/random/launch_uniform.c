@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_uniform.c: the launch of the kernel of kernel_uniform.h. */
+#include "kernel_uniform.h"
 #include "launch.h"
 
 enum bp_status portable_uniform(const struct bp_launch *launch)
