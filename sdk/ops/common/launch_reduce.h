@@ -4,7 +4,7 @@
 #define BP_KERNELS_REDUCE_PLAN_H
 
 #include "../../dialect/portable.h"
-#include "kernel_reduce_args.h"
+#include "kernel_reduce.h"
 
 /* A reduction of contiguous x over the axes whose bits are set. Depends on the shape only, so that
  * results have the same bits at any width. */

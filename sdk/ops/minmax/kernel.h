@@ -6,9 +6,28 @@
 #ifndef BP_KERNELS_EXTREME_H
 #define BP_KERNELS_EXTREME_H
 
-#include "kernel_args.h"
 #include "../common/kernel_reduce.h"
 
+struct extreme_args {
+    struct reduce_args r;
+};
+struct extreme_end_args {
+    struct reduce_args r;
+};
+struct arg_extreme_args {
+    struct reduce_args r;
+};
+struct arg_extreme_end_args {
+    struct reduce_args r;
+};
+
+/* x is [lines / inner, n, inner]; wide: indices are i64, else i32. */
+struct cumulative_args {
+    i64 op, n, inner, wide;
+};
+enum { CUMULATIVE_LINES = 64 }; /* neighbours that a lane goes along together */
+
+#ifdef ELEM
 #if defined(ELEM_f64) || defined(ELEM_i64) || defined(ELEM_u64)
 typedef i64 key;
 typedef u64 key_bits;
@@ -452,5 +471,6 @@ KFN void cumulative_span(const struct cumulative_args *a, i64 begin, i64 n, GLOB
     }
 }
 ENTRY_SPANS_3(cumulative, elem, void, const elem)
+#endif
 
 #endif

@@ -3,9 +3,23 @@
 #ifndef BP_KERNELS_FOLD_H
 #define BP_KERNELS_FOLD_H
 
-#include "kernel_args.h"
-#include "../../dialect/maths.h"
 #include "../common/kernel_reduce.h"
+
+struct fold_args {
+    struct reduce_args r;
+};
+struct fold_end_args {
+    struct reduce_args r;
+};
+
+/* x and dx lie side by side; y and dy repeat along axes of stride 0. */
+struct norm_grad_args {
+    i64 rank, shape[8], y_stride[8], dy_stride[8];
+    host_real p;
+};
+
+#ifdef ELEM
+#include "../../dialect/maths.h"
 
 enum { FOLD_SIDE = 32 }; /* partial results of a row */
 
@@ -312,5 +326,6 @@ KFN void norm_grad_span(const struct norm_grad_args *a, i64 begin, i64 n, GLOBAL
 #endif
 }
 ENTRY_SPANS_4(norm_grad, elem, const elem, const elem, const elem)
+#endif
 
 #endif

@@ -3,9 +3,16 @@
 #ifndef BP_KERNELS_COUNT_H
 #define BP_KERNELS_COUNT_H
 
-#include "kernel_count_args.h"
 #include "../common/kernel_reduce.h"
 
+struct count_args {
+    struct reduce_args r;
+};
+struct count_end_args {
+    struct reduce_args r;
+};
+
+#ifdef ELEM
 /* 1 or 0; of the sign of a zero it knows nothing, and NaN is not 0. */
 KFN i64 count_one(elem x)
 {
@@ -148,5 +155,6 @@ KFN void count_end_team(const struct count_end_args *a, i64 team, LOCAL acc *scr
     }
 }
 ENTRY_TEAMS_2(count_end, void, const i64)
+#endif
 
 #endif

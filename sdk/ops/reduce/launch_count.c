@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_count.c: launches of the kernels of kernel_count.h. */
-#include "kernel_count_args.h"
+#include "kernel_count.h"
 #include "../common/launch_reduce.h"
 
 enum bp_status portable_count_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
