@@ -5,10 +5,54 @@
 #ifndef BP_KERNELS_FORMULA_H
 #define BP_KERNELS_FORMULA_H
 
+#include "../../dialect/walk.h"
+
+struct unary_args {
+    struct walk_by_value walk;
+    i64 op;
+    host_real a, b, c;
+};
+struct binary_args {
+    struct walk_by_value walk;
+    i64 op;
+    host_real a, b;
+};
+struct predicate_args {
+    struct walk_by_value walk;
+    i64 op;
+};
+struct compare_args {
+    struct walk_by_value walk;
+    i64 op, flag;
+    host_real a, b;
+};
+struct ternary_args {
+    struct walk_by_value walk;
+    i64 op;
+    host_real a;
+};
+struct where_args {
+    struct walk_by_value walk;
+};
+
+/* Strides count elements of each operand's own kind: complex numbers, or parts. */
+struct complex_make_args {
+    struct walk_by_value walk;
+    i64 op;
+};
+struct complex_pair_args {
+    struct walk_by_value walk;
+    i64 op;
+};
+struct complex_part_args {
+    struct walk_by_value walk;
+    i64 op;
+};
+
+#ifdef ELEM
 #include "../binary/kernel.h"
 #include "../compare/kernel.h"
 #include "../complex/kernel.h"
-#include "kernel_formula_args.h"
 #include "../compare/kernel_predicate.h"
 #include "../../dialect/run.h"
 #include "../binary/kernel_ternary.h"
@@ -245,5 +289,6 @@ RUN_FN void complex_part_run(const struct complex_part_args *a, struct walk_run 
 }
 ENTRY_RUNS_2(complex_part, elem, const elem_pair)
 #undef EVEN
+#endif
 
 #endif

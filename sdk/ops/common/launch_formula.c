@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_formula.c: launches of the kernels of kernel_formula.h: operators of unary/kernels.def and
  * its kin. */
-#include "kernel_formula_args.h"
+#include "kernel_formula.h"
 #include "launch_formula_attrs.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"
