@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
 #include "../../dialect/portable.h"
-#include "kernel_args.h"
+#include "kernel.h"
 
 #include <stdbool.h>
 
