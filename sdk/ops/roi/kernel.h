@@ -3,7 +3,27 @@
 #ifndef BP_KERNELS_BOXES_H
 #define BP_KERNELS_BOXES_H
 
-#include "kernel_args.h"
+#include "../../dialect/dialect.h"
+
+/* Regions of images [n, channels, in 0, in 1], cut into out 0 by out 1 bins, each sampled at
+ * `sampling` by `sampling` places (0: as many as its extent, rounded up). */
+struct roi_args {
+    i64 n, channels, regions, in[2], out[2], sampling, max, whole, wide;
+    host_real scale;
+};
+#define roi_align_args roi_args
+#define roi_align_back_args roi_args
+
+/* Without sampling, max and whole. */
+#define roi_pool_args roi_args
+#define roi_pool_back_args roi_args
+
+struct roi_fill_args {
+    i64 unused;
+};
+#define roi_finish_args roi_fill_args
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
@@ -297,5 +317,6 @@ KFN void roi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL a
     }
 }
 ENTRY_SPANS_6(roi_pool_back, acc, const elem, const f32, const void, const elem, u32)
+#endif
 
 #endif
