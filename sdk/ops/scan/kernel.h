@@ -4,9 +4,22 @@
 #ifndef BP_KERNELS_SCAN_H
 #define BP_KERNELS_SCAN_H
 
+#include "../../dialect/dialect.h"
+#include "../common/kernel_formulas.h"
+
+/* Tensors are [lines / inner, n, inner]; each line is gone along from its first or its last place.
+ * */
+struct scan_args {
+    i64 op, n, inner, exclusive, reverse;
+};
+struct linear_scan_args {
+    i64 n, inner, reverse, shift;
+};
+enum { SCAN_LINES = 64 }; /* neighbours that a lane goes along together */
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
-#include "kernel_args.h"
 
 /* A function whose op is a constant at each call. */
 #ifdef ON_HOST
@@ -112,5 +125,6 @@ KFN void linear_scan_span(const struct linear_scan_args *a, i64 begin, i64 n, GL
     }
 }
 ENTRY_SPANS_3(linear_scan, elem, const elem, const elem)
+#endif
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
 #include "../common/launch_reduce.h"
-#include "kernel_args.h"
+#include "kernel.h"
 
 /* The attributes of all three are one layout. */
 enum bp_status portable_scan(const struct bp_launch *launch)
