@@ -6,8 +6,74 @@
 #ifndef BP_KERNELS_ORDER_H
 #define BP_KERNELS_ORDER_H
 
+#include "kernel_histogram.h"
+
+/* A value as what it is sorted by, and where it was along its line. */
+struct sort_pair {
+    u64 key;
+    i64 at;
+};
+
+enum { SORT_PART = 1024, SORT_RUN = 16, PICK_MOST = 16 };
+
+/* Entries that share their numbers: names of one struct. */
+
+/* Lines of extent elements of [outer, extent, inner]: those from number first on, whose pairs lie
+ * one after the other. down: the largest first. */
+struct sort_args {
+    i64 first, extent, inner, down;
+};
+#define sort_load_args sort_args
+#define sort_parts_args sort_args
+
+/* Sorted runs of width become runs of twice that. */
+struct sort_merge_args {
+    i64 extent, width;
+};
+
+/* Of each line the sorted values from number skip on, take of them. */
+struct sort_write_args {
+    i64 first, extent, inner, skip, take;
+};
+struct mode_args {
+    i64 first, extent, inner;
+};
+struct pick_args {
+    i64 extent, inner, down, skip, take;
+};
+
+/* n pairs in parts of `part`. */
+struct unique_args {
+    i64 n, part, parts;
+};
+#define unique_count_args unique_args
+#define unique_scan_args unique_args
+#define unique_write_args unique_args
+
+/* m values for each line of n sorted ones; shared: one line serves all. */
+struct search_args {
+    i64 n, m, shared, right, wide;
+};
+
+struct shard_args {
+    i64 count, size, shard, ignored;
+};
+
+/* What the four numbers of a box are: two corners, the first below the second; two opposite ones;
+ * the centre and the extents. */
+enum { NMS_CORNERS, NMS_OPPOSITE, NMS_CENTRE };
+
+/* Lines of scores of n boxes, from number first on: `classes` of them for each batch of boxes. */
+struct nms_args {
+    i64 first, n, most, classes, form;
+    host_real threshold, score;
+};
+struct nms_write_args {
+    i64 most, classes;
+};
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_args.h"
 
 /* The order of floats is that of their bits as integers of sign and magnitude. NaN is above all,
  * and all NaN are one; so are the zeros. */
@@ -270,11 +336,11 @@ KFN void shard_span(const struct shard_args *a, i64 begin, i64 count, GLOBAL ele
 }
 ENTRY_SPANS_3(shard, elem, const elem, u32)
 
-#include "kernel_histogram.h"
 ENTRY_SPANS_2(histogram_range, binned, const elem)
 ENTRY_SPANS_3(histogram_count, i64, const elem, const binned)
 ENTRY_SPANS_2(histogram_add, i64, const i64)
 ENTRY_TEAMS_6(nms, i64, i64, const elem, const elem, const struct sort_pair, u8)
 ENTRY_SPANS_3(nms_write, i64, const i64, const i64)
+#endif
 
 #endif

@@ -3,8 +3,19 @@
 #ifndef BP_KERNELS_HISTOGRAM_H
 #define BP_KERNELS_HISTOGRAM_H
 
+#include "../../dialect/dialect.h"
+
+/* n values in parts of `part`; data: the range is in memory. */
+struct histogram_args {
+    i64 n, part, parts, bins, data;
+    host_real low, high;
+};
+#define histogram_range_args histogram_args
+#define histogram_count_args histogram_args
+#define histogram_add_args histogram_args
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_args.h"
 
 /* What bins are computed in. */
 #ifdef ELEM_FLOAT
@@ -157,5 +168,6 @@ KFN void nms_write_span(const struct nms_write_args *a, i64 begin, i64 count, GL
 }
 
 #undef BINNED
+#endif
 
 #endif
