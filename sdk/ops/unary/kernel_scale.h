@@ -4,8 +4,22 @@
 #ifndef BP_KERNELS_SCALE_H
 #define BP_KERNELS_SCALE_H
 
+#include "../../dialect/walk.h"
+
+struct scale_args {
+    struct walk_by_value walk;
+    host_real factor, bias;
+};
+
+/* The types that a learning rate is of. */
+enum { RATE_f16, RATE_bf16, RATE_f32, RATE_f64 };
+struct sgd_args {
+    struct walk_by_value walk;
+    i64 rate;
+};
+
+#ifdef ELEM
 #include "../../dialect/run.h"
-#include "kernel_scale_args.h"
 
 KFN int scale_is_even(const struct scale_args *a, GLOBAL elem *y, GLOBAL const elem *x)
 {
@@ -55,5 +69,6 @@ RUN_FN void sgd_run(const struct sgd_args *a, struct walk_run r, GLOBAL elem *y,
     RUN_END(elem, w, 0, y);
 }
 ENTRY_RUNS_4(sgd, elem, const elem, const elem, const void)
+#endif
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_scale.c: launches of the kernels of kernel_scale.h. */
-#include "kernel_scale_args.h"
+#include "kernel_scale.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"
 #include "../../dialect/walk_plan.h"
