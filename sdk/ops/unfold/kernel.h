@@ -3,8 +3,16 @@
 #ifndef BP_KERNELS_PATCHES_H
 #define BP_KERNELS_PATCHES_H
 
+#include "../../dialect/dialect.h"
+
+/* Images of height x width, and windows of kh x kw, oh x ow of them: row p sh + i dh - top. */
+struct patches_take_args {
+    i64 height, width, kh, kw, oh, ow, sh, sw, dh, dw, top, left;
+};
+#define patches_add_args patches_take_args
+
+#ifdef ELEM
 #include "../../dialect/entry.h"
-#include "kernel_args.h"
 
 /* How many of n columns from first on, sw apart, lie before end. */
 KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i64 n)
@@ -96,5 +104,6 @@ KFN void patches_add_span(const struct patches_add_args *a, i64 begin, i64 count
     }
 }
 ENTRY_SPANS_2(patches_add, elem, const elem)
+#endif
 
 #endif

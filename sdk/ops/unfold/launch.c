@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h: unfold and fold. */
-#include "kernel_args.h"
+#include "kernel.h"
 #include "../../dialect/portable.h"
 
 static struct patches_take_args windows(const struct bp_view *image, const int64_t *kernel,
