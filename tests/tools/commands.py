@@ -520,7 +520,7 @@ def ops_json_says_what_an_operator_is():
     expect(list(conv) == ["name", "family", "doc", "aliases", "gradient", "inputs", "outputs",
                           "attributes", "types"],
            f"{list(conv)}")
-    expect(conv["family"] == "Neural networks" and conv["gradient"] is True
+    expect(conv["family"] == "Convolutions" and conv["gradient"] is True
            and "conv2d" in conv["aliases"], f"{conv}")
     expect([(p["name"], p["kind"], p["type"]) for p in conv["inputs"]]
            == [("x", "one", "T"), ("w", "one", "T"), ("bias", "optional", "T")],
