@@ -17,7 +17,7 @@ QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/dev
 DEVICE, TRANSFER, GRAPH = "core/device/device.c", "core/tensor/transfer.c", "core/graph/execute.c"
 PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
 LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/check.c"
-GRADIENT, GRADIENT_RULES = "core/graph/gradient.c", "sdk/ops/common/grad.c"
+GRADIENT = "core/graph/gradient.c"
 VIEW, PREPARED, SELECT = "core/op/view.c", "core/op/prepared.c", "core/op/select.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/staged.c", "core/ccl/collective.c"
 DIRECT, REDUCE, WAIT = "core/ccl/direct.c", "core/ccl/reduce.c", "core/ccl/wait.c"
@@ -442,21 +442,21 @@ RULES = [
      "if (g->node[n].in[i] != BP_NO_VALUE && !e->last[g->node[n].in[i]]) e->last[g->node[n].in[i]] = n;",
      "template", "runtime/graph/once"),
     # Gradients.
-    (SUITES, "a factor is taken for the other", GRADIENT_RULES,
+    (SUITES, "a factor is taken for the other", "sdk/ops/binary/grad.c",
      "MAKE(&c, mul, NULL, g->dy[0], conjugate(&c, g->in[1 - i]));",
      "MAKE(&c, mul, NULL, g->dy[0], conjugate(&c, g->in[i]));",
      "inline", "gradient/mul/smooth/2x3+2x3"),
-    (SUITES, "a constant term stays in a gradient", GRADIENT_RULES,
-     "a.bias = 0;",
-     "",
+    (SUITES, "a constant term stays in a gradient", "sdk/ops/unary/grad.c",
+     "bp_compose_scale(&c, g->dy[0], a->factor, 0)",
+     "bp_compose_scale(&c, g->dy[0], a->factor, a->bias)",
      "inline", "gradient/scale/width/16"),
-    (SUITES, "axes are not turned back", GRADIENT_RULES,
+    (SUITES, "axes are not turned back", "sdk/ops/copy/grad.c",
      "inverse[f->perm.at[i] < 0 ? f->perm.at[i] + rank : f->perm.at[i]] = i;",
      "inverse[i] = f->perm.at[i] < 0 ? f->perm.at[i] + rank : f->perm.at[i];",
      "inline", "gradient/transpose/rotated"),
-    (SUITES, "a term of the second order has the wrong sign", GRADIENT_RULES,
-     "status = bp_op_sub(g->scope, direct, through, out);",
-     "status = bp_op_add(g->scope, direct, through, out);",
+    (SUITES, "a term of the second order has the wrong sign", "sdk/ops/softmax/grad.c",
+     "MAKE(&c, sub, NULL, direct, through)",
+     "MAKE(&c, add, NULL, direct, through)",
      "inline", "gradient/softmax/axis0/17/second"),
     (SUITES, "the last reader of a value counts alone", GRADIENT,
      "status = bp_op_add(sweep->scope, sweep->d[value], d, &sum);",

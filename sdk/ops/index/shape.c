@@ -506,3 +506,12 @@ enum bp_status bp_infer_reverse_sequence(struct bp_site *site)
     bp_rule_shape(&site->out[0], x);
     return BP_OK;
 }
+
+/* As many rows as elements, at most. */
+enum bp_status bp_infer_nonzero(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 2, .shape = {x->count, x->rank}};
+    return BP_OK;
+}

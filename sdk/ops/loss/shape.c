@@ -433,3 +433,27 @@ enum bp_status bp_expand_margin_ranking_loss(struct bp_expansion *e)
 
     return bp_loss_end(&l, MAKE(&l.c, relu, NULL, bp_compose_scale(&l.c, t, -1, margin)));
 }
+
+enum bp_status bp_infer_mse_loss(struct bp_site *site)
+{
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type same = {0};
+
+    bp_rule_shape(&same, x);
+    TRY(bp_rule_expect(site, 1, &same));
+    if (!x->count)
+        return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements, expected one or more");
+    site->out[0].rank = 0;
+    return BP_OK;
+}
+
+/* Half types in f32: the sum of squares would not fit in f16, nor a half-rounded one be exact. */
+enum bp_status bp_expand_mse_loss(struct bp_expansion *e)
+{
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *y = bp_compose_widen(&c, e->in[1]);
+    struct bp_tensor *d = MAKE(&c, sub, NULL, x, y);
+    struct bp_tensor *sum = MAKE(&c, sum, NULL, MAKE(&c, mul, NULL, d, d));
+
+    return bp_compose_give(e, &c, bp_compose_scale(&c, sum, 1 / (double)e->in[0]->view.count, 0));
+}

@@ -126,3 +126,10 @@ enum bp_status bp_infer_update_loss_scaling(struct bp_site *site)
     for (uint32_t i = 0; i < 3; i++) bp_rule_shape(&site->out[i], bp_site_in(site, of[i]));
     return BP_OK;
 }
+
+enum bp_status bp_infer_sgd(struct bp_site *site)
+{
+    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    TRY(bp_rule_expect(site, 1, &site->out[0]));
+    return one_value(site, 2);
+}

@@ -260,3 +260,18 @@ enum bp_status bp_grad_gumbel_softmax(struct bp_grad *g)
     }
     return bp_compose_end(&c);
 }
+
+/* Numbers are computed in f64 or f32: bounds, and their distance, are numbers of that. */
+enum bp_status bp_values_uniform(const void *attrs)
+{
+    const struct bp_uniform_attrs *a = attrs;
+    bool wide = a->dtype == BP_F64;
+    double low = wide ? a->low : (float)a->low, high = wide ? a->high : (float)a->high;
+    double width = wide ? high - low : (float)(high - low);
+
+    if (isfinite(low) && isfinite(high) && isfinite(width) && a->low <= a->high) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "uniform: attribute low is %g and high is %g: expected finite %s with low not "
+                    "above high, and a finite distance",
+                    a->low, a->high, wide ? "f64 numbers" : "f32 numbers");
+}

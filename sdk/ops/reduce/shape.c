@@ -316,3 +316,22 @@ enum bp_status bp_grad_logsumexp(struct bp_grad *g)
                                      MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, g->in[0], y)),
                                      as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
+
+enum bp_status bp_infer_sum(struct bp_site *site)
+{
+    const struct bp_sum_attrs *a = site->attrs;
+
+    return bp_rule_reduce(site, bp_site_in(site, 0), a->axes, a->keep, &site->out[0]);
+}
+
+enum bp_status bp_infer_sum_grad(struct bp_site *site)
+{
+    const struct bp_sum_grad_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 1);
+    struct bp_type sum;
+
+    TRY(bp_rule_reduce(site, x, a->axes, a->keep, &sum));
+    TRY(bp_rule_expect(site, 0, &sum));
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
+}

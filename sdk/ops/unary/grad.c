@@ -279,3 +279,12 @@ enum bp_status bp_infer_predicate(struct bp_site *site)
     site->out[0].dtype = BP_BOOL;
     return BP_OK;
 }
+
+enum bp_status bp_grad_scale(struct bp_grad *g)
+{
+    const struct bp_scale_attrs *a = g->attrs;
+    struct bp_compose c = bp_compose_begin(g->scope);
+
+    return bp_compose_dx(g, &c,
+                         g->want[0] ? bp_compose_scale(&c, g->dy[0], a->factor, 0) : NULL);
+}

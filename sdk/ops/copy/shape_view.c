@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_array.c: shapes of views, of joined and made tensors. Rules of VIEW outputs say how the
- * output lies in the input's memory. */
+/* shape_view.c: rules of views along the axes of a tensor, of slice_grad and concat. Rules of VIEW
+ * outputs say how the output lies in the memory of the input. */
 #include <op/rules.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
-
-enum bp_status bp_infer_same(struct bp_site *site)
-{
-    const struct bp_view *x = bp_site_in(site, 0);
-
-    site->out[0].rank = x->rank;
-    memcpy(site->out[0].shape, x->shape, x->rank * sizeof *x->shape);
-    return BP_OK;
-}
 
 static void extents_of(const struct bp_view *x, struct bp_extents *e)
 {
@@ -233,77 +223,4 @@ enum bp_status bp_infer_split(struct bp_site *site)
         at += size[i];
     }
     return BP_OK;
-}
-
-/* As many rows as elements, at most. */
-enum bp_status bp_infer_nonzero(struct bp_site *site)
-{
-    const struct bp_view *x = bp_site_in(site, 0);
-
-    site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 2, .shape = {x->count, x->rank}};
-    return BP_OK;
-}
-
-/* Numbers are computed in f64 or f32: bounds, and their distance, are numbers of that. */
-enum bp_status bp_values_uniform(const void *attrs)
-{
-    const struct bp_uniform_attrs *a = attrs;
-    bool wide = a->dtype == BP_F64;
-    double low = wide ? a->low : (float)a->low, high = wide ? a->high : (float)a->high;
-    double width = wide ? high - low : (float)(high - low);
-
-    if (isfinite(low) && isfinite(high) && isfinite(width) && a->low <= a->high) return BP_OK;
-    return bp_error(BP_ERR_INVALID,
-                    "uniform: attribute low is %g and high is %g: expected finite %s with low not "
-                    "above high, and a finite distance",
-                    a->low, a->high, wide ? "f64 numbers" : "f32 numbers");
-}
-
-enum bp_status bp_infer_uniform(struct bp_site *site)
-{
-    const struct bp_uniform_attrs *a = site->attrs;
-    const struct bp_opinfo *op = &site->row->info;
-
-    TRY(check_entries(site, "shape", a->shape.n));
-    if (a->dtype > 63 || !(op->types[BP_VAR_T] >> a->dtype & 1))
-        return bp_error(BP_ERR_INVALID,
-                        "uniform: attribute dtype is %s, which uniform does not make",
-                        bp_dtype_name((uint32_t)a->dtype));
-    site->out[0].dtype = (uint32_t)a->dtype;
-    site->out[0].rank = (uint32_t)a->shape.n;
-    for (int64_t i = 0; i < a->shape.n; i++) site->out[0].shape[i] = a->shape.at[i];
-    return BP_OK;
-}
-
-static enum bp_status expect_same(const struct bp_site *site, uint32_t port)
-{
-    const struct bp_view *x = bp_site_in(site, 0), *y = bp_site_in(site, port);
-    const struct bp_opinfo *op = &site->row->info;
-    char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
-
-    if (x->rank == y->rank && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape))
-        return BP_OK;
-    return bp_error(BP_ERR_INVALID, "%s: %s is %s, expected the shape of %s, %s", op->name,
-                    op->in[port].name,
-                    bp_type_text(y->dtype, y->rank, y->shape, b, sizeof b), op->in[0].name,
-                    bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a));
-}
-
-enum bp_status bp_infer_mse_loss(struct bp_site *site)
-{
-    TRY(expect_same(site, 1));
-    if (!bp_site_in(site, 0)->count)
-        return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements, expected one or more");
-    site->out[0].rank = 0;
-    return BP_OK;
-}
-
-enum bp_status bp_infer_sgd(struct bp_site *site)
-{
-    const struct bp_view *lr = bp_site_in(site, 2);
-
-    TRY(expect_same(site, 1));
-    if (lr->count != 1)
-        return bp_error(BP_ERR_INVALID, "sgd: lr has %" PRId64 " elements, expected 1", lr->count);
-    return bp_infer_same(site);
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* grad.c: the gradient of cast. */
+#include <op/op.h>
+
+#include <backplane/ops.h>
+
+/* The real line to an integer is a staircase: zero almost everywhere. */
+enum bp_status bp_grad_cast(struct bp_grad *g)
+{
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+    uint64_t floats = BP_MASK_FLOAT;
+
+    attrs.to = g->in[0]->view.dtype;
+    if (!g->want[0] || !(floats >> attrs.to & 1) || !(floats >> g->dy[0]->view.dtype & 1))
+        return BP_OK;
+    return bp_op_cast(g->scope, g->dy[0], &attrs, &g->dx[0]);
+}
