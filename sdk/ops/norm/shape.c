@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
- * gradients. */
+ * gradients; inference of lp_normalize, mean_variance_normalization and lrn (decompose.c). */
 #include <op/compose.h>
 #include <op/rules.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
+#include <math.h>
 
 /* x as four axes, A G C S. Parameters repeat along A and S. Statistics are over C and S, or, by
  * batch, over A and S (G is 1 then):
@@ -519,4 +520,54 @@ enum bp_status bp_grad_batch_norm_train(struct bp_grad *g)
     struct bp_batch_norm_grad_attrs a = {.size = sizeof a, .epsilon = f->epsilon};
 
     return by_row(g, BP_ROW_batch_norm_grad, &a);
+}
+
+static enum bp_status check_number(const struct bp_site *site, const char *name, double value,
+                                   double least)
+{
+    if (value >= least && !isnan(value)) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: attribute %s is %g, expected %g or more",
+                    site->row->info.name, name, value, least);
+}
+
+enum bp_status bp_infer_lp_normalize(struct bp_site *site)
+{
+    const struct bp_lp_normalize_attrs *a = site->attrs;
+    uint32_t axis;
+
+    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
+    TRY(check_number(site, "p", a->p, 1));
+    TRY(check_number(site, "epsilon", a->epsilon, 0));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    return BP_OK;
+}
+
+enum bp_status bp_infer_mean_variance(struct bp_site *site)
+{
+    const struct bp_mean_variance_normalization_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+    struct bp_type statistics;
+
+    TRY(bp_rule_reduce(site, x, a->axes, true, &statistics)); /* checks the axes */
+    TRY(check_number(site, "epsilon", a->epsilon, 0));
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
+}
+
+enum bp_status bp_infer_lrn(struct bp_site *site)
+{
+    const struct bp_lrn_attrs *a = site->attrs;
+    const struct bp_view *x = bp_site_in(site, 0);
+
+    if (x->rank < 2)
+        return bp_error(BP_ERR_INVALID, "lrn: input x has %u axes, expected N, C and any others",
+                        x->rank);
+    if (a->window < 1)
+        return bp_error(BP_ERR_INVALID, "lrn: attribute window is %" PRId64 ", expected 1 or more",
+                        a->window);
+    if (!isfinite(a->alpha) || !isfinite(a->beta) || !isfinite(a->bias))
+        return bp_error(BP_ERR_INVALID, "lrn: alpha, beta and bias are %g, %g, %g: expected "
+                                        "numbers", a->alpha, a->beta, a->bias);
+    bp_rule_shape(&site->out[0], x);
+    return BP_OK;
 }

@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_other.c: rules of lp_normalize, mean_variance_normalization and lrn, each written in
- * other operators. */
+/* decompose.c: lp_normalize, mean_variance_normalization and lrn in other operators. */
 #include <op/compose.h>
-#include <op/rules.h>
 
 #include <backplane/attrs.h>
-#include <inttypes.h>
 #include <math.h>
-
-static enum bp_status check_number(const struct bp_site *site, const char *name, double value,
-                                   double least)
-{
-    if (value >= least && !isnan(value)) return BP_OK;
-    return bp_error(BP_ERR_INVALID, "%s: attribute %s is %g, expected %g or more",
-                    site->row->info.name, name, value, least);
-}
-
-enum bp_status bp_infer_lp_normalize(struct bp_site *site)
-{
-    const struct bp_lp_normalize_attrs *a = site->attrs;
-    uint32_t axis;
-
-    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
-    TRY(check_number(site, "p", a->p, 1));
-    TRY(check_number(site, "epsilon", a->epsilon, 0));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
-    return BP_OK;
-}
 
 enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
 {
@@ -41,18 +18,6 @@ enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, div, NULL, x, size));
 }
 
-enum bp_status bp_infer_mean_variance(struct bp_site *site)
-{
-    const struct bp_mean_variance_normalization_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
-    struct bp_type statistics;
-
-    TRY(bp_rule_reduce(site, x, a->axes, true, &statistics)); /* checks the axes */
-    TRY(check_number(site, "epsilon", a->epsilon, 0));
-    bp_rule_shape(&site->out[0], x);
-    return BP_OK;
-}
-
 enum bp_status bp_expand_mean_variance(struct bp_expansion *e)
 {
     const struct bp_mean_variance_normalization_attrs *a = e->attrs;
@@ -64,24 +29,6 @@ enum bp_status bp_expand_mean_variance(struct bp_expansion *e)
     struct bp_tensor *s = MAKE(&c, std, &deviation, x);
 
     return bp_compose_give(e, &c, MAKE(&c, div, NULL, d, bp_compose_scale(&c, s, 1, a->epsilon)));
-}
-
-enum bp_status bp_infer_lrn(struct bp_site *site)
-{
-    const struct bp_lrn_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
-
-    if (x->rank < 2)
-        return bp_error(BP_ERR_INVALID, "lrn: input x has %u axes, expected N, C and any others",
-                        x->rank);
-    if (a->window < 1)
-        return bp_error(BP_ERR_INVALID, "lrn: attribute window is %" PRId64 ", expected 1 or more",
-                        a->window);
-    if (!isfinite(a->alpha) || !isfinite(a->beta) || !isfinite(a->bias))
-        return bp_error(BP_ERR_INVALID, "lrn: alpha, beta and bias are %g, %g, %g: expected "
-                                        "numbers", a->alpha, a->beta, a->bias);
-    bp_rule_shape(&site->out[0], x);
-    return BP_OK;
 }
 
 /* t, of n channels, moved by `by` channels towards the last, with zeros where nothing comes. */
