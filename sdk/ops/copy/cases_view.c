@@ -1,45 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_view.c: cases of operators that make views: eagerly, into a tensor that is given, and with
- * the attributes as tensors. Of several views each is a case. */
+ * the attributes as tensors. Of several views each is a case. Cases of assign, slice_grad and
+ * concat, the copies that belong to them. */
 #include <conformance/kernel_case.h>
-#include "cases_slices.h"
+#include "../common/cases_shapes.h"
+#include "../common/cases_slices.h"
 #include <stdio.h>
 #include <string.h>
 
-cases_fn cases_reshape, cases_transpose, cases_slice, cases_split, cases_expand;
-
-const struct case_slice case_slices[CASE_SLICES] = {
-    {"middle", "7", "3", 1, {2}, {5}, {0}, {NO_AXES}, true, false},
-    {"from-end", "7", "2", 1, {-5}, {-1}, {2}, {0}, true, false},
-    {"both", "5x6", "2x2", 2, {1, 0}, {4, 6}, {2, 3}, {NO_AXES}, true, false},
-    {"last", "5x6", "5x5", 1, {1}, {INT64_MAX}, {1}, {-1}, false, false},
-    {"first", "5x6", "3x6", 1, {-100}, {3}, {0}, {0}, false, false},
-    {"turned", "3x4x5", "2x4x3", 2, {0, 1}, {5, 3}, {2, 1}, {2, 0}, true, true},
-    {"whole", "4x3", "4x3", 0, {0}, {0}, {0}, {NO_AXES}, false, false},
-    {"scalar", "scalar", "scalar", 0, {0}, {0}, {0}, {NO_AXES}, false, false},
-    {"none", "5", "0", 1, {3}, {3}, {0}, {0}, true, false},
-    {"beyond", "5", "0", 1, {9}, {12}, {0}, {0}, false, false},
-    {"backward", "5", "0", 1, {4}, {2}, {3}, {0}, false, false},
-    {"empty", "0x3", "0x2", 1, {1}, {3}, {0}, {1}, true, false},
-    {"one", "7x3", "1x3", 1, {-1}, {INT64_MAX}, {5}, {0}, false, false},
-    {"rank8", "1x2x1x3x1x2x1x4", "1x2x1x2x1x2x1x2", 2, {1, 0}, {3, 4}, {1, 2}, {3, 7}, false,
-     false},
-    {"long", "70001", "30000", 1, {1}, {60001}, {2}, {0}, false, false},
-};
-
-void case_slice_attrs(struct kernel_case *made, const struct case_slice *s)
-{
-    struct bp_slice_attrs *a = &made->attrs.slice;
-
-    a->starts = case_dims(made, 0, s->n, s->starts);
-    a->ends = case_dims(made, 1, s->n, s->ends);
-    a->axes = case_dims(made, 2, s->axes[0] == NO_AXES ? 0 : s->n, s->axes);
-    a->steps = case_dims(made, 3, s->steps[0] ? s->n : 0, s->steps);
-}
+cases_fn cases_reshape, cases_transpose, cases_slice, cases_split, cases_expand, cases_assign,
+    cases_concat, cases_slice_grad;
 
 /* Hands over the case, and others like it: made again by the family for each. */
 enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
-
 static void take_form(const struct case_maker *maker, struct kernel_case *made, enum form form,
                       const char *variant)
 {
@@ -208,5 +181,98 @@ void cases_split(struct case_maker *maker)
         for (int part = 0; part < n; part++)
             for (int form = 0; form < forms; form++)
                 cases_part(maker, i, part, (enum form)form);
+    }
+}
+
+void cases_assign(struct case_maker *maker)
+{
+    struct kernel_case *made;
+    char drawn[32];
+
+    for (int i = 0; i < CASE_SHAPES; i++) {
+        made = case_begin(maker, case_shapes[i].shape);
+        case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
+        case_smooth(made, 2);
+        made->quick = case_shapes[i].quick;
+        case_end(maker, made, "%s", case_shapes[i].variant);
+    }
+    case_end(maker, case_begin(maker, case_drawn_shape(maker, drawn, sizeof drawn)), "drawn");
+    case_extents(maker, case_begin(maker, "1"), "sweep");
+    case_large(maker, case_begin(maker, "257"), "large");
+    for (int i = 0; i < 2; i++) {
+        made = case_begin(maker, "1031");
+        case_data(made, i ? DATA_RANGE : DATA_ZERO);
+        case_end(maker, made, i ? "range" : "zeros");
+    }
+    made = case_begin(maker, "5x6x7");
+    case_layouts(maker, made, "rank3", true);
+    made = case_begin(maker, "257x129");
+    made->in[0].layout = LAYOUT_PERMUTED;
+    case_end(maker, made, "long.permuted0");
+}
+
+static const struct {
+    const char *variant, *shapes;
+    int64_t axis;
+    bool quick;
+} joins[] = {
+    {"alone", "7", 0, false},
+    {"axis0", "3+4+5", 0, true},
+    {"axis0", "1+2+3+4+5+6+7+8", 0, false},
+    {"axis1", "2x3+2x1+2x4", 1, true},
+    {"axisn1", "2x3+2x1+2x4", -1, false},
+    {"axis1", "3x2x4+3x5x4", 1, false},
+    {"axisn2", "3x2x4+3x5x4", -2, true},
+    {"empty-left", "0x3+2x3", 0, false},
+    {"empty-right", "2x3+0x3", 0, false},
+    {"empty", "2x0+2x0", 1, true},
+    {"empty", "0x2+0x3", 1, false},
+    {"rank8", "1x2x1x2x1x2x1x3+1x2x1x2x1x5x1x3", 5, false},
+    {"long", "40000+30001", 0, false},
+    {"rows", "129x257+129x31", 1, false},
+};
+
+void cases_concat(struct case_maker *maker)
+{
+    int rows = (int)case_drawn(maker, 0, 1, 40), left = (int)case_drawn(maker, 1, 1, 500),
+        right = (int)case_drawn(maker, 2, 1, 500);
+    struct kernel_case *made;
+    char drawn[64];
+
+    for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
+        made = case_begin(maker, joins[i].shapes);
+        made->attrs.concat.axis = joins[i].axis;
+        case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
+        case_smooth(made, 2);
+        made->quick = joins[i].quick;
+        case_end(maker, made, "%s", joins[i].variant);
+    }
+    snprintf(drawn, sizeof drawn, "%dx%d+%dx%d", rows, left, rows, right);
+    made = case_begin(maker, drawn);
+    made->attrs.concat.axis = 1;
+    case_end(maker, made, "drawn");
+    made = case_begin(maker, "3x1+2x1");
+    case_extents(maker, made, "sweep");
+    made = case_begin(maker, "5x6x7+5x2x7");
+    made->attrs.concat.axis = 1;
+    case_layouts(maker, made, "rank3", false);
+}
+
+void cases_slice_grad(struct case_maker *maker)
+{
+    char shapes[96];
+
+    for (int i = 0; i < CASE_SLICES; i++) {
+        const struct case_slice *s = &case_slices[i];
+        struct kernel_case *made;
+        snprintf(shapes, sizeof shapes, "%s+%s", s->result, s->shape);
+        made = case_begin(maker, shapes);
+        case_slice_attrs(made, s);
+        made->in[0].data = DATA_SPECIAL;
+        made->in[1].data = DATA_UNREAD;
+        case_smooth(made, 2);
+        made->quick = s->quick;
+        if (s->layouts) case_layouts(maker, made, s->variant, false);
+        else case_end(maker, made, "%s", s->variant);
     }
 }

@@ -2,7 +2,8 @@
 /* cases.c: cases of operators that take elements by indices, or choose them. Those that put
  * elements are in scatter/cases.c. */
 #include <conformance/kernel_case.h>
-#include "../copy/cases_slices.h"
+#include "../common/cases_shapes.h"
+#include "../common/cases_slices.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 cases_fn cases_gather, cases_index_select, cases_index_sample, cases_gather_nd,
     cases_take_along_axis, cases_embedding, cases_one_hot, cases_shard_index, cases_multiplex,
     cases_multiplex_grad, cases_masked_select, cases_set_value, cases_repeat_interleave,
-    cases_gather_tree, cases_reverse_sequence, cases_hardmax;
+    cases_gather_tree, cases_reverse_sequence, cases_hardmax, cases_nonzero;
 
 /* The values of an operator and of its gradient: what sums are made of, and what only gives its
  * shape. */
@@ -508,4 +509,37 @@ void cases_hardmax(struct case_maker *maker)
         if (i == 6) case_layouts(maker, made, some[i].variant, false);
         else case_end(maker, made, "%s", some[i].variant);
     }
+}
+
+static void nonzero(struct case_maker *maker, const char *shape, enum data data, bool quick,
+                    const char *variant)
+{
+    struct kernel_case *made = case_begin(maker, shape);
+
+    case_data(made, data);
+    made->quick = quick;
+    case_end(maker, made, "%s", variant);
+}
+
+void cases_nonzero(struct case_maker *maker)
+{
+    struct kernel_case *made;
+    char drawn[32];
+
+    for (int i = 0; i < CASE_SHAPES; i++)
+        nonzero(maker, case_shapes[i].shape, DATA_SPARSE, case_shapes[i].quick,
+                case_shapes[i].variant);
+    nonzero(maker, "scalar", DATA_ZERO, false, "none");
+    nonzero(maker, "5x7", DATA_ZERO, true, "none");
+    nonzero(maker, "40000", DATA_ZERO, false, "none");
+    if (maker->dtype[0] != BP_BOOL && case_is_float(maker))
+        nonzero(maker, "5x7", DATA_POSITIVE, true, "all");
+    nonzero(maker, "331", DATA_SPECIAL, true, "special");
+    nonzero(maker, case_drawn_shape(maker, drawn, sizeof drawn), DATA_SPARSE, false, "drawn");
+    made = case_begin(maker, "3x1");
+    case_data(made, DATA_SPARSE);
+    case_extents(maker, made, "sweep");
+    made = case_begin(maker, "5x6x7");
+    case_data(made, DATA_SPARSE);
+    case_layouts(maker, made, "rank3", false);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_move.c: operators that move elements and compute nothing: for each element of one side
- * it is found which one of the other side it is. */
+/* reference_view.c: views, and copies that belong to them: for each element of one side it is found
+ * which one of the other side it is. */
 #include "../common/reference.h"
 
 static void copy(const struct ref_array *from, int64_t i, struct ref_array *to, int64_t k)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_slices.h: slices that slice and its gradient are tested with. */
-#ifndef BP_CONFORM_SLICES_H
-#define BP_CONFORM_SLICES_H
+/* cases_slices.h: slices that slice, its gradient and set_value are tested with. */
+#ifndef BP_OPS_COMMON_CASES_SLICES_H
+#define BP_OPS_COMMON_CASES_SLICES_H
 
 #include <conformance/kernel_case.h>
 
