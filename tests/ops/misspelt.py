@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mistake in a row of the operator table is one error, and it names the row.
 
-usage: misspelt.py SOURCE_ROOT CC ARGUMENT...
+usage: misspelt.py SOURCE_ROOT BUILD_ROOT CC ARGUMENT...
 
 clang stops without the note that names the row, but shows the line: there the slip itself will do.
 """
@@ -24,19 +24,19 @@ SLIPS = [
 ]
 
 
-def errors_of(cc, source, include):
+def errors_of(cc, source, build, include):
     """What the build's own compile of opgen.c says."""
-    command = cc + ['-std=c11', '-fsyntax-only', '-I', str(include / 'include'), '-I', str(include), str(source / 'sdk/opgen/opgen.c')]
+    command = cc + ['-std=c11', '-fsyntax-only', '-I', str(include / 'include'), '-I', str(include), '-I', str(build / 'sdk'), str(source / 'sdk/opgen/opgen.c')]
     output = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False).stderr
     return output, [line for line in output.splitlines() if ' error:' in line and 'fatal error: too many' not in line]
 
 
 def main():
-    source, cc = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    source, build, cc = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
     clang = any('-ferror-limit' in word for word in cc)
     failed = 0
     print(f'1..{len(SLIPS) + 1}')
-    output, errors = errors_of(cc, source, source / 'sdk')
+    output, errors = errors_of(cc, source, build, source / 'sdk')
     print('not ok' if errors else 'ok', 1, '- the table as it is compiles')
     failed += bool(errors)
     for number, (family, right, slip, row) in enumerate(SLIPS, 2):
@@ -48,7 +48,7 @@ def main():
             text = path.read_text()
             assert right in text, f'{path} no longer holds {right!r}: mend this test'
             path.write_text(text.replace(right, slip, 1))
-            output, errors = errors_of(cc, source, include)
+            output, errors = errors_of(cc, source, build, include)
         shown = row in output or (clang and slip.split('(')[0] in output)
         good = len(errors) == 1 and shown
         failed += not good

@@ -497,7 +497,7 @@ def info_of_no_device():
 def rows_of_table():
     """The operators as ops.def has them, by what a preprocessor makes of its text."""
     text = "#define OP(op, ...) ROW op\n#define OPA(op, ...) ROW op\n#include <ops/ops.def>\n"
-    done = subprocess.run(["cc", "-E", "-P", "-I", os.path.join(ROOT, "sdk"), "-"], input=text,
+    done = subprocess.run(["cc", "-E", "-P", "-I", os.path.join(ROOT, "sdk"), "-I", os.path.join(BUILD, "sdk"), "-"], input=text,
                           capture_output=True, text=True, check=True)
     return re.findall(r"\bROW (\w+)", done.stdout)
 
