@@ -4,17 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-cases_fn cases_roi_align, cases_roi_align_grad, cases_roi_pool, cases_roi_pool_grad;
+cases_fn cases_roi_align, cases_roi_align_grad, cases_roi_pool, cases_roi_pool_grad,
+    cases_psroi_pool, cases_psroi_pool_grad;
 
 /* Some reach over the border, one has no length, one is turned round. */
 static const double regions[] = {0.3,  0.4, 2.7, 3.1, 1.2, 0.1, 4.9, 2.3, -2.6, -1.3, 3.2, 1.8,
                                  2.25, 1.5, 2.25, 1.5, 3.1, 2.2, 1.4, 0.6, -9.5, -8.1, 14.2, 12.9};
-static const struct {
+struct roi_case {
     const char *variant, *x, *rois, *images, *y;
     int64_t out[2], sampling;
     double scale;
     bool whole, small;
-} rois[] = {
+};
+static const struct roi_case rois[] = {
     {"small", "1x1x3x4", "2x4", "2", "2x1x1x2", {1, 2}, 2, 1, false, true},
     {"small.whole", "2x1x2x3", "2x4", "2", "2x1x2x1", {2, 1}, 1, 0.5, true, true},
     {"fixed", "2x3x5x6", "6x4", "6", "6x3x2x3", {2, 3}, 2, 1, false, false},
@@ -28,21 +30,20 @@ static const struct {
 };
 
 /* Up to the attributes. */
-static struct kernel_case *begin(const struct case_maker *maker, size_t i, bool grad)
+static struct kernel_case *begin(const struct case_maker *maker, const struct roi_case *r,
+                                 bool quick, bool grad)
 {
     char shapes[96];
     struct kernel_case *made;
 
-    if (grad)
-        snprintf(shapes, sizeof shapes, "%s+%s+%s+%s", rois[i].y, rois[i].rois, rois[i].images,
-                 rois[i].x);
-    else snprintf(shapes, sizeof shapes, "%s+%s+%s", rois[i].x, rois[i].rois, rois[i].images);
+    if (grad) snprintf(shapes, sizeof shapes, "%s+%s+%s+%s", r->y, r->rois, r->images, r->x);
+    else snprintf(shapes, sizeof shapes, "%s+%s+%s", r->x, r->rois, r->images);
     made = case_begin(maker, shapes);
     made->in[1].dtype = maker->dtype[1];
     case_list(made, 1, (int)COUNT(regions), regions);
-    case_index(made, 2, maker->dtype[2], 0, rois[i].x[0] - '0');
-    made->quick = i < 4;
-    if (!grad && rois[i].small) {
+    case_index(made, 2, maker->dtype[2], 0, r->x[0] - '0');
+    made->quick = quick;
+    if (!grad && r->small) {
         made->in[0].data = DATA_APART;
         made->gradient = 1;
     }
@@ -51,7 +52,7 @@ static struct kernel_case *begin(const struct case_maker *maker, size_t i, bool 
 
 static void roi(const struct case_maker *maker, size_t i, bool max, bool grad)
 {
-    struct kernel_case *made = begin(maker, i, grad);
+    struct kernel_case *made = begin(maker, &rois[i], i < 4, grad);
     struct bp_roi_align_attrs *a = &made->attrs.roi_align; /* one layout */
 
     a->height = rois[i].out[0];
@@ -80,7 +81,7 @@ void cases_roi_align_grad(struct case_maker *maker)
 /* With scales that make halves, and with bins of nothing. */
 static void pool(const struct case_maker *maker, size_t i, bool grad)
 {
-    struct kernel_case *made = begin(maker, i, grad);
+    struct kernel_case *made = begin(maker, &rois[i], i < 4, grad);
     struct bp_roi_pool_attrs *a = &made->attrs.roi_pool; /* one layout */
 
     a->height = rois[i].out[0];
@@ -99,4 +100,44 @@ void cases_roi_pool(struct case_maker *maker)
 void cases_roi_pool_grad(struct case_maker *maker)
 {
     for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, true);
+}
+
+/* Channels of x: those of y for each bin. The regions are as those of roi_pool, some in front of x
+ * or behind it. */
+static const struct roi_case parts[] = {
+    {"small", "1x2x3x4", "2x4", "2", "2x1x1x2", {1, 2}, 0, 1, false, true},
+    {"small.scaled", "1x4x3x2", "2x4", "2", "2x1x2x2", {2, 2}, 0, 0.5, false, true},
+    {"halves", "2x18x5x6", "6x4", "6", "6x3x2x3", {2, 3}, 0, 0.5, false, false},
+    {"layout", "2x12x5x6", "6x4", "6", "6x2x3x2", {3, 2}, 0, 1, false, false},
+    {"larger", "1x98x9x8", "5x4", "5", "5x2x7x7", {7, 7}, 0, 1.5, false, false},
+    {"narrow", "2x4x7x5", "6x4", "6", "6x2x1x2", {1, 2}, 0, 0.001, false, false},
+    {"turned", "2x4x7x5", "6x4", "6", "6x1x2x2", {2, 2}, 0, -1, false, false},
+    {"far", "1x2x3x5", "6x4", "6", "6x1x1x2", {1, 2}, 0, 1e300, false, false},
+    {"one", "1x1x1x1", "3x4", "3", "3x1x1x1", {1, 1}, 0, 1, false, false},
+    {"none", "2x12x4x4", "0x4", "0", "0x3x2x2", {2, 2}, 0, 1, false, false},
+    {"channels", "1x67x3x3", "3x4", "3", "3x67x1x1", {1, 1}, 0, 1, false, false},
+};
+
+static void psroi(const struct case_maker *maker, size_t i, bool grad)
+{
+    struct kernel_case *made = begin(maker, &parts[i], i < 4, grad);
+    struct bp_psroi_pool_attrs *a = &made->attrs.psroi_pool; /* one layout */
+
+    a->height = parts[i].out[0];
+    a->width = parts[i].out[1];
+    a->scale = parts[i].scale;
+    if (made->gradient) made->gradient = 2;
+    if (grad) made->in[3].data = DATA_UNREAD;
+    if (i == 3) case_layouts(maker, made, parts[i].variant, false);
+    else case_end(maker, made, "%s", parts[i].variant);
+}
+
+void cases_psroi_pool(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(parts); i++) psroi(maker, i, false);
+}
+
+void cases_psroi_pool_grad(struct case_maker *maker)
+{
+    for (size_t i = 0; i < COUNT(parts); i++) psroi(maker, i, true);
 }

@@ -18,6 +18,10 @@ struct roi_args {
 #define roi_pool_args roi_args
 #define roi_pool_back_args roi_args
 
+/* The same; x has channels for each bin. */
+#define psroi_pool_args roi_args
+#define psroi_pool_back_args roi_args
+
 struct roi_fill_args {
     i64 unused;
 };
@@ -317,6 +321,84 @@ KFN void roi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL a
     }
 }
 ENTRY_SPANS_6(roi_pool_back, acc, const elem, const f32, const void, const elem, u32)
+
+/* A place in front of which x ends, or n where x ends before; 0 in front of x, and for NaN. */
+KFN i64 psroi_within(real p, i64 n)
+{
+    if (!(p > 0)) return 0;
+    return p < (real)n ? (i64)p : n;
+}
+
+/* The places of x in bin o of region r: an image, and a range along each axis. */
+struct psroi_bin {
+    i64 image, from[2], to[2], places;
+};
+
+KFN struct psroi_bin psroi_bin_at(const struct roi_args *a, i64 r, i64 o, GLOBAL const f32 *rois,
+                                  GLOBAL const void *images, GLOBAL u32 *fault)
+{
+    struct psroi_bin g;
+
+    g.image = index_at(images, a->wide, r);
+    if (g.image < 0 || g.image >= a->n) {
+        fault_set(fault, 1);
+        g.image = 0;
+    }
+    for (int s = 0; s < 2; s++) {
+        i64 k = s ? o % a->out[1] : o / a->out[1];
+        real begin = (real)roi_whole(rois[4 * r + 1 - s]) * a->scale;
+        real end = (real)(roi_whole(rois[4 * r + 3 - s]) + 1), bin;
+        real length = fma(end, a->scale, -begin);
+        bin = (length > (real)0.1 ? length : (real)0.1) / (real)a->out[s];
+        g.from[s] = psroi_within(floor(fma((real)k, bin, begin)), a->in[s]);
+        g.to[s] = psroi_within(ceil(fma((real)(k + 1), bin, begin)), a->in[s]);
+    }
+    g.places = g.to[0] > g.from[0] && g.to[1] > g.from[1]
+                   ? (g.to[0] - g.from[0]) * (g.to[1] - g.from[1])
+                   : 0;
+    return g;
+}
+
+/* Elements of y: [regions, channels, out 0, out 1]. Element k of a region is of channel k of x. */
+KFN void psroi_pool_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem *y,
+                         GLOBAL const elem *x, GLOBAL const f32 *rois, GLOBAL const void *images,
+                         GLOBAL u32 *fault)
+{
+    i64 bins = a->out[0] * a->out[1], channels = a->channels * bins;
+
+    for (i64 e = begin; e < begin + n; e++) {
+        struct psroi_bin g = psroi_bin_at(a, e / channels, e % bins, rois, images, fault);
+        GLOBAL const elem *plane = x + (g.image * channels + e % channels) * a->in[0] * a->in[1];
+        acc sum = 0;
+        for (i64 i = g.from[0]; i < g.to[0]; i++)
+            for (i64 j = g.from[1]; j < g.to[1]; j++) sum += elem_get(plane[i * a->in[1] + j]);
+        y[e] = elem_put(g.places ? sum / (acc)g.places : 0);
+    }
+}
+ENTRY_SPANS_5(psroi_pool, elem, const elem, const f32, const void, u32)
+
+/* Planes, as roi_align_back has them; x is not read. */
+KFN void psroi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL acc *work,
+                              GLOBAL const elem *dy, GLOBAL const f32 *rois,
+                              GLOBAL const void *images, GLOBAL const elem *x, GLOBAL u32 *fault)
+{
+    i64 bins = a->out[0] * a->out[1], channels = a->channels * bins, size = a->in[0] * a->in[1];
+
+    (void)x;
+    for (i64 plane = begin; plane < begin + n; plane++) {
+        i64 k = plane % channels;
+        for (i64 r = 0; r < a->regions; r++) {
+            struct psroi_bin g = psroi_bin_at(a, r, k % bins, rois, images, fault);
+            acc part;
+            if (g.image != plane / channels || !g.places) continue;
+            part = elem_get(dy[r * channels + k]) / (acc)g.places;
+            for (i64 i = g.from[0]; i < g.to[0]; i++)
+                for (i64 j = g.from[1]; j < g.to[1]; j++)
+                    work[plane * size + i * a->in[1] + j] += part;
+        }
+    }
+}
+ENTRY_SPANS_6(psroi_pool_back, acc, const elem, const f32, const void, const elem, u32)
 #endif
 
 #endif

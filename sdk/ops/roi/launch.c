@@ -5,11 +5,15 @@
 
 #include <stdbool.h>
 
-/* Rows number 1 are those of roi_pool. */
-static bool is_pool(const struct bp_launch *launch)
-{
-    return portable_number(launch->kernel) == 1;
-}
+/* Numbers of rows: of which operator they are. */
+enum { ALIGN, POOL, PSROI };
+
+/* The entries of each, for its result and for the gradient. */
+static const int entry_of[] = {ENTRY_roi_align, ENTRY_roi_pool, ENTRY_psroi_pool};
+static const int back_of[] = {ENTRY_roi_align_back, ENTRY_roi_pool_back, ENTRY_psroi_pool_back};
+
+_Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_roi_pool_attrs),
+               "one layout");
 
 /* The attributes of a gradient are those of its operator. */
 static struct roi_args roi_of(const struct bp_launch *launch, const struct bp_view *x)
@@ -17,9 +21,13 @@ static struct roi_args roi_of(const struct bp_launch *launch, const struct bp_vi
     const struct bp_view *rois = launch->in[1], *images = launch->in[2];
     const struct bp_roi_align_attrs *a = launch->attrs;
     const struct bp_roi_pool_attrs *pool = launch->attrs;
+    int number = portable_number(launch->kernel);
 
-    if (is_pool(launch))
-        return (struct roi_args){.n = x->shape[0], .channels = x->shape[1],
+    if (number != ALIGN)
+        return (struct roi_args){.n = x->shape[0],
+                                 .channels = number == PSROI
+                                                 ? x->shape[1] / pool->height / pool->width
+                                                 : x->shape[1],
                                  .regions = rois->shape[0], .in = {x->shape[2], x->shape[3]},
                                  .out = {pool->height, pool->width},
                                  .wide = images->dtype == BP_I64, .scale = (real)pool->scale};
@@ -41,7 +49,7 @@ enum bp_status portable_roi_align(const struct bp_launch *launch)
     struct portable p = PORTABLE(boxes, roi_align, portable_type(y->dtype), args, y->count,
                                  work_of(&args));
 
-    if (is_pool(launch)) p.entry = ENTRY_roi_pool - FIRST_boxes;
+    p.entry = entry_of[portable_number(launch->kernel)] - FIRST_boxes;
     portable_view(&p, y);
     for (int i = 0; i < 3; i++) portable_view(&p, launch->in[i]);
     portable_fault(&p, launch);
@@ -82,7 +90,7 @@ enum bp_status portable_roi_align_grad(const struct bp_launch *launch)
     struct portable finish = PORTABLE(boxes, roi_finish, type, none, dx->count, 1);
     enum bp_status status;
 
-    if (is_pool(launch)) p.entry = ENTRY_roi_pool_back - FIRST_boxes;
+    p.entry = back_of[portable_number(launch->kernel)] - FIRST_boxes;
     work_operand(&fill, launch);
     status = portable_run(launch, &fill);
     work_operand(&p, launch);

@@ -194,3 +194,78 @@ void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref
         dx->bound[i] *= ref_growth(terms[i] - 2) + 0x1p-10L * (long double)(terms[i] > 1);
     free(terms);
 }
+
+/* The bin of element k of a region that psroi_pool cuts: ranges of places on x. */
+struct bin {
+    int64_t from[2], to[2], places;
+};
+
+static struct bin bin_of(const struct bp_psroi_pool_attrs *a, const struct ref_array *x,
+                         const struct ref_array *rois, int64_t r, const int64_t *o)
+{
+    int64_t out[2] = {a->height, a->width};
+    struct bin b;
+
+    for (int s = 0; s < 2; s++) {
+        double low = (double)rounded((double)rois->v[4 * r + 1 - s]) * a->scale;
+        double last = (double)rounded((double)rois->v[4 * r + 3 - s]) + 1;
+        double step = fmax(fma(last, a->scale, -low), 0.1) / (double)out[s];
+        double extent = (double)x->shape[s + 2];
+        b.from[s] = (int64_t)fmin(fmax(floor(fma((double)o[s], step, low)), 0), extent);
+        b.to[s] = (int64_t)fmin(fmax(ceil(fma((double)(o[s] + 1), step, low)), 0), extent);
+    }
+    b.places = b.to[0] > b.from[0] && b.to[1] > b.from[1]
+                   ? (b.to[0] - b.from[0]) * (b.to[1] - b.from[1])
+                   : 0;
+    return b;
+}
+
+/* The element of x at place number k of a bin that belongs to element at of y. */
+static int64_t binned_at(const struct bp_psroi_pool_attrs *a, const struct ref_array *x,
+                         int64_t image, const int64_t *at, const struct bin *b, int64_t k)
+{
+    int64_t wide = b->to[1] - b->from[1], channel = (at[1] * a->height + at[2]) * a->width + at[3];
+
+    return ((image * x->shape[1] + channel) * x->shape[2] + b->from[0] + k / wide) * x->shape[3] +
+           b->from[1] + k % wide;
+}
+
+void ref_psroi_pool(const struct ref_array *in, const void *attrs, struct ref_array *y)
+{
+    const struct bp_psroi_pool_attrs *a = attrs;
+    const struct ref_array *x = &in[0], *rois = &in[1], *images = &in[2];
+    int64_t shape[] = {rois->shape[0], x->shape[1] / a->height / a->width, a->height, a->width};
+    int64_t at[REF_RANK] = {0};
+
+    ref_array_init(y, x->type->dtype, 4, shape);
+    for (int64_t e = 0; e < y->count; e++, ref_next(4, shape, at)) {
+        struct bin b = bin_of(a, x, rois, at[0], at + 2);
+        for (int64_t k = 0; k < b.places; k++) {
+            long double v = x->v[binned_at(a, x, (int64_t)images->u[at[0]], at, &b, k)];
+            y->v[e] += v / b.places;
+            y->bound[e] += fabsl(v) / b.places * ref_growth(b.places - 1);
+        }
+    }
+}
+
+void ref_psroi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+{
+    struct bp_psroi_pool_attrs a;
+    const struct ref_array *dy = &in[0], *rois = &in[1], *images = &in[2], *x = &in[3];
+    int64_t at[REF_RANK] = {0}, *terms = calloc((size_t)x->count + 1, sizeof *terms);
+
+    memcpy(&a, attrs, sizeof a); /* one layout */
+    if (!terms) abort();
+    ref_array_init(dx, x->type->dtype, 4, x->shape);
+    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at)) {
+        struct bin b = bin_of(&a, x, rois, at[0], at + 2);
+        for (int64_t k = 0; k < b.places; k++) {
+            int64_t i = binned_at(&a, x, (int64_t)images->u[at[0]], at, &b, k);
+            dx->v[i] += dy->v[e] / b.places;
+            dx->bound[i] += fabsl(dy->v[e] / b.places);
+            terms[i]++;
+        }
+    }
+    for (int64_t i = 0; i < dx->count; i++) dx->bound[i] *= 1 + ref_growth(terms[i] - 1);
+    free(terms);
+}

@@ -12,6 +12,9 @@ _Static_assert(sizeof(struct bp_roi_align_attrs) == sizeof(struct bp_roi_align_g
 _Static_assert(sizeof(struct bp_roi_pool_attrs) == sizeof(struct bp_roi_pool_grad_attrs),
                "one layout");
 
+_Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_psroi_pool_grad_attrs),
+               "one layout");
+
 /* The type of height by width bins of each of rois in x. */
 static enum bp_status binned(const struct bp_site *site, const struct bp_view *x, int64_t height,
                              int64_t width, struct bp_type *out)
@@ -81,6 +84,37 @@ enum bp_status bp_infer_roi_pool_grad(struct bp_site *site)
     return bp_rule_expect(site, 0, &y);
 }
 
+/* The type of psroi_pool(x, rois, images): bins have channels of their own. */
+static enum bp_status divided(const struct bp_site *site, const struct bp_view *x,
+                              struct bp_type *out)
+{
+    const struct bp_psroi_pool_attrs *a = site->attrs;
+
+    TRY(binned(site, x, a->height, a->width, out));
+    if (a->height > x->shape[1] || x->shape[1] % a->height ||
+        x->shape[1] / a->height % a->width)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: x has %" PRId64 " channels, expected a multiple of height %" PRId64
+                        " times width %" PRId64,
+                        site->row->info.name, x->shape[1], a->height, a->width);
+    out->shape[1] = x->shape[1] / a->height / a->width;
+    return BP_OK;
+}
+
+enum bp_status bp_infer_psroi_pool(struct bp_site *site)
+{
+    return divided(site, bp_site_in(site, 0), &site->out[0]);
+}
+
+enum bp_status bp_infer_psroi_pool_grad(struct bp_site *site)
+{
+    struct bp_type y = {0};
+
+    TRY(divided(site, bp_site_in(site, 3), &y));
+    bp_rule_shape(&site->out[0], bp_site_in(site, 3));
+    return bp_rule_expect(site, 0, &y);
+}
+
 /* By an operator of the same attributes. */
 static enum bp_status in_x(struct bp_grad *g, enum bp_row_number row)
 {
@@ -99,4 +133,20 @@ enum bp_status bp_grad_roi_align(struct bp_grad *g)
 enum bp_status bp_grad_roi_pool(struct bp_grad *g)
 {
     return in_x(g, BP_ROW_roi_pool_grad);
+}
+
+enum bp_status bp_grad_psroi_pool(struct bp_grad *g)
+{
+    return in_x(g, BP_ROW_psroi_pool_grad);
+}
+
+/* psroi_pool_grad is linear in dy: its gradient there is psroi_pool. */
+enum bp_status bp_grad_psroi_pool_grad(struct bp_grad *g)
+{
+    struct bp_compose c = bp_compose_begin(g->scope);
+    struct bp_tensor *in[] = {g->dy[0], g->in[1], g->in[2]};
+
+    if (g->want[0])
+        bp_compose_keep(&c, bp_compose(&c, BP_ROW_psroi_pool, g->attrs, in, 3), &g->dx[0]);
+    return bp_compose_end(&c);
 }
