@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad_activation.c: gradients of activations: dx = dy f'(x), by y where that is simpler. Where f
- * has kinks, dx is an operator <op>_grad(x, dy), linear in dy. */
+ * has kinks, dx is an operator <op>_grad(x, dy), linear in dy. An activation written in others has
+ * its gradient from those. */
 #include <op/compose.h>
 
 #include <backplane/attrs.h>
@@ -304,4 +305,17 @@ enum bp_status bp_grad_softplus_grad(struct bp_grad *g)
         bp_compose_keep(&c, bp_compose_scale(&c, times(&c, s, rest), a->beta, 0), &g->dx[0]);
     }
     return keep(g, &c, 1, s);
+}
+
+/* soft_relu in operators that have gradients. Half types in f32, in which the threshold is
+ * rounded. */
+enum bp_status bp_expand_soft_relu(struct bp_expansion *e)
+{
+    const struct bp_soft_relu_attrs *a = e->attrs;
+    struct bp_clip_attrs ends = {.size = sizeof ends, .min = -a->threshold, .max = a->threshold};
+    struct bp_softplus_attrs smooth = {.size = sizeof smooth, .beta = 1, .threshold = INFINITY};
+    struct bp_compose c = bp_compose_begin(e->scope);
+    struct bp_tensor *x = MAKE(&c, clip, &ends, bp_compose_widen(&c, e->in[0]));
+
+    return bp_compose_give(e, &c, MAKE(&c, softplus, &smooth, x));
 }

@@ -129,6 +129,19 @@ static long double softplus_bound(long double x, long double y, const struct ref
            ref_underflow(of->type) / fabsl(of->a);
 }
 
+static long double soft_relu(long double x, const struct ref_formula_of *of)
+{
+    return isnan(x) ? x : softplus_of(fminl(fmaxl(x, -of->a), of->a));
+}
+
+/* e^-|v| may underflow. */
+static long double soft_relu_bound(long double x, long double y, const struct ref_formula_of *of)
+{
+    (void)x;
+    (void)y;
+    return ref_underflow(of->type);
+}
+
 static long double hard_shrink(long double x, const struct ref_formula_of *of)
 {
     return fabsl(x) <= of->a ? 0 : x;
@@ -206,6 +219,7 @@ static const struct ref_formula formula[] = {
     {"swish", NULL, swish, swish_bound},
     {"logit", NULL, logit, NULL},
     {"softplus", NULL, softplus, softplus_bound},
+    {"soft_relu", NULL, soft_relu, soft_relu_bound},
     {"hard_shrink", NULL, hard_shrink, NULL},
     {"soft_shrink", NULL, soft_shrink, NULL},
     {"shrink", NULL, shrink, NULL},
