@@ -50,9 +50,7 @@ def given(structs, name):
 
 
 def write_given(out, families, texts):
-    for header in sorted(os.path.relpath(path, SDK) for path in read if path.endswith("_args.h")):
-        out.write(f"#include <{header}>\n")
-    for header in sorted(header for family, header in families.items() if "\n#ifdef ELEM\n" in texts[family]):
+    for header in sorted(families.values()):
         out.write(f"#include <{header}>\n")
     out.write("#include <stddef.h>\nconst struct xpu_given xpu_given[PORTABLE_ENTRIES] = {\n")
     for family in families:

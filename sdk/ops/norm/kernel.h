@@ -6,6 +6,7 @@
 
 #include "kernel_group.h"
 
+#ifdef ELEM
 /* What normalise reads and writes besides x and y; what is absent is NULL. */
 struct norm_more {
     GLOBAL const void *scale, *bias;
@@ -342,5 +343,6 @@ ENTRY_TEAMS_6(normalise_grad, elem, const elem, const void, const elem, acc, acc
 ENTRY_TEAMS_6(normalise_params, void, void, const elem, const elem, const acc, const acc)
 ENTRY_TEAMS_2(log_softmax, elem, const elem)
 ENTRY_TEAMS_3(log_softmax_grad, elem, const elem, const elem)
+#endif
 
 #endif

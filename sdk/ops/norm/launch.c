@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
-#include "kernel_args.h"
+#include "kernel.h"
 #include "../../dialect/portable.h"
 
 #include <stdbool.h>
