@@ -3,8 +3,8 @@
  * shape of the tree is the same at any level of instructions. The shuffles are written out, since
  * compilers make of a loop either a chain of scalars, or stores and loads that wait for each other;
  * of short rows that is most of the time. */
-#ifndef BP_KERNELS_ACROSS_H
-#define BP_KERNELS_ACROSS_H
+#ifndef BP_DIALECT_ACROSS_H
+#define BP_DIALECT_ACROSS_H
 
 #include "elem.h"
 

@@ -4,8 +4,8 @@
  * together, each lane 16 bytes of a side (of f64 32), while they compute with those before; a lane
  * has 64 results in registers, for which it reads 16 numbers a term. A single lane makes the
  * results of one lane after the other, straight from the panels. */
-#ifndef BP_KERNELS_BLOCK_H
-#define BP_KERNELS_BLOCK_H
+#ifndef BP_DIALECT_BLOCK_H
+#define BP_DIALECT_BLOCK_H
 
 #include "block_size.h"
 #include "entry.h"

@@ -37,8 +37,8 @@
  * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices
  * are i64. A half type is an u16 in memory and computed as f32 (half.h). A file that is compiled as
  * HIP has included its runtime header before. */
-#ifndef BP_KERNELS_DIALECT_H
-#define BP_KERNELS_DIALECT_H
+#ifndef BP_DIALECT_DIALECT_H
+#define BP_DIALECT_DIALECT_H
 
 #ifdef MAX_LANES
 #define FEW_LANES

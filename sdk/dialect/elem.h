@@ -10,8 +10,8 @@
  * make only those are compiled for i8 to i64 and serve both. Files that compare or divide are
  * compiled for u8 to u64 too. Files that only move elements are compiled for i8, i16, i32, i64
  * and c128, one for each size. */
-#ifndef BP_KERNELS_ELEM_H
-#define BP_KERNELS_ELEM_H
+#ifndef BP_DIALECT_ELEM_H
+#define BP_DIALECT_ELEM_H
 
 #include "half.h"
 

@@ -15,8 +15,8 @@
  *
  * The entry of a GPU is NAME(<name>)(args, count, p0, ...), that of a host
  * NAME(<name>)(args, operands, begin, n): see portable.h. An operand type may be const. */
-#ifndef BP_KERNELS_ENTRY_H
-#define BP_KERNELS_ENTRY_H
+#ifndef BP_DIALECT_ENTRY_H
+#define BP_DIALECT_ENTRY_H
 
 #include "elem.h"
 

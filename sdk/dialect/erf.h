@@ -2,8 +2,8 @@
 /* erf.h: erf and the normal distribution, of f32, in code that compilers vectorise.
  * Polynomials are minimax ones by Remez' exchange, with coefficients rounded to f32 one by one and
  * the others fitted again; the errors given are those of the rounded ones in exact arithmetic. */
-#ifndef BP_KERNELS_ERF_H
-#define BP_KERNELS_ERF_H
+#ifndef BP_DIALECT_ERF_H
+#define BP_DIALECT_ERF_H
 
 #include "exp.h"
 

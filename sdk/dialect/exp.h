@@ -6,8 +6,8 @@
  * is its Taylor series, that of f32 1 + r + r r q(r), where q is the minimax polynomial of degree 5
  * for the relative error of expm1, by Remez' exchange, its coefficients rounded one by one, the
  * others fitted again: off by less than 2^-28.7. Within 1.5 ulp. exp(-inf) = 0; NaN gives NaN. */
-#ifndef BP_KERNELS_EXP_H
-#define BP_KERNELS_EXP_H
+#ifndef BP_DIALECT_EXP_H
+#define BP_DIALECT_EXP_H
 
 #include "half.h"
 

@@ -3,8 +3,8 @@
  * round to nearest even, keep infinities and the sign of zero, make subnormals, and give a quiet
  * NaN for a NaN. They have no branches that a compiler cannot turn into selections: loops over
  * them vectorise. */
-#ifndef BP_KERNELS_HALF_H
-#define BP_KERNELS_HALF_H
+#ifndef BP_DIALECT_HALF_H
+#define BP_DIALECT_HALF_H
 
 #include "dialect.h"
 

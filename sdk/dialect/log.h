@@ -4,8 +4,8 @@
  * x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(x) = k ln 2 + log(1 + f), and
  * log(1 + f) = f + (f^3 q(f) - f f / 2), q the minimax polynomial of degree 8 for the relative
  * error of log(1 + f), by Remez' exchange with rounded coefficients: off by less than 2^-28.2. */
-#ifndef BP_KERNELS_LOG_H
-#define BP_KERNELS_LOG_H
+#ifndef BP_DIALECT_LOG_H
+#define BP_DIALECT_LOG_H
 
 #include "exp.h"
 

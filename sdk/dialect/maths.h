@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* maths.h: functions of one number of type acc, for float types: acc_exp, acc_tanh, ... f32 has
  * code of its own where compilers are to vectorise it; else they are the functions of math.h. */
-#ifndef BP_KERNELS_MATHS_H
-#define BP_KERNELS_MATHS_H
+#ifndef BP_DIALECT_MATHS_H
+#define BP_DIALECT_MATHS_H
 
 #include "elem.h"
 #include "erf.h"

@@ -3,8 +3,8 @@
  * order matter. Those that are more than a few operations are made in f64 and rounded, where there
  * is f64 and the type is narrower: so they are as exact as the tolerances ask, whatever the
  * device's functions of f32 are. */
-#ifndef BP_KERNELS_PAIRS_H
-#define BP_KERNELS_PAIRS_H
+#ifndef BP_DIALECT_PAIRS_H
+#define BP_DIALECT_PAIRS_H
 
 #include "maths.h"
 

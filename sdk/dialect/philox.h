@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* philox.h: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1,
  * 2, 3", SC 2011): from a counter of 128 bits and a key of 64, four words. */
-#ifndef BP_KERNELS_PHILOX_H
-#define BP_KERNELS_PHILOX_H
+#ifndef BP_DIALECT_PHILOX_H
+#define BP_DIALECT_PHILOX_H
 
 #include "dialect.h"
 

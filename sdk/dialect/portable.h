@@ -5,8 +5,8 @@
  * (or group of them) that works out from a launch what an entry needs, and has the plugin run it;
  * and <family>.def, the entries and the rows. A plugin compiles the kernels for its device, once
  * for each type of the family, compiles <family>.c, takes the rows, and provides portable_run. */
-#ifndef BP_KERNELS_PORTABLE_H
-#define BP_KERNELS_PORTABLE_H
+#ifndef BP_DIALECT_PORTABLE_H
+#define BP_DIALECT_PORTABLE_H
 
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>

@@ -22,8 +22,8 @@
  *                           the same of long values, one after another: a GPU has their code
  *                           once; RUN elements of w are whole words
  *   RUN_END(type, w, k, z)  the result is whole */
-#ifndef BP_KERNELS_RUN_H
-#define BP_KERNELS_RUN_H
+#ifndef BP_DIALECT_RUN_H
+#define BP_DIALECT_RUN_H
 
 #include "entry.h"
 #include "run_size.h"

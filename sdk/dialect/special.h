@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* special.h: lgamma, digamma, trigamma and the inverse of erf, of one number of type acc, for float
  * types. */
-#ifndef BP_KERNELS_SPECIAL_H
-#define BP_KERNELS_SPECIAL_H
+#ifndef BP_DIALECT_SPECIAL_H
+#define BP_DIALECT_SPECIAL_H
 
 #include "maths.h"
 

@@ -10,8 +10,8 @@
  * Where lanes exchange registers (LANES_EXCHANGE), all 256 of a team are there, and each 32 of
  * them make the whole tree: two barriers, where there are ten in memory. A device may run 32 or 64
  * lanes in step. */
-#ifndef BP_KERNELS_TEAM_H
-#define BP_KERNELS_TEAM_H
+#ifndef BP_DIALECT_TEAM_H
+#define BP_DIALECT_TEAM_H
 
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
 #define TEAM_JOIN(name, type, better) \

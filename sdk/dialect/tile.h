@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile.h: the tile of a product that a lane makes, from panels of both sides: TILE_ROWS lines of a
  * and TILE_COLUMNS of b, k after k, of type acc. */
-#ifndef BP_KERNELS_TILE_H
-#define BP_KERNELS_TILE_H
+#ifndef BP_DIALECT_TILE_H
+#define BP_DIALECT_TILE_H
 
 #include "tile_size.h"
 #include "wide.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* walk.h: where the elements of operands of one shape lie, for kernels of devices: given by value,
  * so that no lane reads it from device memory. Launches fill it: walk_plan.h. */
-#ifndef BP_KERNELS_WALK_H
-#define BP_KERNELS_WALK_H
+#ifndef BP_DIALECT_WALK_H
+#define BP_DIALECT_WALK_H
 
 #include "dialect.h"
 

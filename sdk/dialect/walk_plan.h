@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* walk_plan.h: the host's side of walk.h: how operands of any strides are gone through. */
-#ifndef BP_KERNELS_WALK_PLAN_H
-#define BP_KERNELS_WALK_PLAN_H
+#ifndef BP_DIALECT_WALK_PLAN_H
+#define BP_DIALECT_WALK_PLAN_H
 
 #include "walk.h"
 #include "portable.h"

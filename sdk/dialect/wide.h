@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wide.h: WIDE numbers of type acc side by side: a vector where OpenCL has one of them, which a
  * device that is a processor needs told; else an array, for the compiler to put into registers. */
-#ifndef BP_KERNELS_WIDE_H
-#define BP_KERNELS_WIDE_H
+#ifndef BP_DIALECT_WIDE_H
+#define BP_DIALECT_WIDE_H
 
 #include "elem.h"
 

@@ -6,8 +6,8 @@
  * A team has up to ATTENTION_ROWS queries of one head. On a GPU its lanes share the keys of one
  * query after the other. A host keeps queries side by side, so that neither k nor v is packed:
  * kernel_host.h. */
-#ifndef BP_KERNELS_ATTENTION_H
-#define BP_KERNELS_ATTENTION_H
+#ifndef BP_OPS_ATTENTION_KERNEL_H
+#define BP_OPS_ATTENTION_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -4,8 +4,8 @@
  * lane: keys are broadcast from where they lie, queries are packed once. Their product with v has
  * a row for each query: weights are broadcast, and v lies as vectors. Half types, and what has
  * another last stride, are brought into a table of the type that is computed with first. */
-#ifndef BP_KERNELS_ATTENTION_HOST_H
-#define BP_KERNELS_ATTENTION_HOST_H
+#ifndef BP_OPS_ATTENTION_KERNEL_HOST_H
+#define BP_OPS_ATTENTION_KERNEL_HOST_H
 
 typedef acc attention_vec __attribute__((vector_size(VECTOR), aligned(sizeof(acc)), may_alias));
 typedef acc attention_four __attribute__((vector_size(16), aligned(sizeof(acc)), may_alias));

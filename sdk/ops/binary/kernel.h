@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: z = f(x, y), element by element, for one dtype (elem.h). Formulas are in
  * kernels.def. */
-#ifndef BP_KERNELS_BINARY_H
-#define BP_KERNELS_BINARY_H
+#ifndef BP_OPS_BINARY_KERNEL_H
+#define BP_OPS_BINARY_KERNEL_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_ternary.h: w = f(x, y, z), element by element, for one float dtype (elem.h; of others it
  * is x). Formulas are in kernels_ternary.def. */
-#ifndef BP_KERNELS_TERNARY_H
-#define BP_KERNELS_TERNARY_H
+#ifndef BP_OPS_BINARY_KERNEL_TERNARY_H
+#define BP_OPS_BINARY_KERNEL_TERNARY_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_where.h: z = x where c, else y, element by element, for one size of elements (elem.h). */
-#ifndef BP_KERNELS_WHERE_H
-#define BP_KERNELS_WHERE_H
+#ifndef BP_OPS_BINARY_KERNEL_WHERE_H
+#define BP_OPS_BINARY_KERNEL_WHERE_H
 
 #include "../../dialect/elem.h"
 

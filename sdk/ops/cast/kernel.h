@@ -2,8 +2,8 @@
 /* kernel.h: from one real dtype (elem.h; bool as u8) to any other, each value rounded once: to
  * floats to nearest even; of floats to integers toward zero, NaN to 0, and to the end of the type
  * where it is beyond that; of integers to integers modulo 2^n. */
-#ifndef BP_KERNELS_CAST_H
-#define BP_KERNELS_CAST_H
+#ifndef BP_OPS_CAST_KERNEL_H
+#define BP_OPS_CAST_KERNEL_H
 
 #include "../../dialect/walk.h"
 

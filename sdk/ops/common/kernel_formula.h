@@ -2,8 +2,8 @@
 /* kernel_formula.h: operators that are one formula an element, for one dtype (elem.h) and operands
  * of any strides. Where the result is of their dtype it may be one of them, exactly. An operator
  * that a dtype lacks is no row, and makes nothing of use. */
-#ifndef BP_KERNELS_FORMULA_H
-#define BP_KERNELS_FORMULA_H
+#ifndef BP_OPS_COMMON_KERNEL_FORMULA_H
+#define BP_OPS_COMMON_KERNEL_FORMULA_H
 
 #include "../../dialect/walk.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_formulas.h: numbers of the operators that share a kernel: those that are given by a
  * formula, reductions. */
-#ifndef BP_KERNELS_FORMULAS_H
-#define BP_KERNELS_FORMULAS_H
+#ifndef BP_OPS_COMMON_KERNEL_FORMULAS_H
+#define BP_OPS_COMMON_KERNEL_FORMULAS_H
 
 /* Each family counts from 0. */
 enum {

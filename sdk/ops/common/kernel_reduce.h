@@ -3,8 +3,8 @@
  * has its own accumulators, and the same two ways: along rows of terms, where a host has partial
  * results side by side and a GPU its lanes, or down columns, where the results themselves lie
  * so. */
-#ifndef BP_KERNELS_REDUCE_H
-#define BP_KERNELS_REDUCE_H
+#ifndef BP_OPS_COMMON_KERNEL_REDUCE_H
+#define BP_OPS_COMMON_KERNEL_REDUCE_H
 
 #include "../../dialect/dialect.h"
 #include "kernel_formulas.h"

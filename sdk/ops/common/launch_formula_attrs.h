@@ -2,8 +2,8 @@
 /* launch_formula_attrs.h: attributes of operators that are one formula an element, for their
  * launches. They know no operator's attributes by name, so that a new operator compiles only its
  * own family anew. */
-#ifndef BP_KERNELS_FORMULA_ATTRS_H
-#define BP_KERNELS_FORMULA_ATTRS_H
+#ifndef BP_OPS_COMMON_LAUNCH_FORMULA_ATTRS_H
+#define BP_OPS_COMMON_LAUNCH_FORMULA_ATTRS_H
 
 #include "kernel_formulas.h"
 #include <backplane/kernel.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_reduce.h: the host's side of reductions: how a call is cut into teams. */
-#ifndef BP_KERNELS_REDUCE_PLAN_H
-#define BP_KERNELS_REDUCE_PLAN_H
+#ifndef BP_OPS_COMMON_LAUNCH_REDUCE_H
+#define BP_OPS_COMMON_LAUNCH_REDUCE_H
 
 #include "../../dialect/portable.h"
 #include "kernel_reduce.h"

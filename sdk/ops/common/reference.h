@@ -5,8 +5,8 @@
  * Integers are exact, modulo 2 to the width. Floats are computed in long double (64 digits or
  * more), and each result comes with a bound of what a sound computation may miss it by:
  * docs/accuracy.md. */
-#ifndef BP_CONFORM_REFERENCE_H
-#define BP_CONFORM_REFERENCE_H
+#ifndef BP_OPS_COMMON_REFERENCE_H
+#define BP_OPS_COMMON_REFERENCE_H
 
 #include <conformance/number.h>
 #include <backplane/attrs.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference_formula.h: references of operators that are one formula an element. */
-#ifndef BP_CONFORM_FORMULA_H
-#define BP_CONFORM_FORMULA_H
+#ifndef BP_OPS_COMMON_REFERENCE_FORMULA_H
+#define BP_OPS_COMMON_REFERENCE_FORMULA_H
 
 #include "reference.h"
 

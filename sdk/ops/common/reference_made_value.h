@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference_made_value.h: a number of f64 as an element, as the operator cast converts it: for
  * operators that put a value that is said. */
-#ifndef BP_CONFORM_MADE_VALUE_H
-#define BP_CONFORM_MADE_VALUE_H
+#ifndef BP_OPS_COMMON_REFERENCE_MADE_VALUE_H
+#define BP_OPS_COMMON_REFERENCE_MADE_VALUE_H
 
 #include "reference.h"
 

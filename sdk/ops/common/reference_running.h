@@ -3,8 +3,8 @@
  * references of operators that are a chain of others (running error analysis: Higham 2002, section
  * 3.3). e is in unit roundoffs of the type that is computed in. Each step adds its own error, and
  * passes on those of its operands to first order: docs/accuracy.md, "Chains". */
-#ifndef BP_CONFORM_RUNNING_H
-#define BP_CONFORM_RUNNING_H
+#ifndef BP_OPS_COMMON_REFERENCE_RUNNING_H
+#define BP_OPS_COMMON_REFERENCE_RUNNING_H
 
 #include "reference.h"
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: whether f(x, y) holds, element by element, for one dtype (elem.h; bool as u8).
  * Formulas are in kernels.def. A result is 0 or 1. */
-#ifndef BP_KERNELS_COMPARE_H
-#define BP_KERNELS_COMPARE_H
+#ifndef BP_OPS_COMPARE_KERNEL_H
+#define BP_OPS_COMPARE_KERNEL_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_predicate.h: whether f(x), element by element, for one dtype (elem.h), as a bool: a byte
  * of 0 or 1. Formulas are in kernels_predicate.def. */
-#ifndef BP_KERNELS_PREDICATE_H
-#define BP_KERNELS_PREDICATE_H
+#ifndef BP_OPS_COMPARE_KERNEL_PREDICATE_H
+#define BP_OPS_COMPARE_KERNEL_PREDICATE_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"

@@ -2,8 +2,8 @@
 /* kernel.h: complex numbers from real ones and back, element by element, for f32 (c64) and f64
  * (c128): elem is a part, and a complex number two of them, side by side. Formulas are in
  * kernels.def. Strides count elements of each operand's own kind. */
-#ifndef BP_KERNELS_COMPLEX_H
-#define BP_KERNELS_COMPLEX_H
+#ifndef BP_OPS_COMPLEX_KERNEL_H
+#define BP_OPS_COMPLEX_KERNEL_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_parts.h: the parts of complex numbers as numbers of their own, and back: the same bytes.
  * elem is a part. */
-#ifndef BP_KERNELS_PARTS_H
-#define BP_KERNELS_PARTS_H
+#ifndef BP_OPS_COMPLEX_KERNEL_PARTS_H
+#define BP_OPS_COMPLEX_KERNEL_PARTS_H
 
 #include "../../dialect/dialect.h"
 

@@ -2,8 +2,8 @@
 /* kernel.h: convolutions and their gradients, as the products of kernel_product.h: a lane a result,
  * which finds its terms itself, or tile by tile, or block by block where lanes share memory, from
  * panels into which the image is gathered. */
-#ifndef BP_KERNELS_CONV_H
-#define BP_KERNELS_CONV_H
+#ifndef BP_OPS_CONV_KERNEL_H
+#define BP_OPS_CONV_KERNEL_H
 
 #include "kernel_product.h"
 #include "../../dialect/tile_size.h"

@@ -11,8 +11,8 @@
  *   conv_grad_weight dw[filter][tap]      = sum of dy[filter][position] image x[position][tap]
  *
  * where a place is one of x and tap' counts filters in the place of channels. */
-#ifndef BP_KERNELS_CONV_PRODUCT_H
-#define BP_KERNELS_CONV_PRODUCT_H
+#ifndef BP_OPS_CONV_KERNEL_PRODUCT_H
+#define BP_OPS_CONV_KERNEL_PRODUCT_H
 
 #include "../../dialect/dialect.h"
 

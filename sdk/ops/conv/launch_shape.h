@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_shape.h: which product a convolution or one of its gradients is. */
-#ifndef BP_KERNELS_CONV_SHAPE_H
-#define BP_KERNELS_CONV_SHAPE_H
+#ifndef BP_OPS_CONV_LAUNCH_SHAPE_H
+#define BP_OPS_CONV_LAUNCH_SHAPE_H
 
 #include "kernel_product.h"
 #include <backplane/attrs.h>

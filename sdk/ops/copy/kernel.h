@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: elements of any type to other places: in any order of axes, turned round, repeated,
  * with borders. Innermost runs are loops of one stride; those of stride 1 are copies. */
-#ifndef BP_KERNELS_REARRANGE_H
-#define BP_KERNELS_REARRANGE_H
+#ifndef BP_OPS_COPY_KERNEL_H
+#define BP_OPS_COPY_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_move.h: elements from one place to another, of any strides, for one size of elements
  * (elem.h). */
-#ifndef BP_KERNELS_MOVE_H
-#define BP_KERNELS_MOVE_H
+#ifndef BP_OPS_COPY_KERNEL_MOVE_H
+#define BP_OPS_COPY_KERNEL_MOVE_H
 
 #include "../../dialect/walk.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape_axes.h: what rules of VIEW outputs share: how the output lies in the memory of the
  * input. */
-#ifndef BP_RULES_VIEW_H
-#define BP_RULES_VIEW_H
+#ifndef BP_OPS_COPY_SHAPE_AXES_H
+#define BP_OPS_COPY_SHAPE_AXES_H
 
 #include <op/rules.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: numbers that are made of nothing but what is said: lines, lists, indices. */
-#ifndef BP_KERNELS_CREATE_H
-#define BP_KERNELS_CREATE_H
+#ifndef BP_OPS_CREATE_KERNEL_H
+#define BP_OPS_CREATE_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -2,8 +2,8 @@
 /* kernel.h: the cross entropy of lines whose class a label says, and its gradient. Lines that are
  * rows in memory are made by teams; where they are columns, neighbouring ones are gone along
  * together, a place of each at a time: hosts vectorise that. */
-#ifndef BP_KERNELS_LABEL_H
-#define BP_KERNELS_LABEL_H
+#ifndef BP_OPS_CROSS_ENTROPY_KERNEL_H
+#define BP_OPS_CROSS_ENTROPY_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -5,8 +5,8 @@
  * at a step is the logarithm of the probability of all ways from the first step that are in it
  * then; beta the same of all ways from there to the last step. A way stays in its state, or goes to
  * the next, or past a blank to the one behind it, if that is another class. */
-#ifndef BP_KERNELS_CTC_H
-#define BP_KERNELS_CTC_H
+#ifndef BP_OPS_CTC_KERNEL_H
+#define BP_OPS_CTC_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

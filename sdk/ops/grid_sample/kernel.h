@@ -2,8 +2,8 @@
 /* kernel.h: images sampled at the places of a grid, and grids. What a place takes along each axis
  * serves all channels. The gradient in the image is made by the lane that owns a channel, which
  * walks all places in their order. */
-#ifndef BP_KERNELS_SAMPLE_H
-#define BP_KERNELS_SAMPLE_H
+#ifndef BP_OPS_GRID_SAMPLE_KERNEL_H
+#define BP_OPS_GRID_SAMPLE_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

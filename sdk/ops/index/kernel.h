@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: elements of any type taken, and put, where indices or a mask in memory say. */
-#ifndef BP_KERNELS_INDEX_H
-#define BP_KERNELS_INDEX_H
+#ifndef BP_OPS_INDEX_KERNEL_H
+#define BP_OPS_INDEX_KERNEL_H
 
 #include "kernel_row.h"
 

@@ -2,8 +2,8 @@
 /* kernel_nonzero.h: the indices of elements that are not 0, by size (elem.h): teams count those of
  * a part each, then write theirs behind what the parts before have. So the order is that of the
  * elements, and results are the same at any width. */
-#ifndef BP_KERNELS_NONZERO_H
-#define BP_KERNELS_NONZERO_H
+#ifndef BP_OPS_INDEX_KERNEL_NONZERO_H
+#define BP_OPS_INDEX_KERNEL_NONZERO_H
 
 #include "../../dialect/dialect.h"
 

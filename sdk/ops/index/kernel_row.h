@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_row.h: what an index in memory names: for what takes (kernel.h) and puts
  * (scatter/kernel.h). */
-#ifndef BP_KERNELS_INDEX_ROW_H
-#define BP_KERNELS_INDEX_ROW_H
+#ifndef BP_OPS_INDEX_KERNEL_ROW_H
+#define BP_OPS_INDEX_KERNEL_ROW_H
 
 #include "../../dialect/dialect.h"
 

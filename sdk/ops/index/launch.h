@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h: how launches describe the tensors of kernel.h and scatter/kernel.h: the host's side. */
-#ifndef BP_KERNELS_INDEX_ROWS_H
-#define BP_KERNELS_INDEX_ROWS_H
+#ifndef BP_OPS_INDEX_LAUNCH_H
+#define BP_OPS_INDEX_LAUNCH_H
 
 #include "kernel_row.h"
 #include "../../dialect/portable.h"

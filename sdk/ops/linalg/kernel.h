@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: square matrices. */
-#ifndef BP_KERNELS_SQUARE_H
-#define BP_KERNELS_SQUARE_H
+#ifndef BP_OPS_LINALG_KERNEL_H
+#define BP_OPS_LINALG_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

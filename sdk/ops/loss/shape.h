@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.h: what expansions of losses share. */
-#ifndef BP_OP_RULES_LOSS_H
-#define BP_OP_RULES_LOSS_H
+#ifndef BP_OPS_LOSS_SHAPE_H
+#define BP_OPS_LOSS_SHAPE_H
 
 #include <op/compose.h>
 

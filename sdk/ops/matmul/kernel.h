@@ -3,8 +3,8 @@
  * sum for few results by a team each; large ones tile by tile, or block by block where lanes share
  * memory, from panels into which both sides have been packed: there strides, edges and conversions
  * have been dealt with. */
-#ifndef BP_KERNELS_MATMUL_H
-#define BP_KERNELS_MATMUL_H
+#ifndef BP_OPS_MATMUL_KERNEL_H
+#define BP_OPS_MATMUL_KERNEL_H
 
 #include "../../dialect/dialect.h"
 #include "../../dialect/tile_size.h"

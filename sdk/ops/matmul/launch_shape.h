@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_shape.h: what a product's sides are as matrices, for the host's side of every plugin. */
-#ifndef BP_KERNELS_MATMUL_SHAPE_H
-#define BP_KERNELS_MATMUL_SHAPE_H
+#ifndef BP_OPS_MATMUL_LAUNCH_SHAPE_H
+#define BP_OPS_MATMUL_LAUNCH_SHAPE_H
 
 #include <backplane/kernel.h>
 #include <stdbool.h>

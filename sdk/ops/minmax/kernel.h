@@ -3,8 +3,8 @@
  *
  * Numbers are compared as keys: integers in the same order, in which both zeros are equal and NaN
  * is above all. The smallest is the largest of the keys in reverse, so that NaN wins there too. */
-#ifndef BP_KERNELS_EXTREME_H
-#define BP_KERNELS_EXTREME_H
+#ifndef BP_OPS_MINMAX_KERNEL_H
+#define BP_OPS_MINMAX_KERNEL_H
 
 #include "../common/kernel_reduce.h"
 

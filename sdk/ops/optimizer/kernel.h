@@ -2,8 +2,8 @@
 /* kernel.h: steps of optimizers. Parameters and gradients are elem, all that is kept is acc, as it
  * is computed with; everything is written where it was read. schema.def says what each
  * makes. */
-#ifndef BP_KERNELS_STEP_H
-#define BP_KERNELS_STEP_H
+#ifndef BP_OPS_OPTIMIZER_KERNEL_H
+#define BP_OPS_OPTIMIZER_KERNEL_H
 
 #include "../../dialect/dialect.h"
 #include "../common/kernel_formulas.h"

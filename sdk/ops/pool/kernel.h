@@ -3,8 +3,8 @@
  * in memory. Elements that lie side by side are made together, in tiles, one place of the window
  * after the other: neighbours along channels share their windows, neighbours along a spatial axis
  * have windows a step apart, some of which lie on x at that place. */
-#ifndef BP_KERNELS_POOL_H
-#define BP_KERNELS_POOL_H
+#ifndef BP_OPS_POOL_KERNEL_H
+#define BP_OPS_POOL_KERNEL_H
 
 #include "kernel_window.h"
 

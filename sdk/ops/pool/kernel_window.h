@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_window.h: numbers of the kernels of kernel.h, and which places of an axis the
  * window of a pool has. */
-#ifndef BP_KERNELS_POOL_WINDOW_H
-#define BP_KERNELS_POOL_WINDOW_H
+#ifndef BP_OPS_POOL_KERNEL_WINDOW_H
+#define BP_OPS_POOL_KERNEL_WINDOW_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_shape.h: what a call of max_pool or avg_pool asks of its spatial axes. */
-#ifndef BP_KERNELS_POOL_SHAPE_H
-#define BP_KERNELS_POOL_SHAPE_H
+#ifndef BP_OPS_POOL_LAUNCH_SHAPE_H
+#define BP_OPS_POOL_LAUNCH_SHAPE_H
 
 #include "kernel_window.h"
 #include <backplane/attrs.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.h: what the rules of pools share. All structs of attributes of pools begin as that of
  * max_pool. */
-#ifndef BP_RULES_POOL_H
-#define BP_RULES_POOL_H
+#ifndef BP_OPS_POOL_SHAPE_H
+#define BP_OPS_POOL_SHAPE_H
 
 #include <op/rules.h>
 

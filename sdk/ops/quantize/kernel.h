@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: floats to small integers and back. */
-#ifndef BP_KERNELS_QUANTISE_H
-#define BP_KERNELS_QUANTISE_H
+#ifndef BP_OPS_QUANTIZE_KERNEL_H
+#define BP_OPS_QUANTIZE_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: random numbers of distributions, of float types; schema.def says what is made of
  * the words. Spans count blocks of four elements. */
-#ifndef BP_KERNELS_RANDOM_H
-#define BP_KERNELS_RANDOM_H
+#ifndef BP_OPS_RANDOM_KERNEL_H
+#define BP_OPS_RANDOM_KERNEL_H
 
 #include "kernel_words.h"
 #include "../common/kernel_formulas.h"

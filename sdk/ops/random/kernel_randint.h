@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_randint.h: random integers of a range. Spans count blocks of four elements. */
-#ifndef BP_KERNELS_RANDINT_H
-#define BP_KERNELS_RANDINT_H
+#ifndef BP_OPS_RANDOM_KERNEL_RANDINT_H
+#define BP_OPS_RANDOM_KERNEL_RANDINT_H
 
 #include "kernel_words.h"
 

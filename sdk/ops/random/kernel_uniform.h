@@ -3,8 +3,8 @@
  * Every device gives the same bits, so products and sums are rounded one by one, whether or not a
  * compiler joins them: the last factor of the product that is added is a power of two. (Of a range
  * shorter than 2^-102 that product may be subnormal, and then round itself.) */
-#ifndef BP_KERNELS_UNIFORM_H
-#define BP_KERNELS_UNIFORM_H
+#ifndef BP_OPS_RANDOM_KERNEL_UNIFORM_H
+#define BP_OPS_RANDOM_KERNEL_UNIFORM_H
 
 #include "kernel_words.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_words.h: words of the generator for runs of blocks: a host makes many at once, a lane of a
  * GPU those of one block, four elements. */
-#ifndef BP_KERNELS_RANDOM_WORDS_H
-#define BP_KERNELS_RANDOM_WORDS_H
+#ifndef BP_OPS_RANDOM_KERNEL_WORDS_H
+#define BP_OPS_RANDOM_KERNEL_WORDS_H
 
 #include "../../dialect/philox.h"
 

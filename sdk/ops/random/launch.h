@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h: how launches say where random numbers come from: the host's side. */
-#ifndef BP_KERNELS_RANDOM_ROWS_H
-#define BP_KERNELS_RANDOM_ROWS_H
+#ifndef BP_OPS_RANDOM_LAUNCH_H
+#define BP_OPS_RANDOM_LAUNCH_H
 
 #include "../../dialect/portable.h"
 #include "kernel_words.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference_philox.h: Philox4x32-10, apart from that of any plugin. */
-#ifndef BP_CONFORM_PHILOX_H
-#define BP_CONFORM_PHILOX_H
+#ifndef BP_OPS_RANDOM_REFERENCE_PHILOX_H
+#define BP_OPS_RANDOM_REFERENCE_PHILOX_H
 
 #include <stdint.h>
 

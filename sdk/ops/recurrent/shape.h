@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.h: what the recurrent operators are, for their inference and their expansion. */
-#ifndef BP_OP_RULES_RECURRENT_H
-#define BP_OP_RULES_RECURRENT_H
+#ifndef BP_OPS_RECURRENT_SHAPE_H
+#define BP_OPS_RECURRENT_SHAPE_H
 
 #include <op/op.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: reductions that compute: products, sums of a function of each term, norms. */
-#ifndef BP_KERNELS_FOLD_H
-#define BP_KERNELS_FOLD_H
+#ifndef BP_OPS_REDUCE_KERNEL_H
+#define BP_OPS_REDUCE_KERNEL_H
 
 #include "../common/kernel_reduce.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_count.h: how many elements are not 0; whether any is, or all are. */
-#ifndef BP_KERNELS_COUNT_H
-#define BP_KERNELS_COUNT_H
+#ifndef BP_OPS_REDUCE_KERNEL_COUNT_H
+#define BP_OPS_REDUCE_KERNEL_COUNT_H
 
 #include "../common/kernel_reduce.h"
 

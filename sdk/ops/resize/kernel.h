@@ -2,8 +2,8 @@
 /* kernel.h: tensors sampled anew along one axis, in any order of axes in memory. Neighbours along
  * another axis share their weights; along the axis itself weights are worked out once for a tile,
  * which then goes down all rows of a span. */
-#ifndef BP_KERNELS_RESIZE_H
-#define BP_KERNELS_RESIZE_H
+#ifndef BP_OPS_RESIZE_KERNEL_H
+#define BP_OPS_RESIZE_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: regions of images, cut into bins. */
-#ifndef BP_KERNELS_BOXES_H
-#define BP_KERNELS_BOXES_H
+#ifndef BP_OPS_ROI_KERNEL_H
+#define BP_OPS_ROI_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: operators that run along an axis, each place after the one before. Neighbouring lines
  * are gone along together, a place of each at a time: hosts vectorise that. */
-#ifndef BP_KERNELS_SCAN_H
-#define BP_KERNELS_SCAN_H
+#ifndef BP_OPS_SCAN_KERNEL_H
+#define BP_OPS_SCAN_KERNEL_H
 
 #include "../../dialect/dialect.h"
 #include "../common/kernel_formulas.h"

@@ -5,8 +5,8 @@
  *
  * Results are made in work of type sum: f32 for half types, which round once at the end, else the
  * result itself. */
-#ifndef BP_KERNELS_SCATTER_H
-#define BP_KERNELS_SCATTER_H
+#ifndef BP_OPS_SCATTER_KERNEL_H
+#define BP_OPS_SCATTER_KERNEL_H
 
 #include "../index/kernel_row.h"
 

@@ -2,8 +2,8 @@
 /* kernel.h: softmax and its gradient. A line is shared by the lanes of a team, or, where many
  * lines lie side by side, each lane has one. y may be x, dx may be dy: a lane writes
  * what it alone reads. */
-#ifndef BP_KERNELS_SOFTMAX_H
-#define BP_KERNELS_SOFTMAX_H
+#ifndef BP_OPS_SOFTMAX_KERNEL_H
+#define BP_OPS_SOFTMAX_KERNEL_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_log.h: log_softmax and its gradient; a group of norm/kernel_group.h is a line along the
  * axis. Entries are in norm/kernel.h. */
-#ifndef BP_KERNELS_LOG_SOFTMAX_H
-#define BP_KERNELS_LOG_SOFTMAX_H
+#ifndef BP_OPS_SOFTMAX_KERNEL_LOG_H
+#define BP_OPS_SOFTMAX_KERNEL_LOG_H
 
 #include "../norm/kernel_group.h"
 

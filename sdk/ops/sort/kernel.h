@@ -3,8 +3,8 @@
  * of the values; a line is sorted as pairs of key and index: parts of it by one lane each, then
  * runs of parts merged, with as many lanes as there are parts: each finds by halving where its
  * share of the result begins in the two runs. */
-#ifndef BP_KERNELS_ORDER_H
-#define BP_KERNELS_ORDER_H
+#ifndef BP_OPS_SORT_KERNEL_H
+#define BP_OPS_SORT_KERNEL_H
 
 #include "kernel_histogram.h"
 

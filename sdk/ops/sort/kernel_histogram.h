@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#ifndef BP_KERNELS_HISTOGRAM_H
-#define BP_KERNELS_HISTOGRAM_H
+#ifndef BP_OPS_SORT_KERNEL_HISTOGRAM_H
+#define BP_OPS_SORT_KERNEL_HISTOGRAM_H
 
 #include "../../dialect/dialect.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: y = f(x), element by element, for one dtype (elem.h). Formulas are in kernels.def. */
-#ifndef BP_KERNELS_UNARY_H
-#define BP_KERNELS_UNARY_H
+#ifndef BP_OPS_UNARY_KERNEL_H
+#define BP_OPS_UNARY_KERNEL_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scale.h: scale and sgd, which multiply by one number, for one float dtype (elem.h). A
  * result may be an input, exactly. */
-#ifndef BP_KERNELS_SCALE_H
-#define BP_KERNELS_SCALE_H
+#ifndef BP_OPS_UNARY_KERNEL_SCALE_H
+#define BP_OPS_UNARY_KERNEL_SCALE_H
 
 #include "../../dialect/walk.h"
 

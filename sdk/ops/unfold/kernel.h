@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: windows of images as columns of matrices, and columns added to images. */
-#ifndef BP_KERNELS_PATCHES_H
-#define BP_KERNELS_PATCHES_H
+#ifndef BP_OPS_UNFOLD_KERNEL_H
+#define BP_OPS_UNFOLD_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
