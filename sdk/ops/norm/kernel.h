@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: groups of terms less their mean, by their standard deviation, and the like with
  * statistics that are given; gradients: kernel_grad.h. */
-#ifndef BP_KERNELS_NORMALISE_H
-#define BP_KERNELS_NORMALISE_H
+#ifndef BP_OPS_NORM_KERNEL_H
+#define BP_OPS_NORM_KERNEL_H
 
 #include "kernel_group.h"
 

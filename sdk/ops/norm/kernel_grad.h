@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_grad.h: the gradients of what kernel.h makes: of x, group by group, and of scale and
  * bias, which are sums over the elements that share one. */
-#ifndef BP_KERNELS_NORMALISE_GRAD_H
-#define BP_KERNELS_NORMALISE_GRAD_H
+#ifndef BP_OPS_NORM_KERNEL_GRAD_H
+#define BP_OPS_NORM_KERNEL_GRAD_H
 
 #include "kernel_group.h"
 

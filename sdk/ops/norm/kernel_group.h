@@ -4,8 +4,8 @@
  * A team has one group, whose terms its lanes share, or several neighbouring ones, of which each
  * lane makes some alone. A host, whose team is one lane, has ways of its own where terms, or
  * groups, lie side by side: its sums are made in double there. */
-#ifndef BP_KERNELS_NORMALISE_GROUP_H
-#define BP_KERNELS_NORMALISE_GROUP_H
+#ifndef BP_OPS_NORM_KERNEL_GROUP_H
+#define BP_OPS_NORM_KERNEL_GROUP_H
 
 #include "../../dialect/dialect.h"
 
