@@ -4,7 +4,7 @@
 #ifndef BP_CONFORM_COMPARE_H
 #define BP_CONFORM_COMPARE_H
 
-#include "kernel_case.h"
+#include <ops/common/cases.h>
 
 struct comparison {
     int64_t wrong; /* elements outside the tolerance */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard_pages.c: see guard_pages.h. */
 #include "guard_pages.h"
-#include "number.h"
+#include <ops/common/reference_number.h>
 #include <backplane/dlpack.h>
 #include <stdlib.h>
 #include <string.h>

@@ -537,7 +537,7 @@ static void add_gradients_of(struct list *list, struct bp_device *device,
     if (list->n == before)
         add_note(list, SUITE_GRADIENT, OUTCOME_FAIL,
                  "no gradient case: it has a gradient, but its family marks no case "
-                 "(case_smooth, case_gradient of kernel_case.h)",
+                 "(case_smooth, case_gradient of ops/common/cases.h)",
                  "gradient/%s", op->name);
     else if (lacks_operator(device, op, maker.dtype[0], list->at[before].kernel, text,
                             sizeof text)) {

@@ -7,7 +7,7 @@
 #define BP_CONFORM_LIST_H
 
 #include "check.h"
-#include "kernel_case.h"
+#include <ops/common/cases.h>
 #include "select.h"
 
 struct listed {

@@ -5,8 +5,8 @@
 #define BP_CONFORM_OPERAND_H
 
 #include "check.h"
-#include "kernel_case.h"
-#include "random.h"
+#include <ops/common/cases.h>
+#include <ops/common/cases_random.h>
 
 struct operand {
     struct bp_tensor *base, *tensor; /* the allocation, one axis; and the tensor in it */

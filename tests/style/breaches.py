@@ -18,7 +18,7 @@ BREACHES = {
     style.layering: ("plugins/x/a.c", '#include "../../core/core.h"\n#include <backplane/api.h>\n'
                      '#include "../y/b.h"\n', 3, '#include <backplane/kernel.h>\n#include <stdio.h>\n'),
     style.references_alone: ("sdk/ops/a/reference.c", '#include <conformance/judge.h>\n#include "kernel.h"\n', 2,
-                             '#include <conformance/number.h>\n#include <backplane/kernel.h>\n'),
+                             '#include "../common/reference_number.h"\n#include <backplane/kernel.h>\n'),
     style.no_plugin_in_core: ("core/a.c", 'f("cu' 'da");\nint c' 'pu;\n', 2,
                               "/* as c" "pu */ int c" "pu_features;\n"),
     style.environment: ("plugins/x/a.c", "f(getenv(\"A\"));\n", 1, "/* getenv(x) */ secure_getenv(\"A\");\n"),
@@ -43,13 +43,14 @@ MORE = [
                       '#include <op/rules.h>\n#include "shape.h"\n#include <backplane/api.h>\n')),
     (style.layering, ("sdk/ops/a/other.c", "int x;\n", 1, ("sdk/ops/a/decompose.c", "int x;\n"))),
     (style.layering, ("plugins/x/a.c", "#include <ops/a/shape.h>\n", 1, "#include <ops/a/kernel.h>\n")),
+    (style.layering, ("sdk/ops/a/cases.c", "#include <conformance/judge.h>\n", 1, "#include <backplane/api.h>\n")),
 ]
 
 
 def breaches(rule, path, text):
     """What rule finds in a tree that has this file and those that includes mean."""
     files = {"core/core.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
-             "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/conformance/number.h": "",
+             "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/ops/common/reference_number.h": "",
              "sdk/ops/a/kernel.h": "", "sdk/ops/a/shape.h": "", "core/op/rules.h": "",
              "docs/architecture.md": "`told.c` is told.\n"}
     with tempfile.TemporaryDirectory() as root:

@@ -28,14 +28,14 @@ LAYERS = {
     "ops: schema": [],
     "ops: kernel": ["sdk/include", "sdk/dialect"],
     "ops: rule": ["sdk/include", "core/include", "core"],
-    "ops: reference": ["sdk/include", "sdk/conformance", "ops: schema"],
-    "ops: cases": ["sdk/include", "core/include", "sdk/conformance", "ops: reference"],
+    "ops: reference": ["sdk/include", "ops: schema"],
+    "ops: cases": ["sdk/include", "core/include", "ops: schema", "ops: reference"],
     "sdk/child": [],
     "core/include": ["sdk/include"],
     "core": ["core/include", "sdk/include", "ops: schema"],
     "plugins/gpu": ["sdk/include", "sdk/dialect", "ops: kernel"],
     "plugins/*": ["plugins/gpu", "sdk/include", "sdk/dialect", "ops: kernel"],
-    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "ops: schema", "ops: reference"],  # table.def
+    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "ops: schema", "ops: reference", "ops: cases"],  # table.def
     "sdk/onnx": ["core/include", "sdk/include"],
     "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx", "ops: schema"],
     "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "ops: reference"],

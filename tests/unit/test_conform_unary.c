@@ -2,7 +2,7 @@
 /* The references of operators of one input, and of their gradients, against values that were made
  * with 60 digits by mpmath, from the definitions; and cases that can be done by hand. */
 #include <criterion/criterion.h>
-#include <kernel_case.h>
+#include <ops/common/cases.h>
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* stress.c: cases of the suite stress that are kernel cases: as many teams of lanes as no launch
  * has at once, and lines as long as no team has lanes, by far. One dtype stands for all: how work
  * is divided does not depend on it. */
-#include "../kernel_case.h"
+#include <ops/common/cases.h>
 #include "stress.h"
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef BP_CONFORM_STRESS_H
 #define BP_CONFORM_STRESS_H
 
-#include "../kernel_case.h"
+#include <ops/common/cases.h>
 
 /* Those of maker's operator, if it is one that stands for others. They are named as kernel cases
  * are. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c: the report for programs. Keys are only added. */
-#include "../kernel_case.h"
+#include <ops/common/cases.h>
 #include "report.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>

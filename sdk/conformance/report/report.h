@@ -6,7 +6,7 @@
 
 #include "../check.h"
 #include "../conform.h"
-#include "../kernel_case.h"
+#include <ops/common/cases.h>
 #include "../list.h"
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
 #define BP_CONFORM_CCL_H
 
 #include "../check.h"
-#include "../number.h"
+#include <ops/common/reference_number.h>
 
 /* What ranks do. X(NAME, function in ccl_other.c or ccl_failure.c). */
 #define CCL_PROGRAMS(X) \

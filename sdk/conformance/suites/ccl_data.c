@@ -9,13 +9,13 @@
  * rounded once to their own type; by a plugin's own collectives (ccl.h) in their own type, in which
  * what is too small to be normal is off by half the least number there is. */
 #include "ccl.h"
-#include "../random.h"
+#include <ops/common/cases_random.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What number.h does not measure: f8. Digits and exponents of the OCP formats. */
+/* What reference_number.h does not measure: f8. Digits and exponents of the OCP formats. */
 static const struct num_type small[] = {
     {"f8e4m3", BP_F8E4M3, 1, NUM_FLOAT, 1, 4, -6, 8},
     {"f8e5m2", BP_F8E5M2, 1, NUM_FLOAT, 1, 3, -14, 15},

@@ -3,7 +3,7 @@
  * are told who it was, in time, find what they would have written untouched, and go on with a new
  * communicator. Rank 1 is the odd one, but for those that come late. */
 #include "ccl.h"
-#include "../random.h"
+#include <ops/common/cases_random.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

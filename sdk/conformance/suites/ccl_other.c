@@ -2,7 +2,7 @@
 /* ccl_other.c: what ranks do that all go on: one call, all calls, one communicator for hundreds of
  * calls, split ones, several at once, several streams. */
 #include "ccl.h"
-#include "../random.h"
+#include <ops/common/cases_random.h>
 #include <stdlib.h>
 
 /* The calls that ccl_check_call makes, each by its number. */

@@ -2,7 +2,7 @@
 /* memory_stats.c: the figures of the allocator at each step, its limit, and what it does before it
  * gives up. Each case has a device of its own, so that figures begin at 0. */
 #include "suites.h"
-#include "../random.h"
+#include <ops/common/cases_random.h>
 #include "work.h"
 #include <inttypes.h>
 #include <stdio.h>

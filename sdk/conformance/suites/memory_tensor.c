@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory_tensor.c: what is written is what is read: sizes, dtypes, neighbours, views. */
 #include "suites.h"
-#include "../random.h"
+#include <ops/common/cases_random.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory_use.c: copies between tensors and devices, statistics, exhaustion, many blocks at once. */
 #include "suites.h"
-#include "../random.h"
+#include <ops/common/cases_random.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

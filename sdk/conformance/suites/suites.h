@@ -4,7 +4,7 @@
 #define BP_CONFORM_SUITES_H
 
 #include "../check.h"
-#include "../kernel_case.h"
+#include <ops/common/cases.h>
 
 /* Tables that end with a NULL id. */
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],

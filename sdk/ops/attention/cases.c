@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of elementwise operators of two inputs that are a formula (binary.def). */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_elementwise.c: cases of operators of two inputs that broadcast, and of conversions. */
-#include <conformance/kernel_case.h>
+#include "cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef BP_OPS_COMMON_CASES_SLICES_H
 #define BP_OPS_COMMON_CASES_SLICES_H
 
-#include <conformance/kernel_case.h>
+#include "cases.h"
 
 struct case_slice {
     const char *variant, *shape, *result; /* extents of the input, and of what is selected */

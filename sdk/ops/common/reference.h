@@ -8,7 +8,7 @@
 #ifndef BP_OPS_COMMON_REFERENCE_H
 #define BP_OPS_COMMON_REFERENCE_H
 
-#include <conformance/number.h>
+#include "reference_number.h"
 #include <backplane/attrs.h>
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators whose results are truth values. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <string.h>
 
 cases_fn cases_compare, cases_isclose, cases_allclose, cases_equal_all;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of convolutions and their two gradients: one list of geometries for all three. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_transpose.c: cases of the transposed convolution. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators that copy elements to other places. */
-#include <conformance/cases/listed.h>
+#include "../common/cases_listed.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

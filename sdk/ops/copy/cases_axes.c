@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_axes.c: cases of operators that view a tensor with other axes, and of those written in
  * others. */
-#include <conformance/cases/listed.h>
+#include "../common/cases_listed.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

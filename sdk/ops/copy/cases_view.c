@@ -2,7 +2,7 @@
 /* cases_view.c: cases of operators that make views: eagerly, into a tensor that is given, and with
  * the attributes as tensors. Of several views each is a case. Cases of assign, slice_grad and
  * concat, the copies that belong to them. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include "../common/cases_shapes.h"
 #include "../common/cases_slices.h"
 #include <stdio.h>

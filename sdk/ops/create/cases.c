@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators that make numbers that are said. */
-#include <conformance/cases/listed.h>
+#include "../common/cases_listed.h"
 #include <backplane/kernel.h>
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of the loss of alignments. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators that take elements by indices, or choose them. Those that put
  * elements are in scatter/cases.c. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include "../common/cases_shapes.h"
 #include "../common/cases_slices.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators on vectors and matrices. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 
 cases_fn cases_trace, cases_dot, cases_outer, cases_inner, cases_mv, cases_addmm, cases_kron,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_distance.c: cases of distances and angles of vectors. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <math.h>
 
 cases_fn cases_dist, cases_pairwise_distance, cases_cosine_similarity;

@@ -2,7 +2,7 @@
 /* cases.c: cases of layer_norm, rms_norm, group_norm, instance_norm, batch_norm, and of their
  * gradients; those of one kind share shapes. Cases of lp_normalize, mean_variance_normalization and
  * lrn. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

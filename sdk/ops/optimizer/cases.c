@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of steps of training. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <backplane/call.h>
 #include <backplane/kernel.h>
 #include <math.h>

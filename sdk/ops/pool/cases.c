@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of pools and their gradients: one list of geometries for all. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>

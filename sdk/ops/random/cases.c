@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of random numbers of distributions: whatever the shape, element i has its own
  * words. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <math.h>
 #include <stdio.h>

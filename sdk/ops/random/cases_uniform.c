@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_uniform.c: cases of random numbers: whatever the shape, element i has its own number. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <backplane/kernel.h>
 
 cases_fn cases_uniform;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of reductions besides sum. Their attributes begin with axes and keep. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <math.h>
 #include <stdio.h>

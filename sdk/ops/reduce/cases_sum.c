@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_sum.c: cases of sums over axes and their gradient. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of tensors sampled anew. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>

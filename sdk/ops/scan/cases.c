@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators that run along an axis. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <string.h>
 
 cases_fn cases_scan, cases_cumulative, cases_linear_scan, cases_diff;

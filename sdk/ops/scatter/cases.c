@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators that put elements where indices say, several to one place too. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases.c: cases of operators that order, count and search. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cases_scale.c: cases of scale, sgd and mse_loss. */
-#include <conformance/kernel_case.h>
+#include "../common/cases.h"
 #include <stdio.h>
 
 cases_fn cases_scale, cases_sgd, cases_mse_loss;

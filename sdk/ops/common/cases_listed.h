@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listed.h: cases as lines of a table: what an operator's attributes are, in the order in which its
- * row declares them. */
-#ifndef BP_CONFORM_LISTED_H
-#define BP_CONFORM_LISTED_H
+/* cases_listed.h: cases as lines of a table: what an operator's attributes are, in the order in
+ * which its row declares them. */
+#ifndef BP_OPS_COMMON_CASES_LISTED_H
+#define BP_OPS_COMMON_CASES_LISTED_H
 
-#include "../kernel_case.h"
+#include "cases.h"
 
 enum {
     LISTED_NUMBERS = 12

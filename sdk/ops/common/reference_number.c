@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number.c: element types. f32 and f64 are the compiler's own; half types are taken apart by
- * hand. */
-#include "number.h"
+/* reference_number.c: element types. f32 and f64 are the compiler's own; half types are taken apart
+ * by hand. */
+#include "reference_number.h"
 #include <math.h>
 #include <string.h>
 

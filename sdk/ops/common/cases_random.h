@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.h: the numbers of cases, the same on every machine for one seed and one id. */
-#ifndef BP_CONFORM_RANDOM_H
-#define BP_CONFORM_RANDOM_H
+/* cases_random.h: the numbers of cases, the same on every machine for one seed and one id. */
+#ifndef BP_OPS_COMMON_CASES_RANDOM_H
+#define BP_OPS_COMMON_CASES_RANDOM_H
 
 #include <stdint.h>
 

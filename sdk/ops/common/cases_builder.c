@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maker.c: what families of cases share, and the table of operators. */
-#include "../kernel_case.h"
-#include "../random.h"
+/* cases_builder.c: what families of cases share, and the table of operators. */
+#include "cases.h"
+#include "cases_random.h"
 #include <backplane/call.h>
 #include <backplane/kernel.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #define CASES(family) cases_fn cases_##family;
 #define OP(op, ins, outs, facts) facts
 #define OPA(op, ins, outs, attrs, facts) facts
-#include <ops/ops.def>
+#include "../ops.def"
 
 static const struct conform_op ops[] = {
 #define CASES(family) .cases = cases_##family,
@@ -24,7 +24,7 @@ static const struct conform_op ops[] = {
 #define REF(family_) .family = ref_family_##family_,
 #define OP(op, ins, outs, facts) {.name = #op, .reference = ref_##op, facts},
 #define OPA(op, ins, outs, attrs, facts) {.name = #op, .reference = ref_##op, facts},
-#include <ops/ops.def>
+#include "../ops.def"
 };
 
 const struct conform_op *conform_op(const char *name)

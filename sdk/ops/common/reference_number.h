@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number.h: element types as the suite reads, writes and measures them. Written from the
+/* reference_number.h: element types as the suite reads, writes and measures them. Written from the
  * definition of the formats, so that a mistake in the core's or a plugin's conversions is not
  * repeated here. */
-#ifndef BP_CONFORM_NUMBER_H
-#define BP_CONFORM_NUMBER_H
+#ifndef BP_OPS_COMMON_REFERENCE_NUMBER_H
+#define BP_OPS_COMMON_REFERENCE_NUMBER_H
 
 #include <backplane/types.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listed.c: cases made of lines of a table. */
-#include "listed.h"
+/* cases_listed.c: cases made of lines of a table. */
+#include "cases_listed.h"
 #include <backplane/call.h>
 #include <string.h>
 

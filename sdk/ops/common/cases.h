@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_case.h: one case of the suite `kernel`: an operator, its inputs and how they lie in
+/* cases.h: one case of the suite `kernel`: an operator, its inputs and how they lie in
  * memory, its attributes, the row that must run it (or none: the operator makes views, or is
- * defined in others). Families (cases/) make them; suites/kernel.c
- * runs them.
+ * defined in others). The cases.c of families make them, suites/kernel.c of the suite runs them.
  *
  * The suite `gradient` (suites/gradient.c) runs cases of the same families once an operator, in
  * f64, those that are marked. Each operator that has a gradient must have one. One line in a family
@@ -13,10 +12,10 @@
  *     case_gradient(maker, "2x3+3", DATA_POSITIVE, 2);   a case of that suite alone
  *
  * 2: second order too; 1 where a rule has none. */
-#ifndef BP_CONFORM_KERNEL_CASE_H
-#define BP_CONFORM_KERNEL_CASE_H
+#ifndef BP_OPS_COMMON_CASES_H
+#define BP_OPS_COMMON_CASES_H
 
-#include <ops/common/reference.h>
+#include "reference.h"
 #include <backplane/device.h>
 
 enum {
@@ -113,7 +112,7 @@ struct kernel_case {
         size_t size;
 #define OP(op, ins, outs, facts)
 #define OPA(op, ins, outs, attrs, facts) struct bp_##op##_attrs op;
-#include <ops/ops.def>
+#include "../ops.def"
     } attrs;
     struct kernel_case *next;
 };
