@@ -17,6 +17,8 @@ BREACHES = {
                              "struct s {\n" + "int x;\n" * 200 + "};\nint f(void)\n{\n" + "x;\n" * 98 + "}\n"),
     style.layering: ("plugins/x/a.c", '#include "../../core/core.h"\n#include <backplane/api.h>\n'
                      '#include "../y/b.h"\n', 3, '#include <backplane/kernel.h>\n#include <stdio.h>\n'),
+    style.families_apart: ("sdk/ops/b/grad.c", '#include "../a/shape.h"\n', 1,
+                           '#include "../common/reference_number.h"\n#include <op/rules.h>\n'),
     style.references_alone: ("sdk/ops/a/reference.c", '#include <conformance/judge.h>\n#include "kernel.h"\n', 2,
                              '#include "../common/reference_number.h"\n#include <backplane/kernel.h>\n'),
     style.no_plugin_in_core: ("core/a.c", 'f("cu' 'da");\nint c' 'pu;\n', 2,
@@ -44,6 +46,7 @@ MORE = [
     (style.layering, ("sdk/ops/a/other.c", "int x;\n", 1, ("sdk/ops/a/decompose.c", "int x;\n"))),
     (style.layering, ("plugins/x/a.c", "#include <ops/a/shape.h>\n", 1, "#include <ops/a/kernel.h>\n")),
     (style.layering, ("sdk/ops/a/cases.c", "#include <conformance/judge.h>\n", 1, "#include <backplane/api.h>\n")),
+    (style.families_apart, ("plugins/x/a.c", "#include <ops/a/launch_b.h>\n", 1, "#include <ops/a/kernel.h>\n")),
 ]
 
 
@@ -51,7 +54,7 @@ def breaches(rule, path, text):
     """What rule finds in a tree that has this file and those that includes mean."""
     files = {"core/core.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
              "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/ops/common/reference_number.h": "",
-             "sdk/ops/a/kernel.h": "", "sdk/ops/a/shape.h": "", "core/op/rules.h": "",
+             "sdk/ops/a/kernel.h": "", "sdk/ops/a/launch_b.h": "", "sdk/ops/a/shape.h": "", "core/op/rules.h": "",
              "docs/architecture.md": "`told.c` is told.\n"}
     with tempfile.TemporaryDirectory() as root:
         for name, content in {**files, path: text}.items():

@@ -211,6 +211,35 @@ def layering(tree, seen):
                        f"{here[1]}/ may include: {allowed}")
 
 
+def apart(path, target):
+    """Whether a family, or a plugin, may include a file of sdk/ops: its own, those of common/, which know no family,
+    and a plugin what kernels are."""
+    family = target.split("/")[2] if target.count("/") == 3 else None  # None: a list of all
+    if path.startswith("sdk/ops/"):
+        own = path.split("/")[2] if path.count("/") == 3 else None
+        return None in (family, own) or family in (own, "common")
+    return not path.startswith("plugins/") or family is None or re.match("kernels?[_.]", os.path.basename(target))
+
+
+def families_apart(tree, seen):
+    """Families know common/ and themselves. What still does not follow is in apart.txt, which may only shrink."""
+    listed = [line for line in tree.text.get("tests/style/apart.txt", "").splitlines() if line and line[0] != "#"]
+    found = []
+    for path in tree.sources(C_SOURCE):
+        for at, target in includes(tree, path):
+            if not target.startswith("sdk/ops/"):
+                continue
+            seen[0] += 1
+            if not apart(path, target):
+                found.append(f"{path} {target}")
+                if found[-1] not in listed:
+                    yield (f"{path}:{line_of(tree.text[path], at)}: includes {target}; families include their own files "
+                           "and common/, plugins kernel.h and kernels.def")
+    for line in listed:
+        if line not in found:
+            yield f"tests/style/apart.txt: {line}: is no longer so: take the line out"
+
+
 def references_alone(tree, seen):
     """What the references compute with is reached by no include, direct or not, of what they judge."""
     for path in tree.sources(C_SOURCE):
@@ -432,6 +461,7 @@ def main():
         (f"functions have at most {FUNCTION_LINES} lines", function_lengths, ()),
         (f"lines have at most {COLUMNS} columns", line_widths, ()),
         ("includes follow the layers", layering, ()),
+        ("families of operators know common/ and themselves", families_apart, ()),
         ("references stand alone", references_alone, ()),
         ("core names no plugin", no_plugin_in_core, ()),
         ("the environment is not read in a set-uid process", environment, ()),
