@@ -6,7 +6,7 @@
 #ifndef BP_OPS_SORT_KERNEL_H
 #define BP_OPS_SORT_KERNEL_H
 
-#include "kernel_histogram.h"
+#include "../../dialect/dialect.h"
 
 /* A value as what it is sorted by, and where it was along its line. */
 struct sort_pair {
@@ -71,6 +71,8 @@ struct nms_args {
 struct nms_write_args {
     i64 most, classes;
 };
+
+#include "kernel_histogram.h"
 
 #ifdef ELEM
 #include "../../dialect/entry.h"
