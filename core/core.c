@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core.c: the core object: options, environment, log, and the life of it all. */
+/* core.c: the core object: its options and settings, and the beginning and end of its life. */
 #include "core.h"
 
 #include "op/op.h"
@@ -15,56 +15,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-const char *bp_version(void)
-{
-    return BP_VERSION;
-}
-
-const char *bp_env(const char *name)
-{
-    return secure_getenv(name);
-}
-
-static void log_to_stderr(void *ctx, uint32_t level, const char *text)
-{
-    static const char *const word[] = {"error", "warning", "info", "debug"};
-
-    (void)ctx;
-    fprintf(stderr, "backplane: %s: %s\n", word[level <= BP_LOG_DEBUG ? level : BP_LOG_DEBUG],
-            text);
-}
-
-void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
-{
-    char text[2048];
-    va_list args;
-
-    if (level > core->log_level) return;
-    if (core->magic != bp_magic(BP_MAGIC_CORE)) return; /* a plugin's, in a forked child */
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    pthread_mutex_lock(&core->log_lock);
-    core->log(core->log_ctx, level, text);
-    pthread_mutex_unlock(&core->log_lock);
-}
-
 /* Settings that cannot be are passed over, with a warning. */
-static void read_log_level(struct bp_core *core)
-{
-    static const char *const word[] = {"error", "warn", "info", "debug"};
-    const char *wanted = bp_env("BP_LOG");
-
-    core->log_level = BP_LOG_WARN;
-    for (uint32_t i = 0; wanted && i <= BP_LOG_DEBUG; i++)
-        if (!strcasecmp(wanted, word[i])) {
-            core->log_level = i;
-            return;
-        }
-    if (wanted && *wanted)
-        bp_core_log(core, BP_LOG_WARN, "BP_LOG=%.40s: expected error, warn, info or debug", wanted);
-}
-
 static void read_width(struct bp_core *core)
 {
     const char *wanted = bp_env("BP_THREADS");
@@ -212,11 +163,6 @@ static enum bp_status take_options(struct bp_core *core, const struct bp_core_op
     return BP_OK;
 }
 
-void bp_core_retain(struct bp_core *core)
-{
-    atomic_fetch_add_explicit(&core->refs, 1, memory_order_relaxed);
-}
-
 static void end_core(struct bp_core *core)
 {
     for (uint32_t i = 0; i < core->n_entry; i++) bp_plugin_entry_destroy(core->entry[i]);
@@ -228,15 +174,6 @@ static void end_core(struct bp_core *core)
     if (core->generator) bp_generator_release(core->generator);
     core->magic = 0;
     free(core);
-}
-
-void bp_core_drop(struct bp_core *core)
-{
-    bool stopped = bp_prepare_enter() != BP_OK;
-
-    if (stopped) atomic_fetch_sub(&core->refs, 1);
-    else if (bp_process_leave(core)) end_core(core);
-    if (!stopped) bp_prepare_leave();
 }
 
 void bp_core_destroy(struct bp_core *core)
@@ -255,7 +192,8 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     if (!core) return bp_error(BP_ERR_MEMORY, "bp_core_create: no memory");
     core->magic = bp_magic(BP_MAGIC_CORE);
     atomic_init(&core->refs, 1);
-    core->log = log_to_stderr;
+    core->log = bp_log_to_stderr;
+    core->end = end_core;
     core->allocator = bp_allocator_default;
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);
@@ -268,7 +206,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     pthread_once(&seeded, seed);
     bp_rows_init();
     if (options) status = take_options(core, options);
-    read_log_level(core);
+    bp_core_read_log_level(core);
     if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
     read_width(core);
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");

@@ -71,6 +71,7 @@ struct bp_core {
     _Atomic uint32_t refs; /* the app's, and one for each open device */
     struct bp_core *next;  /* process.c */
 
+    void (*end)(struct bp_core *core); /* called when the last reference is given back */
     void (*log)(void *ctx, uint32_t level, const char *text);
     void *log_ctx;
     uint32_t log_level;
@@ -127,6 +128,10 @@ enum bp_status bp_answer_for(const char *call, void *out, const void *full, size
 /* Logs text through the core's sink if level is wanted. */
 void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+void bp_log_to_stderr(void *ctx, uint32_t level, const char *text); /* the usual sink */
+/* Takes log_level from BP_LOG; a word that it does not know is passed over, with a warning. */
+void bp_core_read_log_level(struct bp_core *core);
 
 /* getenv, or NULL in a set-uid process. */
 const char *bp_env(const char *name);

@@ -329,3 +329,17 @@ bool bp_process_detach(void *(*fn)(void *), void *arg)
     pthread_attr_destroy(&detached);
     return good;
 }
+
+void bp_core_retain(struct bp_core *core)
+{
+    atomic_fetch_add_explicit(&core->refs, 1, memory_order_relaxed);
+}
+
+void bp_core_drop(struct bp_core *core)
+{
+    bool stopped = bp_prepare_enter() != BP_OK;
+
+    if (stopped) atomic_fetch_sub(&core->refs, 1);
+    else if (bp_process_leave(core)) core->end(core);
+    if (!stopped) bp_prepare_leave();
+}

@@ -20,8 +20,8 @@ import sys
 
 # From the lowest to the highest. A file belongs to the first pattern that it fits.
 ROOMS = [
-    ("base", ["core/error.c", "core/host_memory.c", "core/activity.c", "core/process.c", "core/device/deadline.c",
-              "core/random/*"]),
+    ("base", ["core/dtype.c", "core/environment.c", "core/error.c", "core/log.c", "core/host_memory.c", "core/activity.c",
+              "core/process.c", "core/device/deadline.c", "core/random/*"]),
     ("schema", ["core/op/info.c", "core/op/attrs.c", "core/op/custom.c"]),
     ("plugin", ["core/plugin/*"]),
     ("device", ["core/device/*"]),
