@@ -14,6 +14,7 @@ from surroundings import POCL, environment, run_tests, with_loader
 
 BP, BUILT, CRASHING, *OLD = sys.argv[1:]
 FAILING = OLD.pop() if OLD else None
+NORMALISE = ("layer_norm", "group_norm", "rms_norm", "log_softmax", "layer_norm_grad", "log_softmax_grad")
 tests = []
 
 
@@ -145,6 +146,14 @@ def teams_of_many_lanes_make_blocks(folder):
     code, text = bp(env, "conform", "xpu:0", "--filter=kernel/matmul/f32/blocks*", "--filter=kernel/conv*/f32/2d.blocks*",
                     *(f"--filter=kernel/{made}/*" for made in ("softmax/f32", "scale/f32", "cast/f32-bf16", "assign/i8")),
                     *(f"--filter=kernel/{op}/f32*/*" for op in ("prod", "max", "argmax", "count_nonzero")))
+    assert code == 0 and " pass" in text and "fail" not in text, text
+
+
+@test
+def lanes_without_a_group_come_to_the_barriers(folder):
+    """Groups side by side are fewer than the lanes of a team, which all go through what has barriers."""
+    env = environment(folder, BP_XPU_TEAMS="1")
+    code, text = bp(env, "conform", "xpu:0", *(f"--filter=kernel/{op}/f32/*" for op in NORMALISE))
     assert code == 0 and " pass" in text and "fail" not in text, text
 
 

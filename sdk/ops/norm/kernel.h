@@ -223,15 +223,17 @@ KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scr
 #ifdef ON_HOST
     if (norm_host(p, &b, y + b.at[NORM_Y], x + b.at[NORM_X], &m)) return;
 #endif
-    NORM_GROUPS(p, j, b.n)
+    NORM_ROUNDS(p, round, b.n)
     {
+        struct norm_share own = norm_share(p, round, b.n);
+        i64 j = own.j;
         GLOBAL const elem *from = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL elem *to = y + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         i64 at_scale = b.at[NORM_SCALE] + j * norm_next(p, NORM_SCALE);
         i64 at_bias = b.at[NORM_BIAS] + j * norm_next(p, NORM_BIAS);
-        struct norm_stats s = norm_measure(p, from, scratch);
-        if (norm_writes(p)) norm_put_stats(p, &b, j, s, &m);
-        NORM_TERMS(p, w)
+        struct norm_stats s = norm_measure(p, own.terms, from, scratch);
+        if (own.writes) norm_put_stats(p, &b, j, s, &m);
+        NORM_TERMS(p, own.terms, w)
         {
             acc h = (elem_get(from[norm_term(p, NORM_X, &w)]) - s.mean) * s.r;
             h *= norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, &w), 1);

@@ -198,20 +198,22 @@ KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCA
                        r))
         return;
 #endif
-    NORM_GROUPS(p, j, b.n)
+    NORM_ROUNDS(p, round, b.n)
     {
+        struct norm_share own = norm_share(p, round, b.n);
+        i64 j = own.j;
         GLOBAL const elem *at_x = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL const elem *at_dy = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
         GLOBAL elem *to = dx + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         i64 at_scale = b.at[NORM_SCALE] + j * norm_next(p, NORM_SCALE);
-        struct norm_stats s = norm_measure(p, at_x, scratch);
+        struct norm_stats s = norm_measure(p, own.terms, at_x, scratch);
         struct norm_slope k;
         acc sum_g = 0, sum_gd = 0;
-        if (mean && norm_writes(p)) {
+        if (mean && own.writes) {
             mean[b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN)] = s.mean;
             r[b.at[NORM_R] + j * norm_next(p, NORM_R)] = s.r;
         }
-        NORM_TERMS(p, w)
+        NORM_TERMS(p, own.terms, w)
         {
             acc g = elem_get(at_dy[norm_term(p, NORM_DY, &w)]) *
                     norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, &w), 1);
@@ -221,7 +223,7 @@ KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCA
         sum_g = norm_join(p, sum_g, scratch);
         sum_gd = norm_join(p, sum_gd, scratch);
         k = norm_slope(p, s, sum_g, sum_gd);
-        NORM_TERMS(p, w)
+        NORM_TERMS(p, own.terms, w)
         {
             acc g = elem_get(at_dy[norm_term(p, NORM_DY, &w)]) *
                     norm_param(p, scale, at_scale + norm_term(p, NORM_SCALE, &w), 1);
@@ -328,13 +330,15 @@ KFN void normalise_params_team(const struct normalise_params_args *a, i64 team, 
         norm_params_row(p, &b, dscale, dbias, x + b.at[NORM_X], dy + b.at[NORM_DY], mean, r))
         return;
 #endif
-    NORM_GROUPS(p, j, b.n)
+    NORM_ROUNDS(p, round, b.n)
     {
+        struct norm_share own = norm_share(p, round, b.n);
+        i64 j = own.j;
         GLOBAL const elem *at_x = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL const elem *at_dy = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
         i64 first = b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN);
         acc sum = 0, product = 0;
-        NORM_TERMS(p, w)
+        NORM_TERMS(p, own.terms, w)
         {
             i64 of = first + norm_term(p, NORM_MEAN, &w);
             acc d = elem_get(at_dy[norm_term(p, NORM_DY, &w)]);
@@ -343,9 +347,10 @@ KFN void normalise_params_team(const struct normalise_params_args *a, i64 team, 
         }
         sum = norm_join(p, sum, scratch);
         product = norm_join(p, product, scratch);
-        if (!norm_writes(p)) continue;
-        norm_put_param(p, dscale, b.at[NORM_SCALE] + j * norm_next(p, NORM_SCALE), product);
-        norm_put_param(p, dbias, b.at[NORM_BIAS] + j * norm_next(p, NORM_BIAS), sum);
+        if (own.writes) {
+            norm_put_param(p, dscale, b.at[NORM_SCALE] + j * norm_next(p, NORM_SCALE), product);
+            norm_put_param(p, dbias, b.at[NORM_BIAS] + j * norm_next(p, NORM_BIAS), sum);
+        }
     }
 }
 

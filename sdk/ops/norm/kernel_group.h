@@ -132,6 +132,28 @@ KFN i64 norm_line(const struct norm_plan *p, i64 slot, i64 line)
     return p->inner > 1 ? at + line * p->stride[slot][p->outer] : at;
 }
 
+/* What a lane has of the groups of a round: number j of the team's, terms of it, and whether the lane
+ * writes what there is once a group. */
+struct norm_share {
+    i64 j, terms, writes;
+};
+
+KFN struct norm_share norm_share(const struct norm_plan *p, i64 first, i64 n)
+{
+    struct norm_share s = {first, p->terms, LANE == 0};
+
+    if (p->wide == 1) return s;
+    s.writes = first + LANE < n;
+    if (s.writes) s.j += LANE;
+    else s.terms = 0;
+    return s;
+}
+
+/* A team's groups, in rounds: a group that all lanes share, or one a lane. There are barriers within
+ * a round, so that every lane goes through all of them, with a group or without. */
+#define NORM_ROUNDS(p, first, n) \
+    for (i64 first = 0; first < (n); first += (p)->wide > 1 ? LANES : 1)
+
 /* A term of a group: number i, in this column of this line. */
 struct norm_walk {
     i64 i, line, column;
@@ -140,8 +162,8 @@ struct norm_walk {
 
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
 /* All terms of a group, line after line. */
-#define NORM_TERMS(p, w) \
-    for (struct norm_walk w = {0, 0, 0, 0, 0, 0}; w.i < (p)->terms; w.line++) \
+#define NORM_TERMS(p, n, w) \
+    for (struct norm_walk w = {0, 0, 0, 0, 0, 0}; w.i < (n); w.line++) \
         for (w.column = 0; w.column < norm_run(p); w.column++, w.i++)
 #else
 /* A lane's terms, or all where each lane has a group. A GPU has no time to divide for each. */
@@ -168,13 +190,13 @@ KFN void norm_next_term(const struct norm_plan *p, struct norm_walk *w)
         w->line++;
     }
 }
-#define NORM_TERMS(p, w) \
-    for (struct norm_walk w = norm_walk(p); w.i < (p)->terms; norm_next_term(p, &w))
+#define NORM_TERMS(p, n, w) \
+    for (struct norm_walk w = norm_walk(p); w.i < (n); norm_next_term(p, &w))
 #endif
 
 /* The same where a group is one line. */
-#define NORM_LINE_TERMS(p, i) \
-    for (i64 i = (p)->wide > 1 ? 0 : LANE; i < (p)->terms; i += (p)->wide > 1 ? 1 : LANES)
+#define NORM_LINE_TERMS(p, n, i) \
+    for (i64 i = (p)->wide > 1 ? 0 : LANE; i < (n); i += (p)->wide > 1 ? 1 : LANES)
 
 /* Where a term is. */
 KFN i64 norm_term(const struct norm_plan *p, i64 slot, const struct norm_walk *w)
@@ -190,20 +212,10 @@ KFN acc norm_param(const struct norm_plan *p, GLOBAL const void *param, i64 at, 
                           : elem_get(((GLOBAL const elem *)param)[at]);
 }
 
-/* A lane's share of groups. */
-#define NORM_GROUPS(p, j, n) \
-    for (i64 j = (p)->wide > 1 ? LANE : 0; j < (n); j += (p)->wide > 1 ? LANES : 1)
-
 /* The sum of the lanes' shares, where they have some of one group. */
 KFN acc norm_join(const struct norm_plan *p, acc s, LOCAL acc *scratch)
 {
     return p->wide > 1 ? s : team_sum(s, scratch);
-}
-
-/* Whether this lane writes what there is once a group. */
-KFN i64 norm_writes(const struct norm_plan *p)
-{
-    return p->wide > 1 || LANE == 0;
 }
 
 struct norm_stats {
@@ -220,17 +232,17 @@ KFN struct norm_stats norm_stats(const struct norm_plan *p, acc mean, acc square
     return s;
 }
 
-/* Of the group that begins at x. */
-KFN struct norm_stats norm_measure(const struct norm_plan *p, GLOBAL const elem *x,
+/* Of the group that begins at x, of which the lane has so many terms. */
+KFN struct norm_stats norm_measure(const struct norm_plan *p, i64 terms, GLOBAL const elem *x,
                                    LOCAL acc *scratch)
 {
     acc mean = 0, squares = 0;
 
     if (p->centre) {
-        NORM_TERMS(p, w) mean += elem_get(x[norm_term(p, NORM_X, &w)]);
+        NORM_TERMS(p, terms, w) mean += elem_get(x[norm_term(p, NORM_X, &w)]);
         mean = norm_join(p, mean, scratch) / (acc)p->terms;
     }
-    NORM_TERMS(p, w)
+    NORM_TERMS(p, terms, w)
     {
         acc d = elem_get(x[norm_term(p, NORM_X, &w)]) - mean;
         squares += d * d;

@@ -96,20 +96,22 @@ KFN void log_softmax_team(const struct log_softmax_args *a, i64 team, LOCAL acc 
 #ifdef ON_HOST
     if (log_softmax_host(p, b.n, y + b.at[NORM_Y], x + b.at[NORM_X])) return;
 #endif
-    NORM_GROUPS(p, j, b.n)
+    NORM_ROUNDS(p, round, b.n)
     {
+        struct norm_share own = norm_share(p, round, b.n);
+        i64 j = own.j;
         GLOBAL const elem *from = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL elem *to = y + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         acc m = -acc_infinity(), s = 0;
-        NORM_LINE_TERMS(p, i)
+        NORM_LINE_TERMS(p, own.terms, i)
         {
             acc v = elem_get(from[i * sx]);
             m = v > m ? v : m;
         }
         if (p->wide == 1) m = team_max(m, scratch);
-        NORM_LINE_TERMS(p, i) s += acc_exp(elem_get(from[i * sx]) - m);
+        NORM_LINE_TERMS(p, own.terms, i) s += acc_exp(elem_get(from[i * sx]) - m);
         s = FUNC(log)(norm_join(p, s, scratch));
-        NORM_LINE_TERMS(p, i) to[i * sy] = elem_put((elem_get(from[i * sx]) - m) - s);
+        NORM_LINE_TERMS(p, own.terms, i) to[i * sy] = elem_put((elem_get(from[i * sx]) - m) - s);
     }
 }
 
@@ -162,15 +164,17 @@ KFN void log_softmax_grad_team(const struct log_softmax_grad_args *a, i64 team,
     if (log_softmax_grad_host(p, b.n, dx + b.at[NORM_Y], y + b.at[NORM_X], dy + b.at[NORM_DY]))
         return;
 #endif
-    NORM_GROUPS(p, j, b.n)
+    NORM_ROUNDS(p, round, b.n)
     {
+        struct norm_share own = norm_share(p, round, b.n);
+        i64 j = own.j;
         GLOBAL const elem *from = y + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL const elem *d = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
         GLOBAL elem *to = dx + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         acc s = 0;
-        NORM_LINE_TERMS(p, i) s += elem_get(d[i * sd]);
+        NORM_LINE_TERMS(p, own.terms, i) s += elem_get(d[i * sd]);
         s = norm_join(p, s, scratch);
-        NORM_LINE_TERMS(p, i)
+        NORM_LINE_TERMS(p, own.terms, i)
         to[i * sy] = elem_put(elem_get(d[i * sd]) - acc_exp(elem_get(from[i * sx])) * s);
     }
 }
