@@ -25,7 +25,8 @@ enum outcome {
 };
 
 enum {
-    CONFORM_MESSAGE = 1200
+    CONFORM_MESSAGE = 1200,
+    CONFORM_STEPS = 800
 };
 
 /* What became of a case. */
@@ -35,6 +36,8 @@ struct result {
     double worst;  /* largest error, as a part of what is allowed; below 0: not measured */
     bool executed; /* the row of a kernel case was launched */
     bool refused;  /* the case failed because no row takes its configuration */
+    char steps[CONFORM_STEPS]; /* rows that ran as what its operator is defined in, each once, one
+                                  blank before each name and one behind all; "": none did */
     char message[CONFORM_MESSAGE];
 };
 

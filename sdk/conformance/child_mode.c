@@ -182,6 +182,7 @@ static void report_result(long number, const struct result *result)
     cJSON_AddBoolToObject(line, "executed", result->executed);
     cJSON_AddBoolToObject(line, "refused", result->refused);
     cJSON_AddStringToObject(line, "message", result->message);
+    if (*result->steps) cJSON_AddStringToObject(line, "steps", result->steps);
     report(line);
 }
 

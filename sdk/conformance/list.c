@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c: makes the list of cases. */
-#include "list.h"
+#include "list_make.h"
 #include "conform.h"
 #include "cases/ccl.h"
 #include "cases/stress.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct listed *add(struct list *list, enum suite suite)
+struct listed *list_add(struct list *list, enum suite suite)
 {
     if (list->n == list->room) {
         list->room = list->room ? 2 * list->room : 256;
@@ -26,9 +26,7 @@ static struct listed *add(struct list *list, enum suite suite)
     return &list->at[list->n++];
 }
 
-/* The cases that come now are a unit, of that suite; the ids of all begin with the suite and name
- * (NULL: may be any). Whether they are to be made. */
-static bool unit_begin(struct list *list, enum suite suite, const char *name)
+bool list_unit_begin(struct list *list, enum suite suite, const char *name)
 {
     char stem[CASE_ID];
 
@@ -44,7 +42,7 @@ static bool unit_begin(struct list *list, enum suite suite, const char *name)
 static void add_checks(struct list *list, enum suite suite, const struct check_case *checks)
 {
     for (; checks->id; checks++) {
-        struct listed *l = add(list, suite);
+        struct listed *l = list_add(list, suite);
         snprintf(l->id, sizeof l->id, "%s/%s", suite_name(suite), checks->id);
         l->run = checks->run;
     }
@@ -65,7 +63,7 @@ static void add_kinds(struct list *list, enum suite suite, struct bp_device *dev
 
     for (; checks->id; checks++)
         for (size_t i = 0; i < n * (checks->streams > 1 ? n : 1); i++) {
-            struct listed *l = add(list, suite);
+            struct listed *l = list_add(list, suite);
             l->run = checks->run;
             l->arg[0] = kinds[i % n];
             l->arg[1] = kinds[i / n];
@@ -81,7 +79,7 @@ static void add_roundtrips(struct list *list)
 
     for (uint32_t dtype = 0; num_type(dtype); dtype++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            struct listed *l = add(list, SUITE_MEMORY);
+            struct listed *l = list_add(list, SUITE_MEMORY);
             snprintf(l->id, sizeof l->id, "memory/roundtrip/%s/%lld", num_type(dtype)->name,
                      (long long)sizes[i]);
             l->run = memory_roundtrip;
@@ -106,7 +104,7 @@ static void add_note(struct list *list, enum suite suite, enum outcome outcome,
 static void add_note(struct list *list, enum suite suite, enum outcome outcome,
                      const char *message, const char *format, ...)
 {
-    struct listed *l = add(list, suite);
+    struct listed *l = list_add(list, suite);
     va_list args;
 
     va_start(args, format);
@@ -168,9 +166,7 @@ bool list_repeats(const struct list *list, size_t index)
     return false;
 }
 
-/* Cases that a family calls by one name, of numbers that it chose, get numbers: the second one of
- * kernel/sort/f32/up/3x4@cpu_sort is kernel/sort/f32/up/3x4#2@cpu_sort. Answers the hash. */
-static uint64_t number_id(const struct list *list, char *id)
+uint64_t list_number_id(const struct list *list, char *id)
 {
     uint64_t hash = hash_of(id);
     size_t same = 1, end = strcspn(id, "@");
@@ -193,8 +189,8 @@ static void add_kernel(void *ctx, struct kernel_case *made)
         free(made);
         return;
     }
-    hash = number_id(into->list, made->id);
-    l = add(into->list, SUITE_KERNEL);
+    hash = list_number_id(into->list, made->id);
+    l = list_add(into->list, SUITE_KERNEL);
     l->hash = hash;
     snprintf(l->id, sizeof l->id, "%s", made->id);
     l->kernel = made;
@@ -202,10 +198,8 @@ static void add_kernel(void *ctx, struct kernel_case *made)
     l->quick = made->quick;
 }
 
-/* All dtypes of the first type variable with all others of each further one; one that the operator
- * does not have is as the first. */
-static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types,
-                       int variable)
+void list_add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types,
+                     int variable)
 {
     if (variable == 4) {
         maker->op->cases(maker);
@@ -215,7 +209,7 @@ static void add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, con
         bool has = types[variable] && op->types[variable]; /* not of a HOST input only */
         if (has ? !(types[variable] >> t & 1) || !num_type(t) : t != maker->dtype[0]) continue;
         maker->dtype[variable] = t;
-        add_dtypes(maker, op, types, variable + 1);
+        list_add_dtypes(maker, op, types, variable + 1);
     }
 }
 
@@ -274,81 +268,13 @@ static void add_twice(struct list *list, size_t first)
     made->n_twice = (int)n;
     stem = strcspn(made->id, "@");
     snprintf(made->id, sizeof made->id, "%.*s.twice%s", (int)stem, of[0]->id, of[0]->id + stem);
-    l = add(list, SUITE_KERNEL);
+    l = list_add(list, SUITE_KERNEL);
     snprintf(l->id, sizeof l->id, "%s", made->id);
     l->hash = hash_of(l->id);
     l->kernel = made;
     l->of_twice = of;
     l->row = list->at[first].row;
     l->quick = true;
-}
-
-/* The cases of a decomposition that run in place of a row. */
-struct expansion {
-    struct into into;
-    const char *row; /* that is to run in it, for the cases of real size; NULL: the best, for these
-                        and quick ones */
-};
-
-static void add_expanded(void *ctx, struct kernel_case *made)
-{
-    struct expansion *e = ctx;
-    struct list *list = e->into.list;
-    size_t stem = strcspn(made->id, "@");
-    bool wanted = made->real || (!e->row && made->quick);
-    char text[160], id[CASE_ID];
-    struct listed *l;
-
-    if (!wanted || made->sweep || made->large || made->in_place || made->host ||
-        kernel_case_lacks(e->into.device, made, text, sizeof text)) {
-        free(made);
-        return;
-    }
-    snprintf(id, sizeof id, "%.*s.expanded@%s", (int)stem, made->id, e->row ? e->row : "none");
-    snprintf(made->id, sizeof made->id, "%s", id);
-    made->expand = true;
-    made->via = e->row;
-    l = add(list, SUITE_KERNEL);
-    l->hash = number_id(list, made->id);
-    snprintf(l->id, sizeof l->id, "%s", made->id);
-    l->kernel = made;
-    l->row = e->into.row;
-    l->quick = made->quick;
-}
-
-static bool updates(const struct bp_opinfo *op)
-{
-    for (uint32_t i = 0; i < op->n_out; i++)
-        if (op->out[i].kind == BP_PORT_UPDATE) return true;
-    return false;
-}
-
-/* An operator as what it is defined in, for dtypes that types has of each variable. row: number and
- * name of the one that is to run there, -1 and NULL for the best. */
-static void add_expansion(struct list *list, struct bp_device *device, const struct bp_opinfo *op,
-                          const uint64_t *types, int number, const char *row)
-{
-    struct expansion e = {.into = {.list = list, .row = number, .device = device}, .row = row};
-    struct case_maker maker = {.op = conform_op(op->name),
-                               .row_flags = BP_KERNEL_STRIDED,
-                               .defaults = op->defaults,
-                               .attrs_size = op->attrs_size,
-                               .seed = list->seed,
-                               .made = add_expanded,
-                               .ctx = &e};
-
-    if (maker.op && op->flags & BP_OP_EXPAND && !updates(op)) add_dtypes(&maker, op, types, 0);
-}
-
-/* The operator in whose decomposition a row of another one is to run, at real size: constants come
- * there by another way. */
-static void add_within(struct list *list, struct bp_device *device,
-                       const struct bp_kernel_info *info, int row)
-{
-    uint64_t types[BP_VAR_COUNT] = {info->types[0]};
-
-    if (!strcmp(info->op, "matmul"))
-        add_expansion(list, device, bp_opinfo_find("linear"), types, row, info->name);
 }
 
 static void add_row(struct list *list, struct bp_device *device,
@@ -365,9 +291,8 @@ static void add_row(struct list *list, struct bp_device *device,
                                .ctx = &into};
     size_t first = list->n;
 
-    if (info->types[0]) add_dtypes(&maker, op, info->types, 0);
+    if (info->types[0]) list_add_dtypes(&maker, op, info->types, 0);
     add_twice(list, first);
-    add_within(list, device, info, row);
 }
 
 /* A row that this core does not use; one that no core can use is a mistake in the plugin. */
@@ -400,26 +325,12 @@ static void add_rowless(struct list *list, struct bp_device *device, const struc
 
     if (bp_device_properties(device, &properties)) return;
     for (int i = 0; i < 4; i++) types[i] = op->types[i] & properties.dtypes;
-    add_dtypes(&maker, op, types, 0);
+    list_add_dtypes(&maker, op, types, 0);
 }
 
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* An operator that the device has rows for, as what it is defined in, for the dtypes of these. */
-static void add_defined(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
-{
-    uint64_t types[BP_VAR_COUNT] = {0};
-
-    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
-        struct bp_kernel_info info = {.size = sizeof info};
-        if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
-            continue;
-        for (int v = 0; v < BP_VAR_COUNT; v++) types[v] |= info.types[v];
-    }
-    if (types[0]) add_expansion(list, device, op, types, -1, NULL);
 }
 
 /* Operators without a row, and what others are defined in. */
@@ -434,8 +345,8 @@ static void add_others(struct list *list, struct bp_device *device)
         const struct bp_opinfo *op = bp_opinfo_at(i);
         bool rows = bsearch(&op->name, has, list->n_row, sizeof *has, compare_names);
         bool defined = op->flags & BP_OP_EXPAND && !(op->flags & BP_OP_VIEW);
-        if ((rows && !defined) || !unit_begin(list, SUITE_KERNEL, op->name)) continue;
-        if (rows) add_defined(list, device, op);
+        if ((rows && !defined) || !list_unit_begin(list, SUITE_KERNEL, op->name)) continue;
+        if (rows) list_add_defined(list, device, op);
         else if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
         else
             add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
@@ -455,7 +366,7 @@ static void add_rows(struct list *list, struct bp_device *device)
         const struct bp_opinfo *op;
         if (bp_device_kernel(device, i, &info)) continue;
         if (strchr(info.op, '.')) { /* DOMAIN.NAME: it is no row that has to be executed */
-            if (unit_begin(list, SUITE_KERNEL, info.op))
+            if (list_unit_begin(list, SUITE_KERNEL, info.op))
                 add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
                          "nothing here knows what it means", "kernel/%s@%s", info.op, info.name);
             continue;
@@ -464,21 +375,22 @@ static void add_rows(struct list *list, struct bp_device *device)
         op = bp_opinfo_find(info.op);
         list->n_row++;
         /* An operator has an alias too; ids have its name. */
-        if (!unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op)) continue;
+        if (!list_unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op)) continue;
         if (*info.reason) add_unused(list, &info);
         else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row - 1);
     }
     add_others(list, device);
+    list_add_inside(list, device);
 }
 
 /* A marked case, and the same for the second order. */
 static void add_gradient(void *ctx, struct kernel_case *made)
 {
     struct list *list = ((struct into *)ctx)->list;
-    uint64_t hash = number_id(list, made->id);
+    uint64_t hash = list_number_id(list, made->id);
 
     for (int order = 1; order <= made->gradient; order++) {
-        struct listed *l = add(list, SUITE_GRADIENT);
+        struct listed *l = list_add(list, SUITE_GRADIENT);
         snprintf(l->id, sizeof l->id, "%.*s%s", CASE_ID - 8, made->id,
                  order == 2 ? "/second" : "");
         l->hash = order == 1 ? hash : 0;
@@ -552,14 +464,14 @@ static void add_gradients(struct list *list, struct bp_device *device)
 
     if (bp_device_properties(device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
-        if (!unit_begin(list, SUITE_GRADIENT, "f64")) return;
+        if (!list_unit_begin(list, SUITE_GRADIENT, "f64")) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
                  "the device does not hold f64, in which gradients are compared", "gradient/f64");
         return;
     }
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
-        if (unit_begin(list, SUITE_GRADIENT, op->name)) add_gradients_of(list, device, op);
+        if (list_unit_begin(list, SUITE_GRADIENT, op->name)) add_gradients_of(list, device, op);
     }
 }
 
@@ -577,7 +489,7 @@ static bool is_stressed(const struct list *list, const char *op)
 static void add_stressed(void *ctx, struct kernel_case *made)
 {
     struct into *into = ctx;
-    struct listed *l = add(into->list, SUITE_STRESS);
+    struct listed *l = list_add(into->list, SUITE_STRESS);
 
     snprintf(l->id, sizeof l->id, "%s%s", suite_name(SUITE_STRESS), strchr(made->id, '/'));
     l->kernel = made;
@@ -648,7 +560,7 @@ static void add_rest(struct list *list, struct bp_device *device)
 
 static void add_ccl(void *ctx, const struct ccl_case *k, bool quick, const char *id)
 {
-    struct listed *l = add(ctx, SUITE_CCL);
+    struct listed *l = list_add(ctx, SUITE_CCL);
 
     snprintf(l->id, sizeof l->id, "%s/%s", suite_name(SUITE_CCL), id);
     l->run = ccl_case_run;
@@ -678,7 +590,7 @@ static void add_brought(struct list *list)
     const char *id;
 
     for (size_t i = 0; (id = brought->id(brought->ctx, i)); i++) {
-        struct listed *l = add(list, SUITE_ONNX);
+        struct listed *l = list_add(list, SUITE_ONNX);
         snprintf(l->id, sizeof l->id, "%s/%s", suite_name(SUITE_ONNX), id);
         l->run = run_brought;
         l->arg[0] = (int64_t)i;
@@ -698,8 +610,8 @@ void list_init(struct list *list, struct bp_device *device, int unit, uint64_t s
         if (device) add_rest(list, device);
     }
     if (!device || unit == 0) return;
-    if (unit_begin(list, SUITE_STRESS, NULL)) add_stress(list, device);
-    if (unit_begin(list, SUITE_CCL, NULL)) cases_ccl(add_ccl, list);
+    if (list_unit_begin(list, SUITE_STRESS, NULL)) add_stress(list, device);
+    if (list_unit_begin(list, SUITE_CCL, NULL)) cases_ccl(add_ccl, list);
     add_rows(list, device);
     add_gradients(list, device);
 }

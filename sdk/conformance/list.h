@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.h: all cases of a device, in an order that is the same in every process. The list is made of
  * units, which follow each other: cases that need no kernel, the suite stress, collectives, those
- * of a kernel row, those of an operator without a row, the gradients of an operator. A process that
+ * of a kernel row, those of an operator without a row, those of rows as steps of an operator, the
+ * gradients of an operator. A process that
  * runs cases of one unit makes that one only. */
 #ifndef BP_CONFORM_LIST_H
 #define BP_CONFORM_LIST_H

@@ -90,6 +90,7 @@ static void take_result(struct shift *s, size_t number, const cJSON *json)
 {
     struct report_case *c = &s->run->report->at[number];
     const char *message = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "message"));
+    const char *steps = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "steps"));
     double outcome = number_of(json, "outcome", OUTCOME_COUNT);
 
     c->seconds = number_of(json, "seconds", 0);
@@ -97,6 +98,7 @@ static void take_result(struct shift *s, size_t number, const cJSON *json)
     c->executed = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "executed"));
     c->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
     report_case_message(c, "%s", message ? message : "");
+    if (steps) report_case_steps(s->run->report, c, steps);
     finish_case(s->run, c,
                 outcome >= 0 && outcome < OUTCOME_COUNT ? (enum outcome)outcome : OUTCOME_COUNT);
     s->started = SIZE_MAX;
@@ -375,6 +377,7 @@ static int run_here(struct run *run)
         c->executed = result.executed;
         c->refused = result.refused;
         report_case_message(c, "%s", result.message);
+        report_case_steps(r, c, result.steps);
         finish_case(run, c, result.outcome);
     }
     list_finish(&list);

@@ -69,7 +69,11 @@ static void expect(struct run *run, enum level level, const char *words)
     cr_expect_str_eq(level_name(run->report.level), level_name(level), "%s",
                      run->report.level_reason);
     cr_expect(strstr(run->report.level_reason, words), "%s", run->report.level_reason);
-    for (size_t i = 0; i < run->report.n; i++) free(run->at[i].id);
+    for (size_t i = 0; i < run->report.n; i++) {
+        free(run->at[i].id);
+        free(run->at[i].step);
+    }
+    free(run->report.within);
     free(run);
 }
 
@@ -179,6 +183,43 @@ Test(conform_level, a_row_runs_in_each_way_that_it_has_cases_for)
         cr_expect(report_is_good(&run->report), "%s", report_fact_text[fact]);
         expect(run, LEVEL_CCL, "none above");
     }
+}
+
+/* A case of an operator that is made of the only row's, in which that is to run. */
+static struct report_case *add_step(struct run *run, const char *op, enum outcome outcome)
+{
+    struct report_case *c = add_way(run, ROW_WITHIN, outcome);
+
+    free(c->id);
+    if (asprintf(&c->id, "kernel/%s/f32/real/3.expanded@row", op) < 0) abort();
+    return c;
+}
+
+Test(conform_level, a_row_runs_in_each_operator_that_is_made_of_its_own)
+{
+    struct run *run = whole();
+    struct report_case *c;
+
+    add_step(run, "linear", OUTCOME_PASS);
+    c = add_step(run, "lstm", OUTCOME_SKIP);
+    report_judge(&run->report);
+    cr_expect_eq(run->report.fact[ROW_WITHIN].total, 1);
+    cr_expect_eq(run->report.fact[ROW_WITHIN].executed, 0, "it has not run in lstm");
+    cr_expect_not(report_is_good(&run->report));
+    c->facts |= 1u << ROW_MAY_DECLINE;
+    report_judge(&run->report);
+    cr_expect_eq(run->report.fact[ROW_WITHIN].executed, 1, "it need not");
+    c->facts = 1u << ROW_WITHIN;
+    report_case_steps(&run->report, find(run, "kernel/linear/f32/one/1@none"), " row other ");
+    report_judge(&run->report);
+    cr_expect_not(report_is_good(&run->report), "it has run in another");
+    c = find(run, "kernel/lstm/f32/one/1@none");
+    report_case_steps(&run->report, c, " other rows row ");
+    cr_expect_eq(c->n_step, 1, "rows that nobody has");
+    report_judge(&run->report);
+    cr_expect_eq(run->report.fact[ROW_WITHIN].executed, 1, "it has run in lstm");
+    cr_expect(report_is_good(&run->report));
+    expect(run, LEVEL_CCL, "none above");
 }
 
 Test(conform_level, a_way_is_judged_where_all_of_it_was_run)

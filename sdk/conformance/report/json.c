@@ -37,6 +37,12 @@ static void add_facts(cJSON *to, const struct report *r)
     }
 }
 
+static void add_steps(cJSON *to, const struct report *r, const struct report_case *c)
+{
+    for (size_t i = 0; i < c->n_step; i++)
+        cJSON_AddItemToArray(to, cJSON_CreateString(r->row[c->step[i]].name));
+}
+
 static void add_cases(cJSON *to, const struct report *r)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -49,6 +55,7 @@ static void add_cases(cJSON *to, const struct report *r)
         cJSON_AddNumberToObject(entry, "seconds", c->seconds);
         cJSON_AddStringToObject(entry, "message", c->message);
         if (c->worst >= 0) cJSON_AddNumberToObject(entry, "worst", c->worst);
+        if (c->n_step) add_steps(cJSON_AddArrayToObject(entry, "steps"), r, c);
         cJSON_AddItemToArray(to, entry);
     }
 }

@@ -19,6 +19,7 @@ static bool asks_for_row(const struct report *r, const struct report_case *c)
  * out, is no such way; the level is denied for that. */
 static bool asks_for_fact(const struct report_case *c)
 {
+    if (c->facts >> ROW_MAY_DECLINE & 1) return false;
     return c->row >= 0 && !c->expected && c->outcome != OUTCOME_UNSUPPORTED;
 }
 
@@ -45,6 +46,7 @@ static void count(struct report *r)
         r->totals[c->outcome]++;
         r->suite_totals[c->suite][c->outcome]++;
     }
+    report_find_within(r, asks_for_fact);
 }
 
 /* Rows that the suite has no cases for are counted where whole suites are run: they were not

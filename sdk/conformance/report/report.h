@@ -23,12 +23,22 @@ struct report_case {
     enum outcome outcome; /* OUTCOME_COUNT: has not run */
     double seconds, worst;
     char *message; /* never NULL */
+    int *step;     /* numbers of the rows that ran as what its operator is defined in */
+    size_t n_step;
 };
 
 struct report_row {
     char *name;
     bool usable, selected, executed, counted; /* counted: among those that should be executed */
     uint32_t has, ran; /* facts of cases that it has, of those that executed it */
+};
+
+/* A row and an operator that is defined in that of the row, among others: whether there are cases in
+ * which the row is to run as one of the operator's steps, and whether it has run so. */
+struct report_within {
+    char op[40];
+    int row;
+    bool has, ran;
 };
 
 /* The levels, in order. Each needs the ones before it. */
@@ -53,6 +63,8 @@ struct report {
     bool left_out[SUITE_COUNT]; /* whether there are others */
     struct report_row *row;
     size_t n_row;
+    struct report_within *within;
+    size_t n_within;
     bool lost; /* the plugin ended the process that listed: the one case says so */
 
     /* Filled by report_judge. */
@@ -68,6 +80,13 @@ struct report {
     char level_reason[300]; /* why not the next one */
     double seconds;
 };
+
+/* The rows of names that are apart by blanks become the case's steps. */
+void report_case_steps(const struct report *report, struct report_case *c, const char *names);
+
+/* within.c: makes the list of pairs anew, and says of each row whether it has, and ran in, all of
+ * its own. asks: whether a case asks for its row. */
+void report_find_within(struct report *report, bool (*asks)(const struct report_case *c));
 
 /* Counts, and finds the level. */
 void report_judge(struct report *report);

@@ -73,6 +73,20 @@ static void print_failures(const struct report *r, FILE *file)
     free(tally);
 }
 
+/* The operators as steps of which a row was to run, and did not. */
+static void print_not_within(const struct report *r, int row, FILE *file)
+{
+    const char *before = " (in ";
+
+    for (size_t i = 0; i < r->n_within; i++) {
+        const struct report_within *w = &r->within[i];
+        if (w->row != row || !w->has || w->ran) continue;
+        fprintf(file, "%s%s", before, w->op);
+        before = ", ";
+    }
+    fprintf(file, ")");
+}
+
 /* The rows that were not executed at all, or not in one way. */
 static void print_not_executed(const struct report *r, int fact, FILE *file)
 {
@@ -81,7 +95,9 @@ static void print_not_executed(const struct report *r, int fact, FILE *file)
     for (size_t i = 0; i < r->n_row; i++) {
         const struct report_row *row = &r->row[i];
         bool lacks = fact < 0 ? !row->executed : (row->has & ~row->ran) >> fact & 1;
-        if (row->counted && lacks) fprintf(file, " %s", row->name);
+        if (!row->counted || !lacks) continue;
+        fprintf(file, " %s", row->name);
+        if (fact == ROW_WITHIN) print_not_within(r, (int)i, file);
     }
     fprintf(file, "\n");
 }

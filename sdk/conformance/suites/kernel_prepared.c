@@ -160,10 +160,27 @@ static bool vary_one(struct run *r, struct bp_prepared *prepared, uint32_t index
            run_with(r, prepared, NULL, "prepared, attributes as before: ");
 }
 
+/* Notes the rows that its steps run, as far as there is room. */
+static void note_steps(struct run *r, struct bp_prepared *prepared)
+{
+    char *steps = r->c->result->steps;
+
+    for (uint32_t i = 0; i < bp_prepared_steps(prepared); i++) {
+        const char *row = bp_prepared_step(prepared, i);
+        size_t used = strlen(steps);
+        char word[80];
+        if (!*row || strlen(row) + 3 > sizeof word) continue;
+        snprintf(word, sizeof word, " %s ", row);
+        if (strstr(steps, word) || used + strlen(word) >= CONFORM_STEPS) continue;
+        strcpy(steps + used, used ? word + 1 : word);
+    }
+}
+
 /* Without a row of its own it is steps of others: views are none. */
 static bool check_steps(struct run *r, struct bp_prepared *prepared)
 {
     if (r->made->row || !(r->info->flags & BP_OP_EXPAND)) return true;
+    note_steps(r, prepared);
     return check_that(r->c, bp_prepared_steps(prepared) > 0,
                       "the device has no row for it, but it is prepared in %u steps",
                       bp_prepared_steps(prepared)) &&
@@ -198,6 +215,7 @@ void run_expanded(struct run *r)
         check_skip(r->c, "the row declines what %s is made of, another takes it", r->info->name);
     } else if (run_with(r, prepared, NULL, "as the operators that it is defined in: ")) {
         r->c->result->executed = true;
+        note_steps(r, prepared);
         run_inputs_unchanged(r, -1);
     }
     bp_prepared_destroy(prepared);

@@ -16,7 +16,7 @@ static struct kernel_case *begin(const struct case_maker *maker, const char *sha
     if (maker->row) return made;
     case_needs(made, needs, wide);
     if (wide != maker->dtype[0]) {
-        case_needs(made, needs, maker->dtype[0]);
+        if (!case_is(maker, "attention")) case_needs(made, needs, maker->dtype[0]);
         case_needs(made, "cast", maker->dtype[0]);
     }
     return made;

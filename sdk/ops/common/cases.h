@@ -21,7 +21,7 @@
 enum {
     CASE_PORTS = 12,
     CASE_LISTS = 4,
-    CASE_NEEDS = 5,
+    CASE_NEEDS = 6,
     CASE_ID = 192
 };
 
@@ -91,6 +91,8 @@ struct kernel_case {
     const struct kernel_case **of_twice;
     int n_twice;
     bool real;     /* inputs have sizes at which rows go over to libraries (case_real) */
+    bool thin;     /* of one that is real: it is made of products of one row or column, which rows
+                      of libraries may decline at any size (case_real_thin) */
     bool expand;   /* runs as the operators that it is defined in, whatever rows the device has */
     const char *via; /* of such a case: the row, of one of these operators, that is to run there */
     int64_t sweep; /* runs with each extent of the last axis of all inputs, from 1 to this; 0: no */
@@ -129,6 +131,7 @@ enum row_fact {
     ROW_FACTS(X)
 #undef X
     ROW_FACT_COUNT,
+    ROW_MAY_DECLINE = ROW_FACT_COUNT, /* no way, but: the row may decline what there is of this */
 };
 
 /* Bit of each way in which the row of the case runs, if it runs. */
@@ -210,6 +213,10 @@ enum {
  * are. Of floats only. */
 void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
                const char *variant);
+
+/* The same of products of one row or column: no row is asked to take part in them. */
+void case_real_thin(const struct case_maker *maker, struct kernel_case *made, int from,
+                    const char *variant);
 
 /* The same for inputs of any type. */
 void case_real_of_any(const struct case_maker *maker, struct kernel_case *made, int from,

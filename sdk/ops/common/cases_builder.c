@@ -259,7 +259,7 @@ uint32_t kernel_case_facts(const struct kernel_case *made)
     uint32_t facts = made->real ? 1u << ROW_REAL : 0;
 
     if (made->twice) return 1u << ROW_TWICE;
-    if (made->via) return 1u << ROW_WITHIN;
+    if (made->via) return 1u << ROW_WITHIN | (uint32_t)made->thin << ROW_MAY_DECLINE;
     for (int i = 0; made->real && i < made->n_in; i++)
         if (made->in[i].frozen) facts |= 1u << ROW_FROZEN;
     return facts;
@@ -336,6 +336,13 @@ void case_real(const struct case_maker *maker, struct kernel_case *made, int fro
     if (case_is_float(maker) && !case_is_complex(maker))
         case_real_of_any(maker, made, from, variant);
     else free(made);
+}
+
+void case_real_thin(const struct case_maker *maker, struct kernel_case *made, int from,
+                    const char *variant)
+{
+    made->thin = true;
+    case_real(maker, made, from, variant);
 }
 
 /* What is written over has a place for each element. */

@@ -42,8 +42,11 @@ enum { N_GEOMETRIES = sizeof geometries / sizeof *geometries };
 
 static void needs(const struct case_maker *maker, struct kernel_case *made)
 {
+    bool bias = made->n_in > 2 && made->in[2].present; /* half types are f32 then */
+    uint32_t dtype = maker->dtype[0];
+
     if (maker->row) return;
-    case_needs(made, "conv_grad_input", maker->dtype[0]);
+    case_needs(made, "conv_grad_input", bias ? case_wide(dtype) : dtype);
     case_needs(made, "conv_grad_input", BP_F32);
     case_needs(made, "cast", maker->dtype[0]);
 }

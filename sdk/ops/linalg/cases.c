@@ -6,16 +6,24 @@
 cases_fn cases_trace, cases_dot, cases_outer, cases_inner, cases_mv, cases_addmm, cases_kron,
     cases_cross, cases_einsum, cases_multi_dot, cases_matrix_power, cases_bilinear, cases_det;
 
+/* Whether it computes with half types as f32, with what it is made of as with the rest. */
+static bool is_widened(const struct case_maker *maker)
+{
+    return case_is(maker, "addmm") || case_is(maker, "bilinear") || case_is(maker, "multi_dot") ||
+           case_is(maker, "matrix_power");
+}
+
 /* needs: an operator in whose terms it is written. */
 static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
                                  const char *needs)
 {
     struct kernel_case *made = case_begin(maker, shapes);
+    uint32_t dtype = maker->dtype[0], own = is_widened(maker) ? case_wide(dtype) : dtype;
 
-    if (!maker->row) case_needs(made, needs, maker->dtype[0]);
+    if (!maker->row) case_needs(made, needs, own);
     if (!maker->row && case_is_float(maker) && !case_is_complex(maker)) {
         case_needs(made, needs, BP_F32);
-        case_needs(made, "cast", maker->dtype[0]);
+        case_needs(made, "cast", dtype);
     }
     return made;
 }
@@ -65,6 +73,7 @@ void cases_dot(struct case_maker *maker)
                                          "2x3x2x3x5+2x3x2x3x5", "1031+1031", "131x3+131x3",
                                          "131x2+131x2"};
 
+    case_real_thin(maker, begin(maker, "67x771+67x771", "matmul"), 1, "real");
     plain(maker, shapes, 10, "matmul", "3x4+3x4");
 }
 
@@ -91,7 +100,7 @@ void cases_mv(struct case_maker *maker)
     static const char *const shapes[] = {"0x3+3", "13x31+31", "5x67+67", "1x1+1", "3x0+0",
                                          "3x1031+1031", "131x2+2", "131x3+3"};
 
-    case_real(maker, begin(maker, "769x131+131", "matmul"), 1, "real");
+    case_real_thin(maker, begin(maker, "769x131+131", "matmul"), 1, "real");
     plain(maker, shapes, 8, "matmul", "3x4+4");
 }
 
@@ -197,9 +206,7 @@ void cases_bilinear(struct case_maker *maker)
                                          "31x2+31x1+1x2x1", "131x1+131x1+1x1x1",
                                          "3x17+3x31+5x17x31+5"};
 
-    /* It is made of products of one row, which libraries' rows of f32 and f64 decline at any
-     * size. */
-    case_real(maker, begin(maker, "19x33+19x31+17x33x31+17", "matmul"), 2, "real");
+    case_real_thin(maker, begin(maker, "19x33+19x31+17x33x31+17", "matmul"), 2, "real");
     plain(maker, shapes, 8, "matmul", "2x2+2x3+2x2x3+2");
 }
 

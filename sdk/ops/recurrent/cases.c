@@ -97,19 +97,23 @@ static void end(const struct case_maker *maker, struct kernel_case *made, const 
 
 /* Of a size that models have: inputs of 40, 64 units. Weights, from input `from` on, are frozen in
  * one of two. */
-static void real(const struct case_maker *maker, struct kernel_case *made, int from)
+static void real(const struct case_maker *maker, struct kernel_case *made, int from,
+                 const char *variant)
 {
     struct kernel_case *frozen;
+    char text[48];
 
     if (maker->gradients) {
         free(made);
         return;
     }
+    made->real = true;
     frozen = case_copy(made);
     for (int i = from; i < frozen->n_in; i++)
         frozen->in[i].frozen = frozen->in[i].present && frozen->in[i].dtype == maker->dtype[0];
-    end(maker, made, "real");
-    end(maker, frozen, "real.frozen");
+    end(maker, made, variant);
+    snprintf(text, sizeof text, "%s.frozen", variant);
+    end(maker, frozen, text);
 }
 
 static struct kernel_case *cell(const struct case_maker *maker, int batch, int inputs, int units,
@@ -154,7 +158,9 @@ void cases_recurrent_cell(struct case_maker *maker)
         end(maker, made, variant);
     }
     if (maker->gradients) return;
-    real(maker, cell(maker, 17, 40, 64, ways[1]), is_lstm(maker) ? 3 : 2);
+    real(maker, cell(maker, 17, 40, 64, ways[1]), is_lstm(maker) ? 3 : 2, "real");
+    if (is_gru(maker)) /* the only one that cuts its weights: into views, of frozen ones too */
+        real(maker, cell(maker, 17, 40, 64, ways[1] | RESET_BEFORE), 2, "real.reset");
     made = cell(maker, 3, 5, 4, ways[1]);
     made->in[0].data = DATA_NONFINITE;
     end(maker, made, "nonfinite");
@@ -209,7 +215,7 @@ void cases_recurrent_layer(struct case_maker *maker)
     }
     if (maker->gradients || maker->dtype[2] == BP_I32) return;
     if (maker->dtype[0] == BP_F32) end(maker, layer(maker, LONG_STEPS, 1, 1, 2, BIAS), "long");
-    real(maker, layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1);
+    real(maker, layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1, "real");
     made = layer(maker, 3, 4, 5, 3, ways[2]);
     made->in[0].data = DATA_NONFINITE;
     end(maker, made, "nonfinite");
@@ -279,7 +285,7 @@ void cases_recurrent_net(struct case_maker *maker)
         }
     }
     if (!maker->gradients && maker->dtype[2] != BP_I32)
-        real(maker, net(maker, 0, 5, 9, 40, 64), is_lstm(maker) ? 4 : 3);
+        real(maker, net(maker, 0, 5, 9, 40, 64), is_lstm(maker) ? 4 : 3, "real");
     if (!maker->gradients && maker->dtype[2] != BP_I32)
         case_part_layouts(maker, net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2, "layouts");
 }

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list_expand.c: cases of operators that run as what they are defined in: by the rows that the
+ * device chooses, and by each row that could be chosen. */
+#include "list_make.h"
+#include "suites/suites.h"
+#include <backplane/kernel.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row of which there are others: its number in the list, and the dtypes in which it is one of
+ * several. */
+struct rival {
+    struct bp_kernel_info info;
+    int row;
+    uint64_t types;
+    bool wanted; /* cases of the operator that is looked at need it */
+};
+
+struct rivals {
+    struct rival *at;
+    size_t n;
+};
+
+/* The cases of a decomposition. */
+struct expansion {
+    struct list *list;
+    struct bp_device *device;
+    const struct rival *via; /* the row that is to run in it, for the cases of real size that need
+                                it; NULL: the best, for these and quick ones */
+};
+
+/* Whether a row may run a part of the case. One output stands for all. */
+static bool is_made_of(const struct kernel_case *made, const struct rival *row)
+{
+    for (int i = 0; i < CASE_NEEDS && made->needs[i].op && !made->part; i++)
+        if (!strcmp(made->needs[i].op, row->info.op) && row->types >> made->needs[i].dtype & 1)
+            return true;
+    return false;
+}
+
+static void add_expanded(void *ctx, struct kernel_case *made)
+{
+    const struct expansion *e = ctx;
+    size_t stem = strcspn(made->id, "@");
+    bool wanted = e->via ? made->real && is_made_of(made, e->via) : made->real || made->quick;
+    char text[160], id[CASE_ID];
+    struct listed *l;
+
+    if (!wanted || made->sweep || made->large || made->in_place || made->host ||
+        kernel_case_lacks(e->device, made, text, sizeof text)) {
+        free(made);
+        return;
+    }
+    snprintf(id, sizeof id, "%.*s.expanded@%s", (int)stem, made->id,
+             e->via ? e->via->info.name : "none");
+    snprintf(made->id, sizeof made->id, "%s", id);
+    made->expand = true;
+    made->via = e->via ? e->via->info.name : NULL;
+    l = list_add(e->list, SUITE_KERNEL);
+    l->hash = list_number_id(e->list, made->id);
+    snprintf(l->id, sizeof l->id, "%s", made->id);
+    l->kernel = made;
+    l->row = e->via ? e->via->row : -1;
+    l->quick = made->quick;
+}
+
+static bool is_expanded(const struct bp_opinfo *op)
+{
+    for (uint32_t i = 0; i < op->n_out; i++)
+        if (op->out[i].kind == BP_PORT_UPDATE) return false;
+    return op->flags & BP_OP_EXPAND && conform_op(op->name);
+}
+
+static struct case_maker maker_of(const struct list *list, const struct bp_opinfo *op)
+{
+    return (struct case_maker){.op = conform_op(op->name),
+                               .row_flags = BP_KERNEL_STRIDED,
+                               .defaults = op->defaults,
+                               .attrs_size = op->attrs_size,
+                               .seed = list->seed};
+}
+
+/* For dtypes that types has of each variable. */
+static void add_expansion(struct expansion *e, const struct bp_opinfo *op, const uint64_t *types)
+{
+    struct case_maker maker = maker_of(e->list, op);
+
+    maker.made = add_expanded;
+    maker.ctx = e;
+    if (is_expanded(op)) list_add_dtypes(&maker, op, types, 0);
+}
+
+void list_add_defined(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
+{
+    struct expansion e = {.list = list, .device = device};
+    uint64_t types[BP_VAR_COUNT] = {0};
+
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
+            continue;
+        for (int v = 0; v < BP_VAR_COUNT; v++) types[v] |= info.types[v];
+    }
+    if (types[0]) add_expansion(&e, op, types);
+}
+
+/* The device's rows that have others, for a dtype at least. */
+static struct rivals rivals_of(struct bp_device *device)
+{
+    uint32_t n = bp_device_kernels(device);
+    struct rivals r = {calloc(n + 1, sizeof *r.at), 0};
+    size_t all = 0;
+    int row = 0;
+
+    if (!r.at) abort();
+    for (uint32_t i = 0; i < n; i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        if (bp_device_kernel(device, i, &info) || strchr(info.op, '.')) continue; /* as in list.c */
+        if (!*info.reason) r.at[all++] = (struct rival){.info = info, .row = row};
+        row++;
+    }
+    for (size_t i = 0; i < all; i++)
+        for (size_t k = 0; k < all; k++)
+            if (k != i && !strcmp(r.at[i].info.op, r.at[k].info.op))
+                r.at[i].types |= r.at[i].info.types[0] & r.at[k].info.types[0];
+    for (size_t i = 0; i < all; i++)
+        if (r.at[i].types) r.at[r.n++] = r.at[i];
+    return r;
+}
+
+static void note_needs(void *ctx, struct kernel_case *made)
+{
+    const struct rivals *r = ctx;
+
+    for (int i = 0; i < CASE_NEEDS && made->real && made->needs[i].op; i++)
+        for (size_t k = 0; k < r->n; k++)
+            if (!strcmp(r->at[k].info.op, made->needs[i].op)) r->at[k].wanted = true;
+    free(made);
+}
+
+/* Which rows are of operators that cases of real size need, in one dtype: f32 where it may be. */
+static void find_wanted(const struct list *list, const struct bp_opinfo *op, struct rivals *r)
+{
+    struct case_maker maker = maker_of(list, op);
+
+    maker.made = note_needs;
+    maker.ctx = r;
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        uint64_t types = op->types[v];
+        maker.dtype[v] = v && !types ? maker.dtype[0] : (uint32_t)BP_F32;
+        for (uint32_t t = 0; t < 64 && types && !(types >> maker.dtype[v] & 1); t++)
+            if (types >> t & 1) maker.dtype[v] = t;
+    }
+    for (size_t k = 0; k < r->n; k++) r->at[k].wanted = false;
+    maker.op->cases(&maker);
+}
+
+static void add_inside(struct list *list, struct bp_device *device, const struct bp_opinfo *op,
+                       struct rivals *r)
+{
+    find_wanted(list, op, r);
+    for (size_t k = 0; k < r->n; k++) {
+        struct expansion e = {.list = list, .device = device, .via = &r->at[k]};
+        uint64_t types[BP_VAR_COUNT];
+        if (!r->at[k].wanted || !strcmp(r->at[k].info.op, op->name)) continue;
+        for (int v = 0; v < BP_VAR_COUNT; v++) types[v] = op->types[v];
+        if (types[0] & r->at[k].types) types[0] &= r->at[k].types;
+        add_expansion(&e, op, types);
+    }
+}
+
+void list_add_inside(struct list *list, struct bp_device *device)
+{
+    struct rivals r = {NULL, 0};
+
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+        const struct bp_opinfo *op = bp_opinfo_at(i);
+        if (op->flags & BP_OP_VIEW || !is_expanded(op)) continue;
+        if (!list_unit_begin(list, SUITE_KERNEL, op->name)) continue;
+        if (!r.at) r = rivals_of(device);
+        if (r.n) add_inside(list, device, op, &r);
+    }
+    free(r.at);
+}
