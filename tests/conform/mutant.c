@@ -534,6 +534,7 @@ static void change_process(void)
     if (is("setuid") && setresuid(65534, 65534, 0)) abort();
     if (is("daemon") && !fork())
         for (;;) pause();
+    if (is("zombie") && !fork()) _exit(0);
 }
 
 static enum bp_status create(const struct bp_host *host, void **out_self)

@@ -232,6 +232,7 @@ OTHERS = [
     ("setenv-launch", "plugin", "plugin/process", "launched: variable MUTANT_WAS_HERE of the environment was set"),
     ("noenv", "plugin", "plugin/process", "of the environment has another value, or none"),
     ("daemon", "plugin", "plugin/process", "a process that the plugin started is still there"),
+    ("zombie", "plugin", "plugin/process", "the plugin started has ended and not been waited for"),
     ("no-copy", "runtime", "runtime/stream/order-copies", "byte"),
     ("no-copy", "memory", "memory/copy/sizes", "the copy"),
     ("short-copy", "memory", "memory/roundtrip/i32/257", "the tensor"),
