@@ -18,11 +18,13 @@
  *   one-block  launches of all streams have one block of arguments
  *   declines   add takes small tensors only
  *   map-leak   memory that is given back stays mapped
+ *   file-leak  with each stream a file is opened that stays open
  *   host-leak, plan-leak, wrong-size   the host's memory is not released, or as another size */
 #include "lazy.h"
 
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -249,7 +251,7 @@ static enum bp_status stream_create(void *self, uint32_t device, void **out_stre
     struct lazy *lazy = self;
     struct stream *s = calloc(1, sizeof *s);
 
-    if (!s) abort();
+    if (!s || (lazy_breaks("file-leak") && open("/dev/null", O_RDONLY) < 0)) abort();
     pthread_mutex_lock(&lazy->lock);
     s->next = lazy->streams;
     lazy->streams = s;

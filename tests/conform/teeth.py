@@ -476,6 +476,15 @@ def late_device_that_never_unmaps():
     assert "the process had mapped 16" in message and "the plugin does not unmap them" in message, message
 
 
+@test
+def late_device_that_keeps_files_open():
+    """As objects of a driver may be, of which neither the process's memory nor the driver tells."""
+    result = run_late("file-leak", "--filter=memory/returned/*")
+    assert set(result.bad()) == {f"memory/returned/{what}" for what in ("streams", "events", "device")}, result
+    message = result.bad()["memory/returned/streams"]["message"]
+    assert "the process had 64 more files open: the plugin does not close them" in message, message
+
+
 # LAZY_BREAK, and what is said of memory
 LEAKS = [
     ("host-leak", "late_add_f32", "allocations of host->allocate, "),

@@ -3,6 +3,7 @@
  * as much is in use after each round of making and destroying as before. */
 #include "suites.h"
 #include "work.h"
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,17 @@ static uint64_t mapped(struct bp_device *device)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Files that the process has open: objects of a driver may be such. */
+static uint64_t files_open(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    uint64_t n = 0;
+
+    while (folder && readdir(folder)) n++;
+    if (folder) closedir(folder);
+    return n;
+}
+
 /* Makes and destroys on a device. */
 typedef bool round_fn(struct work *w);
 
@@ -110,7 +122,7 @@ static bool streams(struct work *w)
 
 /* What grew in each round, at least. */
 struct growth {
-    uint64_t heap, device, mapped;
+    uint64_t heap, device, mapped, files;
 };
 
 static uint64_t rise(uint64_t from, uint64_t to)
@@ -125,14 +137,16 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 static bool measure(struct work *w, round_fn *run, struct growth *least)
 {
-    *least = (struct growth){UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    *least = (struct growth){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     for (int i = 0; i <= ROUNDS; i++) {
         uint64_t heap = heap_in_use(), free = device_free(w->device), map = mapped(w->device);
+        uint64_t files = files_open();
         if (!run(w)) return false;
         if (!i) continue;
         least->heap = less(least->heap, rise(heap, heap_in_use()));
         least->device = less(least->device, rise(device_free(w->device), free));
         least->mapped = less(least->mapped, rise(map, mapped(w->device)));
+        least->files = less(least->files, rise(files, files_open()));
     }
     return true;
 }
@@ -151,6 +165,10 @@ static void judge(struct check *c, const struct growth *g, uint64_t allowed, con
                "after each of %d rounds in which %s were made and destroyed the process had mapped "
                "%" PRIu64 " bytes more: the plugin does not unmap them",
                ROUNDS, what, g->mapped);
+    check_that(c, !g->files,
+               "after each of %d rounds in which %s were made and destroyed the process had %" PRIu64
+               " more files open: the plugin does not close them",
+               ROUNDS, what, g->files);
 }
 
 static void returned(struct check *c, round_fn *run, uint64_t allowed, const char *what)
