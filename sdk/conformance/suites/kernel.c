@@ -463,6 +463,7 @@ static void run_case(struct run *r)
     r->c->result->executed = true;
     if (more && !(r->info->flags & BP_OP_VIEW)) run_again(r);
     if (more) run_prepared(r);
+    if (more) run_frozen_anew(r);
 }
 
 /* What the device says that it does not hold. */

@@ -101,6 +101,9 @@ bool run_view(struct run *r, enum bp_status *out_status);
  * where it is defined in others. */
 void run_prepared(struct run *r);
 
+/* Other constants where those of the case were, while a plan that was made for these is there. */
+void run_frozen_anew(struct run *r);
+
 /* Prepares the call and destroys it. out_taken: whether the row takes it. */
 bool run_plan(struct run *r, bool *out_taken);
 
