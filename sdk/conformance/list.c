@@ -375,7 +375,8 @@ static void add_rows(struct list *list, struct bp_device *device)
         op = bp_opinfo_find(info.op);
         list->n_row++;
         /* An operator has an alias too; ids have its name. */
-        if (!list_unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op)) continue;
+        if (!list_unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op))
+            continue;
         if (*info.reason) add_unused(list, &info);
         else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row - 1);
     }

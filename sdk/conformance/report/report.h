@@ -33,8 +33,8 @@ struct report_row {
     uint32_t has, ran; /* facts of cases that it has, of those that executed it */
 };
 
-/* A row and an operator that is defined in that of the row, among others: whether there are cases in
- * which the row is to run as one of the operator's steps, and whether it has run so. */
+/* A row and an operator that is defined in that of the row, among others: whether there are cases
+ * in which the row is to run as one of the operator's steps, and whether it has run so. */
 struct report_within {
     char op[40];
     int row;

@@ -166,8 +166,8 @@ static void judge(struct check *c, const struct growth *g, uint64_t allowed, con
                "%" PRIu64 " bytes more: the plugin does not unmap them",
                ROUNDS, what, g->mapped);
     check_that(c, !g->files,
-               "after each of %d rounds in which %s were made and destroyed the process had %" PRIu64
-               " more files open: the plugin does not close them",
+               "after each of %d rounds in which %s were made and destroyed the process had "
+               "%" PRIu64 " more files open: the plugin does not close them",
                ROUNDS, what, g->files);
 }
 

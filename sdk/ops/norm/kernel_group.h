@@ -132,8 +132,8 @@ KFN i64 norm_line(const struct norm_plan *p, i64 slot, i64 line)
     return p->inner > 1 ? at + line * p->stride[slot][p->outer] : at;
 }
 
-/* What a lane has of the groups of a round: number j of the team's, terms of it, and whether the lane
- * writes what there is once a group. */
+/* A lane's part in a round: group number j of the team's, terms of it, and whether the lane writes
+ * the results that each group has once. */
 struct norm_share {
     i64 j, terms, writes;
 };
@@ -149,8 +149,8 @@ KFN struct norm_share norm_share(const struct norm_plan *p, i64 first, i64 n)
     return s;
 }
 
-/* A team's groups, in rounds: a group that all lanes share, or one a lane. There are barriers within
- * a round, so that every lane goes through all of them, with a group or without. */
+/* A team's groups, in rounds: a group that all lanes share, or one a lane. Rounds have barriers, so
+ * every lane goes through all rounds, with a group or without. */
 #define NORM_ROUNDS(p, first, n) \
     for (i64 first = 0; first < (n); first += (p)->wide > 1 ? LANES : 1)
 
