@@ -38,7 +38,6 @@ const struct gpu_target gpu_target = {
 #define CALL(name, cuda, hip, parameters) #cuda,
 #include "gpu/calls.def"
     },
-    .text = "cuGetErrorString",
     .units = 16,      /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     .capability = {75, 76}, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR */
     .managed = {83, 89},    /* .._MANAGED_MEMORY, .._CONCURRENT_MANAGED_ACCESS */

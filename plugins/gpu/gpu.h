@@ -24,6 +24,7 @@
 /* The driver's functions, by their names in calls.def, and their numbers. */
 struct gpu_calls {
 #define CALL(name, cuda, hip, parameters) int (*name) parameters;
+#define CALL_ASIDE(result, name, cuda, hip, parameters) result (*name) parameters;
 #include "calls.def"
 };
 enum gpu_call {
@@ -77,8 +78,6 @@ struct gpu_target {
                                         they have none */
     int major, minor;                /* what a version number is divided by for each */
     const char *symbol[GPU_CALLS];
-    const char *text;                /* the function that knows what codes mean: of struct gpu */
-    bool returns_text;               /* text.give, not text.put */
     int units;                       /* the attribute that says how many units a device has */
     int capability[2];               /* those of the numbers that name its architecture, 9 and 0;
                                         0: its name is somewhere in its description */
@@ -136,11 +135,6 @@ struct gpu_device {
 struct gpu {
     const struct bp_host *host;
     struct gpu_calls call;
-    union { /* what a code means, in the driver's words */
-        void *function; /* NULL: it does not have it */
-        int (*put)(int code, const char **out);
-        const char *(*give)(int code);
-    } text;
     const char *lacks; /* a function of captures that the driver does not have, or NULL */
     int version;
     uint32_t sought, there; /* masks of libraries: looked for, and found then; while it is loaded */

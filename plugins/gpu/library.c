@@ -28,7 +28,7 @@ static enum bp_status open_library(const struct gpu *gpu, struct gpu_found *out)
 static const enum { NEEDED, OF_CAPTURES, ASIDE } use[GPU_CALLS] = {
 #define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = NEEDED,
 #define CALL_OR_NONE(name, cuda, hip, parameters) [GPU_CALL_##name] = OF_CAPTURES,
-#define CALL_ASIDE(name, cuda, hip, parameters) [GPU_CALL_##name] = ASIDE,
+#define CALL_ASIDE(result, name, cuda, hip, parameters) [GPU_CALL_##name] = ASIDE,
 #include "calls.def"
 };
 
@@ -48,7 +48,6 @@ enum bp_status gpu_library_open(struct gpu *gpu)
                            found.path, gpu_target.symbol[i]);
     }
     memcpy(&gpu->call, function, sizeof gpu->call);
-    gpu->text.function = dlsym(found.library, gpu_target.text);
     return BP_OK;
 }
 
@@ -68,9 +67,13 @@ static const char *text_of(const struct gpu *gpu, int code)
 {
     const char *text = NULL;
 
-    if (!gpu->text.function) return NULL;
-    if (gpu_target.returns_text) return gpu->text.give(code);
-    return gpu->text.put(code, &text) == GPU_SUCCESS ? text : NULL;
+    if (!gpu->call.error_text) return NULL;
+#ifdef GPU_RETURNS_TEXT
+    text = gpu->call.error_text(code);
+#else
+    if (gpu->call.error_text(code, &text) != GPU_SUCCESS) text = NULL;
+#endif
+    return text;
 }
 
 static struct known find(const struct gpu *gpu, int code)

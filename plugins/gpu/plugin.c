@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.c: the plugin's table, and the making of an instance. Start here. */
-#include "gpu.h"
-#include <ctype.h>
-#include <stdlib.h>
+#include "locate.h"
 #include <string.h>
 
 static enum bp_status make_devices(struct gpu *gpu, int n)
@@ -48,15 +46,14 @@ static void destroy(void *p)
 /* Whether BP_<PLUGIN>_WAIT is "block". */
 static bool blocks(const struct gpu *gpu)
 {
-    char name[] = "BP_" GPU_NAME "_WAIT";
-    const char *given;
+    const char *given = gpu_setting("WAIT");
+    char name[GPU_SETTING_SIZE];
 
-    for (char *c = name; *c; c++) *c = (char)toupper(*c);
-    given = secure_getenv(name);
-    if (given && *given && strcmp(given, "spin") != 0 && strcmp(given, "block") != 0)
-        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s is '%s': expected block or spin", name,
-               given);
-    return given && !strcmp(given, "block");
+    if (!given || !strcmp(given, "spin")) return false;
+    if (!strcmp(given, "block")) return true;
+    gpu_setting_name(name, "WAIT");
+    bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s is '%s': expected block or spin", name, given);
+    return false;
 }
 
 enum { REASON = 256 };

@@ -46,8 +46,6 @@ const struct gpu_target gpu_target = {
 #define CALL(name, cuda, hip, parameters) #hip,
 #include "gpu/calls.def"
     },
-    .text = "hipGetErrorString",
-    .returns_text = true,
     .units = 63,       /* hipDeviceAttributeMultiprocessorCount */
     .managed = {24, 9}, /* .._ManagedMemory, .._ConcurrentManagedAccess */
     .arch = "gfx",

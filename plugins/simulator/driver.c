@@ -87,6 +87,7 @@ int sim_leave(int code)
     return code;
 }
 
+/* Of codes that plugins/gpu has no words for. It cannot fail otherwise. */
 int sim_error_text(int code, const char **out)
 {
     *out = code == SIM_OWN ? "a failure of the simulator alone" : NULL;

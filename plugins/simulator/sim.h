@@ -85,9 +85,6 @@ enum sim_call {
 #define CALL(name, cuda, hip, parameters) int sim_##name parameters;
 #include "gpu/calls.def"
 
-/* What a code means, if plugins/gpu has no words for it; SIM_INVALID_VALUE: it means nothing. */
-int sim_error_text(int code, const char **out);
-
 /* How many things of the driver's are not given back yet: contexts, memory, streams, events,
  * modules, graphs. For tests. */
 size_t sim_live(void);

@@ -59,7 +59,6 @@ const struct gpu_target gpu_target = {
 #define CALL(name, cuda, hip, parameters) "sim_" #name,
 #include "gpu/calls.def"
     },
-    .text = "sim_error_text",
     .units = 1,
     .capability = {2, 3},
     .managed = {4, 5},

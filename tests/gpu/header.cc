@@ -15,6 +15,7 @@
 #define __HIP_DISABLE_CPP_FUNCTIONS__
 #define SAID(cuda, hip) hip
 #define GPU_WHERE int
+#define GPU_RETURNS_TEXT
 #include <hip/hip_runtime_api.h>
 #endif
 
@@ -24,6 +25,9 @@ extern "C" CUresult cuCtxSetFlags(unsigned);
 
 #define CALL(name, cuda, hip, parameters) \
     int ours_##name parameters; \
+    static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
+#define CALL_ASIDE(result, name, cuda, hip, parameters) \
+    result ours_##name parameters; \
     static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
 #include "gpu/calls.def"
 
@@ -51,15 +55,6 @@ static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_
               "mark");
 static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_END, HIP_LAUNCH_PARAM_END))) == SAID(0, 3),
               "mark");
-
-/* The texts of codes: gpu_target.text. */
-#ifdef DRIVER_CUDA
-int ours_put(int code, const char **out);
-static_assert(decltype(of(&ours_put))::like(&cuGetErrorString), "text");
-#else
-const char *ours_give(int code);
-static_assert(decltype(of(&ours_give))::like(&hipGetErrorString), "text");
-#endif
 
 /* Numbers that plugins/gpu and the targets have. */
 #ifdef DRIVER_CUDA

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <stdio.h>
 
-static const char *plugin_path, *driver_path, *without, *old, *broken, *as_cuda;
+static const char *plugin_path, *driver_path, *without, *old, *broken, *as_cuda, *few;
 
 static void ok(enum bp_status status, const char *what)
 {
@@ -511,6 +511,24 @@ static void words_of_the_driver(const void *arg)
     }
 }
 
+/* The driver has no words either, nor does it say who a device is or how it is to wait. */
+static void without_words(const void *arg)
+{
+    uint64_t free_bytes, total;
+    struct world w = {.plugin = load(few)};
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "memory_info:1:990", 1);
+    setenv("BP_SIM_WAIT", "block", 1);
+    if (!expect(w.plugin->create(host(), &w.self) == BP_OK, "create: %s", heard)) return;
+    expect(w.plugin->runtime->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE,
+           "it works");
+    expect(strstr(heard, "no function sim_context_flags: only waits for events sleep\n") &&
+               strstr(heard, "sim:0: sim_memory_info answers 990: an error without a name\n"),
+           "it said: %s", heard);
+    w.plugin->destroy(w.self);
+}
+
 struct absence {
     const char *path, *variable, *value;
     enum bp_status status;
@@ -539,6 +557,7 @@ int main(int argc, char **argv)
     broken = argv[3];
     old = argv[4];
     without = argv[5];
+    few = argv[6];
     as_cuda = argv[7];
     run_case("faults are told once, by each way to wait", faults_are_told_once, NULL);
     run_case("faults name their row", faults_name_their_row, NULL);
@@ -575,6 +594,7 @@ int main(int argc, char **argv)
     run_case("PTX that is not compiled", ptx_is_not_compiled, NULL);
     run_case("unknown errors", unknown_errors, NULL);
     run_case("errors in words of the driver", words_of_the_driver, NULL);
+    run_case("a driver without words", without_words, NULL);
     run_case("a driver that shuts down", shutting_down, NULL);
     run_case("a system without its fabric manager", absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:802", BP_ERR_DEVICE,

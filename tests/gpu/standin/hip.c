@@ -18,6 +18,15 @@ int standin_driver_version(int *out)
     return SIM_SUCCESS;
 }
 
+/* It is returned, where the simulator puts it out. */
+const char *standin_error_text(int code)
+{
+    const char *text = NULL;
+
+    sim_error_text(code, &text);
+    return text;
+}
+
 /* What the struct says last, as in HIP 5: the architecture, with features that targets need not
  * name. */
 int standin_device_description(void *out, int device)

@@ -28,13 +28,15 @@
 #undef GPU_WHERE
 #ifdef SYMBOL_cuda
 #define GPU_WHERE void *
-#define CALL(name, cuda, hip, parameters) \
-    int standin_##name parameters __asm__(#cuda) __attribute__((visibility("default")));
+#define STANDIN_SYMBOL(cuda, hip) __asm__(#cuda) __attribute__((visibility("default")))
 #else
 #define GPU_WHERE int
-#define CALL(name, cuda, hip, parameters) \
-    int standin_##name parameters __asm__(#hip) __attribute__((visibility("default")));
+#define GPU_RETURNS_TEXT
+#define STANDIN_SYMBOL(cuda, hip) __asm__(#hip) __attribute__((visibility("default")))
 #endif
+#define CALL(name, cuda, hip, parameters) int standin_##name parameters STANDIN_SYMBOL(cuda, hip);
+#define CALL_ASIDE(result, name, cuda, hip, parameters) \
+    result standin_##name parameters STANDIN_SYMBOL(cuda, hip);
 #include "gpu/calls.def"
 
 enum {
