@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudnn.c: convolutions by cuDNN. Which algorithm runs is chosen when the plan is made, by what the
- * library knows, without trying. Filters that do not lie as the images do go through the workspace.
- * A bias is what the result is before the products are added: it rounds once, as they do. Handles
- * have a stream: each stream has its own. */
-#include "cudnn.h"
-#include "gemm.h"
-#include "vendor.h"
-#include <ops/conv/launch_shape.h>
+ * library knows, without trying: for half types by its graph interface (cudnn_graph.c), for others,
+ * and where that has nothing, by the older one. Filters that do not lie as the images do go through
+ * the workspace. A bias is what the result is before the products are added: it rounds once, as
+ * they do. Handles have a stream: each stream has its own. */
+#include "cudnn_plan.h"
 #include <string.h>
 
 static const struct gpu_vendor_symbol symbols[] = {
@@ -22,6 +20,8 @@ static union {
     struct cudnn_calls call;
 } dnn;
 _Static_assert(sizeof dnn.call == sizeof dnn.function, "functions alone");
+
+const struct cudnn_calls *const gpu_cudnn_call = &dnn.call;
 
 static size_t version(void)
 {
@@ -41,29 +41,7 @@ struct gpu_vendor gpu_cudnn = {
     .for_streams = true, .set_up = set_up,
 };
 
-enum { AXES = 5, ALIGNMENT = 256 };
-
-/* Image, filters, result of the forward; what is computed is one of them. */
-enum { X, W, Y, TENSORS };
-
-struct plan {
-    enum conv_kind kind;
-    struct gpu_device *device;
-    uint8_t dtype;
-    int rank;                       /* of the library's tensors: 4 or 5 */
-    int format;                     /* of all three */
-    bool repack, has_bias;          /* the filters lie in another way */
-    void *handle, *conv, *tensor[TENSORS];
-    struct cudnn_found found;
-    uint64_t filter_bytes;          /* at the workspace's beginning, if they are repacked */
-    int64_t filter_stride[AXES];
-};
-
-/* Calls the library for a plan that is being made; false, and a line in the log: it failed. */
-#define GOOD(device, name, ...) \
-    gpu_vendor_good(device, &gpu_cudnn, #name, dnn.call.name(__VA_ARGS__))
-
-static int type_of(uint8_t dtype)
+int cudnn_type_of(uint8_t dtype)
 {
     return dtype == BP_F64 ? CUDNN_F64
            : dtype == BP_F32 ? CUDNN_F32
@@ -107,7 +85,7 @@ static bool lies(const struct bp_view *v, int format)
 }
 
 /* One format for all; false: images lie in different ways, or in none that is known. */
-static bool choose_format(struct plan *p, const struct bp_view *const part[TENSORS])
+static bool choose_format(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
 {
     bool rows = lies(part[X], CUDNN_ROW_MAJOR) && lies(part[Y], CUDNN_ROW_MAJOR);
     bool last = lies(part[X], CUDNN_CHANNELS_LAST) && lies(part[Y], CUDNN_CHANNELS_LAST);
@@ -118,7 +96,8 @@ static bool choose_format(struct plan *p, const struct bp_view *const part[TENSO
     p->repack = !lies(part[W], p->format);
     dense(part[W], p->format, p->filter_stride);
     p->filter_bytes = (uint64_t)part[W]->count * gpu_gemm_size(p->dtype);
-    p->filter_bytes = (p->filter_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    p->filter_bytes = (p->filter_bytes + CUDNN_WORKSPACE_ALIGNMENT - 1) /
+                      CUDNN_WORKSPACE_ALIGNMENT * CUDNN_WORKSPACE_ALIGNMENT;
     return true;
 }
 
@@ -139,35 +118,23 @@ static int shape_of(const struct bp_view *v, const int64_t *stride, int to_shape
     return v->rank + gap;
 }
 
-static bool make_tensor(struct plan *p, int i, const struct bp_view *v)
+static void shape_parts(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
 {
     int64_t stride[AXES];
-    int to_shape[AXES], to_stride[AXES];
 
-    dense(v, p->format, stride);
-    p->rank = shape_of(v, stride, to_shape, to_stride);
-    if (i == W)
-        return GOOD(p->device, cudnnCreateFilterDescriptor, &p->tensor[i]) &&
-               GOOD(p->device, cudnnSetFilterNdDescriptor, p->tensor[i], type_of(p->dtype),
-                    p->format, p->rank, to_shape);
-    return GOOD(p->device, cudnnCreateTensorDescriptor, &p->tensor[i]) &&
-           GOOD(p->device, cudnnSetTensorNdDescriptor, p->tensor[i], type_of(p->dtype), p->rank,
-                to_shape, to_stride);
+    for (int i = 0; i < TENSORS; i++) {
+        dense(part[i], p->format, stride);
+        p->rank = shape_of(part[i], stride, p->shape[i], p->stride[i]);
+    }
 }
 
-/* Steps of a convolution along its spatial axes, as the library has them: what is added behind is
- * as much as in front. */
-struct steps {
-    int pad[3], stride[3], dilation[3];
-};
-
 /* false: what the attributes say cannot be said so. */
-static bool steps_of(struct steps *out, const struct bp_conv_attrs *attrs,
+static bool steps_of(struct cudnn_steps *out, const struct bp_conv_attrs *attrs,
                      const struct bp_view *const part[TENSORS])
 {
     int n = part[X]->rank - 2, gap = n == 1;
 
-    *out = (struct steps){{0}, {1, 1, 1}, {1, 1, 1}};
+    *out = (struct cudnn_steps){{0}, {1, 1, 1}, {1, 1, 1}};
     for (int d = 0; d < n; d++) {
         int64_t window = (part[W]->shape[d + 2] - 1) * attrs->dilation[d] + 1;
         int64_t room = part[X]->shape[d + 2] + 2 * attrs->pad[d] - window;
@@ -188,25 +155,42 @@ static int math_of(uint8_t dtype)
     return dtype == BP_F64 ? CUDNN_ANY_MATH : CUDNN_TENSOR_MATH;
 }
 
-static bool make_conv(struct plan *p, const struct steps *s, int64_t groups)
+/* ---- the older interface ---- */
+
+static bool make_tensor(struct cudnn_plan *p, int i)
 {
-    return GOOD(p->device, cudnnCreateConvolutionDescriptor, &p->conv) &&
-           GOOD(p->device, cudnnSetConvolutionNdDescriptor, p->conv, p->rank - 2, s->pad,
-                s->stride, s->dilation, CUDNN_CORRELATION,
-                p->dtype == BP_F64 ? CUDNN_F64 : CUDNN_F32) &&
-           GOOD(p->device, cudnnSetConvolutionMathType, p->conv, math_of(p->dtype)) &&
-           GOOD(p->device, cudnnSetConvolutionGroupCount, p->conv, (int)groups);
+    int type = cudnn_type_of(p->dtype);
+
+    if (i == W)
+        return CUDNN_GOOD(p->device, cudnnCreateFilterDescriptor, &p->tensor[i]) &&
+               CUDNN_GOOD(p->device, cudnnSetFilterNdDescriptor, p->tensor[i], type, p->format,
+                          p->rank, p->shape[i]);
+    return CUDNN_GOOD(p->device, cudnnCreateTensorDescriptor, &p->tensor[i]) &&
+           CUDNN_GOOD(p->device, cudnnSetTensorNdDescriptor, p->tensor[i], type, p->rank,
+                      p->shape[i], p->stride[i]);
+}
+
+static bool make_conv(struct cudnn_plan *p, int64_t groups)
+{
+    const struct cudnn_steps *s = &p->steps;
+
+    return CUDNN_GOOD(p->device, cudnnCreateConvolutionDescriptor, &p->conv) &&
+           CUDNN_GOOD(p->device, cudnnSetConvolutionNdDescriptor, p->conv, p->rank - 2, s->pad,
+                      s->stride, s->dilation, CUDNN_CORRELATION,
+                      p->dtype == BP_F64 ? CUDNN_F64 : CUDNN_F32) &&
+           CUDNN_GOOD(p->device, cudnnSetConvolutionMathType, p->conv, math_of(p->dtype)) &&
+           CUDNN_GOOD(p->device, cudnnSetConvolutionGroupCount, p->conv, (int)groups);
 }
 
 /* Whether an answer is good; those that say "no" are not logged. */
-static bool is_good(const struct plan *p, const char *const name[], int code)
+static bool is_good(const struct cudnn_plan *p, const char *const name[], int code)
 {
     return !cudnn_is_unsupported(code) &&
            gpu_vendor_good(p->device, &gpu_cudnn, name[p->kind], code);
 }
 
 /* Best first. */
-static bool ask(const struct plan *p, int *n, struct cudnn_found found[CUDNN_ALGORITHMS])
+static bool ask(const struct cudnn_plan *p, int *n, struct cudnn_found found[CUDNN_ALGORITHMS])
 {
     static const char *const name[] = {"cudnnGetConvolutionForwardAlgorithm_v7",
                                        "cudnnGetConvolutionBackwardDataAlgorithm_v7",
@@ -227,7 +211,7 @@ static bool ask(const struct plan *p, int *n, struct cudnn_found found[CUDNN_ALG
     return is_good(p, name, code);
 }
 
-static bool ask_size(const struct plan *p, size_t *out)
+static bool ask_size(const struct cudnn_plan *p, size_t *out)
 {
     static const char *const name[] = {"cudnnGetConvolutionForwardWorkspaceSize",
                                        "cudnnGetConvolutionBackwardDataWorkspaceSize",
@@ -249,80 +233,101 @@ static bool ask_size(const struct plan *p, size_t *out)
 }
 
 /* Whether an algorithm does what the rows promise. */
-static bool will_do(const struct plan *p, const struct cudnn_found *f)
+static bool will_do(const struct cudnn_plan *p, const struct cudnn_found *f)
 {
     static const int plain[] = {CUDNN_PLAIN_FORWARD, CUDNN_PLAIN_DATA, CUDNN_PLAIN_FILTER};
-    static const size_t most = (size_t)1 << 30;
     bool loose = f->math == CUDNN_TENSOR_MATH || f->math == CUDNN_LOOSE_MATH;
 
     return !f->state && f->deterministic && plain[p->kind] >> f->algorithm & 1 &&
-           f->workspace <= most &&
+           f->workspace <= (size_t)cudnn_workspace_most &&
            !(loose && math_of(p->dtype) == CUDNN_EXACT_MATH);
 }
 
-/* The device's handle is for one thread at a time. */
-static bool choose(struct plan *p)
+static bool choose(struct cudnn_plan *p)
 {
     struct cudnn_found found[CUDNN_ALGORITHMS];
     int n = 0, i = 0;
-    bool good;
+
+    if (!ask(p, &n, found)) return false;
+    while (i < n && !will_do(p, &found[i])) i++;
+    if (i == n) return false;
+    p->found = found[i];
+    return ask_size(p, &p->found.workspace);
+}
+
+static bool make_older(struct cudnn_plan *p, int64_t groups)
+{
+    for (int i = 0; i < TENSORS; i++)
+        if (!make_tensor(p, i)) return false;
+    return make_conv(p, groups) && choose(p);
+}
+
+/* ---- plans ---- */
+
+static void drop(struct cudnn_plan *p)
+{
+    cudnn_graph_drop(p, &p->aligned);
+    cudnn_graph_drop(p, &p->any);
+    if (p->conv) CUDNN_GOOD(p->device, cudnnDestroyConvolutionDescriptor, p->conv);
+    for (int i = 0; i < TENSORS; i++) {
+        if (!p->tensor[i]) continue;
+        if (i == W) CUDNN_GOOD(p->device, cudnnDestroyFilterDescriptor, p->tensor[i]);
+        else CUDNN_GOOD(p->device, cudnnDestroyTensorDescriptor, p->tensor[i]);
+    }
+}
+
+/* A graph's kernels may want 16 bytes of alignment. Tensors that have less go to the older
+ * interface, or, where that has nothing, to a graph for them. The device's handle is for one thread
+ * at a time. */
+static bool make(struct cudnn_plan *p, int64_t groups)
+{
+    bool half = gpu_gemm_size(p->dtype) == 2, good;
 
     pthread_mutex_lock(&p->device->loading);
-    good = ask(p, &n, found);
-    while (good && i < n && !will_do(p, &found[i])) i++;
-    good = good && i < n;
-    if (good) {
-        p->found = found[i];
-        good = ask_size(p, &p->found.workspace);
-    }
+    if (half) cudnn_graph_make(p, CUDNN_ALIGNED, &p->aligned);
+    p->older = make_older(p, groups);
+    good = p->older || (half && cudnn_graph_make(p, (int64_t)gpu_gemm_size(p->dtype), &p->any));
     pthread_mutex_unlock(&p->device->loading);
     return good;
 }
 
-static void drop(const struct plan *p)
+/* Enough for each way that a launch may take. */
+static uint64_t workspace_of(const struct cudnn_plan *p)
 {
-    if (p->conv) GOOD(p->device, cudnnDestroyConvolutionDescriptor, p->conv);
-    for (int i = 0; i < TENSORS; i++) {
-        if (!p->tensor[i]) continue;
-        if (i == W) GOOD(p->device, cudnnDestroyFilterDescriptor, p->tensor[i]);
-        else GOOD(p->device, cudnnDestroyTensorDescriptor, p->tensor[i]);
-    }
-}
+    const uint64_t aligned = (uint64_t)p->aligned.workspace, any = (uint64_t)p->any.workspace;
+    uint64_t most = p->found.workspace;
 
-static bool make(struct plan *p, const struct steps *steps, int64_t groups,
-                 const struct bp_view *const part[TENSORS])
-{
-    for (int i = 0; i < TENSORS; i++)
-        if (!make_tensor(p, i, part[i])) return false;
-    return make_conv(p, steps, groups) && choose(p);
+    if (aligned > most) most = aligned;
+    if (any > most) most = any;
+    return most + (p->repack ? p->filter_bytes : 0);
 }
 
 enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
-    struct plan made = {.kind = (enum conv_kind)portable_number(prep->kernel),
-                        .dtype = prep->out[0]->dtype},
-                *plan = NULL;
+    struct cudnn_plan made = {.kind = (enum conv_kind)portable_number(prep->kernel),
+                              .dtype = prep->out[0]->dtype},
+                      *plan = NULL;
     struct bp_conv_attrs attrs = conv_attrs(made.kind, prep->attrs);
     GPU_CALLER caller = {NULL};
     const struct bp_view *part[TENSORS];
-    struct steps steps;
     bool good;
 
     parts_of(made.kind, prep->in, prep->out, part);
-    if (!part[X]->count || !part[W]->count || !part[Y]->count || !steps_of(&steps, &attrs, part) ||
-        !choose_format(&made, part))
+    if (!part[X]->count || !part[W]->count || !part[Y]->count ||
+        !steps_of(&made.steps, &attrs, part) || !choose_format(&made, part))
         return BP_ERR_UNSUPPORTED;
+    shape_parts(&made, part);
     made.has_bias = made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2];
     TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
-    good = make(&made, &steps, attrs.groups, part);
+    good = make(&made, attrs.groups);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
     if (!plan) {
         drop(&made);
         return good ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
     }
     BP_SET(out, plan, plan);
-    BP_SET(out, workspace, made.found.workspace + (made.repack ? made.filter_bytes : 0));
-    BP_SET(out, workspace_alignment, ALIGNMENT);
+    BP_SET(out, workspace, workspace_of(&made));
+    BP_SET(out, workspace_alignment, CUDNN_WORKSPACE_ALIGNMENT);
     return BP_OK;
 }
 
@@ -332,7 +337,7 @@ void gpu_cudnn_end(void *self, const struct bp_kernel *row, void *plan)
 
     (void)row;
     drop(plan);
-    host->release(host->ctx, plan, sizeof(struct plan));
+    host->release(host->ctx, plan, sizeof(struct cudnn_plan));
 }
 
 /* Has a kernel of our own copy elements. */
@@ -362,7 +367,7 @@ static enum bp_status put_bias(const struct bp_launch *launch)
 }
 
 /* A product and its sum into what is there, by beta. */
-static int call(const struct plan *p, void *handle, void *const at[TENSORS], void *workspace)
+static int call(const struct cudnn_plan *p, void *handle, void *const at[TENSORS], void *workspace)
 {
     union gpu_factor alpha = gpu_factor(p->dtype, 1), beta = gpu_factor(p->dtype, p->has_bias);
     void *x = p->tensor[X], *w = p->tensor[W], *y = p->tensor[Y];
@@ -384,21 +389,35 @@ static int call(const struct plan *p, void *handle, void *const at[TENSORS], voi
     }
 }
 
+/* The graph for these addresses; NULL: the older interface. */
+static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *const at[TENSORS])
+{
+    uintptr_t all = (uintptr_t)at[X] | (uintptr_t)at[W] | (uintptr_t)at[Y];
+
+    if (p->aligned.n && all % CUDNN_ALIGNED == 0) return &p->aligned;
+    return p->older ? NULL : &p->any;
+}
+
 /* Under the stream's lock: a handle is for one thread at a time. */
-static enum bp_status run(const struct plan *p, struct gpu_stream *stream,
+static enum bp_status run(const struct cudnn_plan *p, struct gpu_stream *stream,
                           void *const at[TENSORS], void *workspace)
 {
     static const char *const name[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
                                        "cudnnConvolutionBackwardFilter"};
+    const struct cudnn_graph *graph = graph_for(p, at);
+    const char *function = name[p->kind];
     void *handle;
+    int code;
 
     TRY(gpu_vendor_handle(stream, &gpu_cudnn, &handle));
-    return gpu_vendor_check(p->device, &gpu_cudnn, name[p->kind], call(p, handle, at, workspace));
+    code = graph ? cudnn_graph_run(p, graph, handle, at, workspace, &function)
+                 : call(p, handle, at, workspace);
+    return gpu_vendor_check(p->device, &gpu_cudnn, function, code);
 }
 
 enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
 {
-    const struct plan *p = launch->plan;
+    const struct cudnn_plan *p = launch->plan;
     struct gpu_stream *stream = launch->stream;
     const struct bp_view *part[TENSORS];
     struct bp_view filters;

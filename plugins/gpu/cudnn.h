@@ -5,6 +5,7 @@
 #define GPU_CUDNN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* What an algorithm is worth: alike for the forward and both gradients. */
 struct cudnn_found {
@@ -31,6 +32,12 @@ static inline int cudnn_is_unsupported(int code)
 {
     return code == 9 || code / 1000 == 3;
 }
+
+/* The graph interface. */
+enum {
+#define NUMBER(name, theirs, number) name = number,
+#include "cudnn_graph.def"
+};
 
 #define CALL(result, name, parameters) typedef result cudnn_##name parameters;
 #include "cudnn.def"

@@ -1,32 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudnn.c: stands in for cuDNN: the functions of gpu/cudnn.def, on simulated streams. Of the
  * algorithms that it names only one does what plugins/gpu promises; the others refuse to run. */
-#include "gpu/cudnn.h"
-#include "number.h"
-#include "sim.h"
+#include "cudnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL(result, name, parameters) result name parameters;
-#include "gpu/cudnn.def"
+enum { VERSION = 91900, WORKSPACE = 1024 };
 
-enum { VERSION = 91900, WORKSPACE = 1024, AXES = 5 };
-enum { NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000 };
-enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV };
-
-/* All that the library makes. Axes of tensors: batch, channels, three of space; filters are tensors
- * too, whose strides their format says. */
-struct thing {
-    enum kind kind;
-    void *stream;
-    enum sim_type type;
-    int64_t shape[AXES], stride[AXES];
-    int64_t pad[3], step[3], dilation[3], groups;
-    int math;
-    enum sim_type sums;
-};
-
-static enum sim_type type_of(int type)
+enum sim_type cudnn_type_of(int type)
 {
     return type == CUDNN_F32 ? SIM_F32
            : type == CUDNN_F64 ? SIM_F64
@@ -135,7 +116,7 @@ int cudnnSetStream(void *handle, void *stream)
 /* Axes at the end; those that are missing have extent 1. */
 static bool take_shape(struct thing *t, int type, int rank, const int *shape)
 {
-    t->type = type_of(type);
+    t->type = cudnn_type_of(type);
     for (int a = 0; a < AXES; a++) t->shape[a] = 1;
     for (int a = 0; a < rank && rank <= AXES; a++) t->shape[a < 2 ? a : a + AXES - rank] = shape[a];
     return rank >= 4 && rank <= AXES && t->type < SIM_TYPES;
@@ -177,7 +158,7 @@ int cudnnSetConvolutionNdDescriptor(void *p, int axes, const int *pad, const int
 
     if (!code && (axes < 2 || axes > 3 || mode != CUDNN_CORRELATION)) code = BAD_PARAM;
     if (code) return sim_leave(code);
-    t->sums = type_of(sums);
+    t->sums = cudnn_type_of(sums);
     for (int d = 0; d < 3; d++) {
         int from = d - (3 - axes);
         t->pad[d] = from < 0 ? 0 : pad[from];
@@ -205,8 +186,8 @@ int cudnnSetConvolutionGroupCount(void *p, int groups)
 
 /* ---- the choice of an algorithm ---- */
 
-static bool fits(const struct thing *x, const struct thing *w, const struct thing *conv,
-                 const struct thing *y)
+bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing *conv,
+                const struct thing *y)
 {
     bool good = x->kind == TENSOR && w->kind == FILTER && y->kind == TENSOR && conv->kind == CONV &&
                 x->type == w->type && x->type == y->type && x->shape[0] == y->shape[0] &&
@@ -240,7 +221,7 @@ static int find(enum sim_call call, int kind, const void *x, const void *w, cons
     };
     int code = sim_enter(call), skip = math == CUDNN_EXACT_MATH ? -1 : 4, n = 0;
 
-    if (!code && !fits(x, w, conv, y)) code = BAD_PARAM;
+    if (!code && !cudnn_fits(x, w, conv, y)) code = BAD_PARAM;
     if (code) return sim_leave(code);
     for (int i = 0; i < 6 && n < asked; i++)
         if (i != skip) out[n++] = list[i];
@@ -300,14 +281,6 @@ int cudnnGetConvolutionBackwardFilterWorkspaceSize(void *handle, void *x, void *
 }
 
 /* ---- runs ---- */
-
-/* One product on its way; place 0 x, 1 w, 2 y, of which number `result` is computed. */
-struct run {
-    struct thing part[3], conv;
-    int result;
-    double alpha, beta;
-    void *at[3];
-};
 
 static int64_t extent_of(const struct thing *t)
 {
@@ -374,7 +347,7 @@ static void compute(const struct run *r, void *const at[3], double *sums)
     }
 }
 
-static int run_conv(void *p, int code)
+int cudnn_run_conv(void *p, int code)
 {
     const struct run *r = p;
     void *at[3];
@@ -402,10 +375,10 @@ static int start(enum sim_call call, const struct thing *handle, const struct ru
     int code = sim_enter_context(call, &device);
 
     if (!code && (handle->kind != HANDLE || algorithm != good_algorithm[(r->result + 1) % 3] ||
-                  !fits(&r->part[0], &r->part[1], &r->conv, &r->part[2]) || size < WORKSPACE ||
-                  !sim_reach(workspace, size)))
+                  !cudnn_fits(&r->part[0], &r->part[1], &r->conv, &r->part[2]) ||
+                  size < WORKSPACE || !sim_reach(workspace, size)))
         code = BAD_PARAM;
-    return sim_leave(code ? code : sim_submit(handle->stream, run_conv, r, sizeof *r));
+    return sim_leave(code ? code : sim_submit(handle->stream, cudnn_run_conv, r, sizeof *r));
 }
 
 /* Of the memory that is read a caller promises not to change it. */

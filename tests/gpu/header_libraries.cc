@@ -106,6 +106,10 @@ static_assert(CUDNN_ANY_MATH == (int)CUDNN_DEFAULT_MATH &&
                   CUDNN_EXACT_MATH == (int)CUDNN_FMA_MATH,
               "products");
 
+/* The graph interface. */
+#define NUMBER(name, theirs, number) static_assert(name == (int)theirs, #theirs);
+#include "gpu/cudnn_graph.def"
+
 /* The algorithms that are transforms have no place in the masks, the others have. */
 constexpr int bit(int algorithm)
 {

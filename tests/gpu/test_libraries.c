@@ -5,7 +5,9 @@
  * works. Libraries that are not there or lack functions; TF32.
  *
  *   test_libraries PLUGIN DRIVER A_LIBRARY_WITHOUT_FUNCTIONS CUDNN_WITHOUT_ITS_VERSION
- *                  ROCBLAS_WITHOUT_WORKSPACE NCCL_THAT_WAITS */
+ *                  ROCBLAS_WITHOUT_WORKSPACE NCCL_THAT_WAITS
+ *
+ * CUDNN_WITHOUT_ITS_VERSION lacks a function of graphs, too. */
 #include "kit.h"
 #include <backplane/ccl.h>
 #include "simulator/number.h"
@@ -41,6 +43,11 @@ static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta 
 static const struct bp_addmm_attrs bias = {.size = sizeof bias, .alpha = 1, .beta = 1};
 static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
                                           .dilation = {1, 1, 1}, .groups = 1};
+static const struct bp_conv_attrs conv_steps = {
+    .size = sizeof conv_steps, .stride = {1, 2, 1}, .pad = {0, 1}, .dilation = {1, 1, 1},
+    .groups = 1};
+static const struct bp_conv_attrs conv_groups = {.size = sizeof conv_groups, .stride = {1, 1, 1},
+                                                 .dilation = {1, 1, 1}, .groups = 2};
 static const struct bp_conv_grad_input_attrs grad_input = {
     .size = sizeof grad_input, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
 static const struct bp_conv_grad_weight_attrs grad_weight = {
@@ -76,8 +83,23 @@ static const struct recipe recipes[] = {
      .result = {2110, 5188}},
     {"sim_addmm_bf16_cublaslt", &bias, 3, {{2}, {1, 9}, {9, 2}, {1, 2}}, SIM_BF16, .n_result = 2,
      .result = {528, 572}},
+    /* By cuDNN's graph interface, but where addresses are no multiples of 16. */
+    {"sim_conv_bf16_cudnn", &conv, 3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}}, SIM_BF16,
+     .n_result = 4, .result = {38, 48, 87, 113}},
+    {"sim_conv_f16_cudnn", &conv, 2, {{1, 1, 2, 3}, {2, 1, 2, 2}, {1, 2, 1, 2}}, SIM_F16,
+     .n_result = 4, .result = {37, 47, 85, 111}, .apart = true},
+    {"sim_conv_f16_cudnn", &conv_steps, 2, {{1, 1, 1, 3}, {1, 1, 1, 2}, {1, 1, 1, 2}}, SIM_F16,
+     .n_result = 2, .result = {2, 8}},
+    {"sim_conv_bf16_cudnn", &conv_groups, 2, {{1, 2, 2}, {2, 1, 1}, {1, 2, 2}}, SIM_BF16,
+     .n_result = 4, .result = {1, 2, 6, 8}},
+    {"sim_conv_grad_input_f16_cudnn", &grad_input, 3,
+     {{1, 1, 1, 2}, {1, 2, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 3}}, SIM_F16, .n_result = 6,
+     .result = {1, 4, 4, 3, 10, 8}},
+    {"sim_conv_grad_weight_bf16_cudnn", &grad_weight, 3,
+     {{1, 1, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1, 2}}, SIM_BF16, .n_result = 4,
+     .result = {7, 13, 10, 16}, .channels_last = true},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes };
+enum { RECIPES = sizeof recipes / sizeof *recipes, GRAPHS = RECIPES - 6 };
 
 struct views {
     struct bp_view view[VIEWS];
@@ -316,6 +338,63 @@ static void trial_fails(const void *arg)
     }
 }
 
+/* The way that cuDNN computes a convolution of a half type, or its older interface: of the ways
+ * that the stand-in's heuristic names the first eight will not do, the next wants 2 KiB and aligned
+ * addresses, the last 4 KiB; the older interface wants 1 KiB. */
+struct way {
+    const char *name;
+    int recipe;
+    const char *failure; /* what fails, with a comma */
+    bool lacks_graphs;   /* the library has not all functions for them */
+    uint64_t workspace;
+    bool is_graph;
+};
+
+/* Of two that fail at one place, one after the other, the second is not counted by the first. */
+static const struct way ways[] = {
+    {"a graph of cuDNN's: the first way that will do", GRAPHS, "", false, 2048, true},
+    {"a graph of cuDNN's: not for odd addresses", GRAPHS + 1, "", false, 2048, false},
+    {"a graph of cuDNN's: the next way", GRAPHS, "cudnnBackendFinalize:10:3000,", false, 4096,
+     true},
+    {"no graph of cuDNN's: no way will do", GRAPHS,
+     "cudnnBackendFinalize:10:3000,cudnnBackendFinalize:10:9,", false, 1024, false},
+    {"no graph of cuDNN's: there is no way", GRAPHS, "cudnnBackendFinalize:7:3000,", false, 1024,
+     false},
+    {"a graph of cuDNN's: there is nothing else", GRAPHS,
+     "cudnnGetConvolutionForwardAlgorithm_v7:1:3000,", false, 4096, true},
+    {"a graph of cuDNN's for odd addresses, too", GRAPHS + 1,
+     "cudnnGetConvolutionForwardAlgorithm_v7:1:3000,", false, 4096, true},
+    {"no graph of cuDNN's: it lacks a function", GRAPHS, "", true, 1024, false},
+    {"no graph of cuDNN's: f32", 7, "", false, 1024, false},
+};
+
+/* Where the graph interface is used its launch fails. */
+static void way_is_taken(const void *arg)
+{
+    const struct way *way = arg;
+    const struct recipe *r = &recipes[way->recipe];
+    uint64_t workspace = 0;
+    char failure[160];
+    struct world w;
+
+    if (way->lacks_graphs) setenv("BP_SIM_CUDNN", few_library, 1);
+    setenv("BP_SIM_FAIL", way->failure, 1);
+    begin(&w);
+    expect(plan_recipe(&w, r, &workspace) == BP_OK, "%s: %s", r->row, heard);
+    expect(workspace == way->workspace, "%s: workspace %d", r->row, (int)workspace);
+    end(&w);
+    begin(&w);
+    expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, heard);
+    end(&w);
+    expect(!*heard, "it said: %s", heard);
+    snprintf(failure, sizeof failure, "%scudnnBackendExecute:1:5000", way->failure);
+    setenv("BP_SIM_FAIL", failure, 1);
+    begin(&w);
+    expect((run_recipe(&w, r) == WORKS) == !way->is_graph, "it is %sa graph: %s",
+           way->is_graph ? "not " : "", heard);
+    end(&w);
+}
+
 /* ---- failures ---- */
 
 struct failure {
@@ -339,13 +418,14 @@ static void fails(const void *arg)
 {
     const struct failure *f = arg;
     struct world w, again;
-    int not_working = 0;
+    bool graphs = strstr(f->call, "cudnnBackend") != NULL; /* that one has many such calls */
+    int not_working = 0, from = graphs ? GRAPHS : 0, to = graphs ? GRAPHS + 1 : GRAPHS;
     char text[96];
 
     snprintf(text, sizeof text, "%s:%d:%d", f->call, f->n, f->code);
     setenv("BP_SIM_FAIL", text, 1);
     begin(&w);
-    for (int i = 0; i < RECIPES; i++) {
+    for (int i = from; i < to; i++) {
         if (run_recipe(&w, &recipes[i]) == WORKS) continue;
         not_working++;
         if (!is_first_handle(f))
@@ -360,7 +440,7 @@ static void fails(const void *arg)
     unsetenv("BP_SIM_FAIL");
     heard_nothing();
     begin(&again);
-    for (int i = 0; i < RECIPES; i++)
+    for (int i = from; i < to; i++)
         expect(run_recipe(&again, &recipes[i]) == WORKS, "afterwards, %s: %s", recipes[i].row,
                heard);
     end(&again);
@@ -719,6 +799,8 @@ int main(int argc, char **argv)
     run_case("a shape is asked for once", asks_once, NULL);
     run_case("the fastest algorithm, on demand", fastest_is_taken, NULL);
     run_case("trials that fail", trial_fails, NULL);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        run_case(ways[i].name, way_is_taken, &ways[i]);
     run_case("libraries that have nothing", has_nothing, NULL);
     run_case("work of a library's that fails", work_fails, NULL);
     run_case("a library on a lost device", device_is_lost, NULL);

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cudnn_graph.c: convolutions of half types by cuDNN's graph interface, which has kernels that the
+ * older one lacks. A graph of one operation is described; the library's heuristic names ways to
+ * compute it, best first, and the first that does what rows promise is taken. */
+#include "cudnn_plan.h"
+
+/* Ways that are looked at, and notes on each. */
+enum { CONFIGS = 16, NOTES = 32 };
+
+/* Ways without any other notes will do. Transforms round otherwise than sums of products, and
+ * spread what is not finite; sums without an order differ from run to run; factors and sums are to
+ * keep their bits. What a note that is not known here says, nobody knows. */
+enum { GOOD_NOTES = 1 << CUDNN_NOTE_TENSOR_CORE | 1 << CUDNN_NOTE_KEEPS_NAN };
+
+/* Whether an answer is good; those that say "no" are not logged. */
+static bool is_good(const struct cudnn_plan *p, const char *function, int code)
+{
+    return !cudnn_is_unsupported(code) && gpu_vendor_good(p->device, &gpu_cudnn, function, code);
+}
+
+static void *create(const struct cudnn_plan *p, int kind)
+{
+    void *made = NULL;
+
+    return CUDNN_GOOD(p->device, cudnnBackendCreateDescriptor, kind, &made) ? made : NULL;
+}
+
+static void destroy(const struct cudnn_plan *p, void *descriptor)
+{
+    if (descriptor) CUDNN_GOOD(p->device, cudnnBackendDestroyDescriptor, descriptor);
+}
+
+static bool set(const struct cudnn_plan *p, void *descriptor, int attribute, int type, int64_t n,
+                const void *values)
+{
+    return is_good(
+        p, "cudnnBackendSetAttribute",
+        gpu_cudnn_call->cudnnBackendSetAttribute(descriptor, attribute, type, n, values));
+}
+
+static bool get(const struct cudnn_plan *p, void *descriptor, int attribute, int type,
+                int64_t asked, int64_t *out_n, void *out)
+{
+    return is_good(
+        p, "cudnnBackendGetAttribute",
+        gpu_cudnn_call->cudnnBackendGetAttribute(descriptor, attribute, type, asked, out_n, out));
+}
+
+static bool finalize(const struct cudnn_plan *p, void *descriptor)
+{
+    return is_good(p, "cudnnBackendFinalize", gpu_cudnn_call->cudnnBackendFinalize(descriptor));
+}
+
+static bool set_i64(const struct cudnn_plan *p, void *descriptor, int attribute, int n,
+                    const int *values)
+{
+    int64_t wide[AXES];
+
+    for (int i = 0; i < n; i++) wide[i] = values[i];
+    return set(p, descriptor, attribute, CUDNN_OF_I64, n, wide);
+}
+
+static bool set_descriptor(const struct cudnn_plan *p, void *descriptor, int attribute, void *value)
+{
+    return set(p, descriptor, attribute, CUDNN_OF_DESCRIPTORS, 1, &value);
+}
+
+/* The next descriptor of a graph; NULL: there is none. */
+static void *add(const struct cudnn_plan *p, struct cudnn_graph *g, int kind)
+{
+    void *made = create(p, kind);
+
+    if (made) g->made[g->n++] = made;
+    return made;
+}
+
+/* A tensor's number is its place among the three. */
+static bool add_tensor(const struct cudnn_plan *p, struct cudnn_graph *g, int which,
+                       int64_t alignment)
+{
+    void *t = add(p, g, CUDNN_IS_TENSOR);
+    int type = cudnn_type_of(p->dtype);
+
+    return t && set(p, t, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
+           set_i64(p, t, CUDNN_TENSOR_SHAPE, p->rank, p->shape[which]) &&
+           set_i64(p, t, CUDNN_TENSOR_STRIDE, p->rank, p->stride[which]) &&
+           set_i64(p, t, CUDNN_TENSOR_ID, 1, &which) &&
+           set(p, t, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, &alignment) && finalize(p, t);
+}
+
+static bool add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
+{
+    static const int sums = CUDNN_F32, mode = CUDNN_CORRELATION;
+    void *c = add(p, g, CUDNN_IS_CONV);
+    int axes = p->rank - 2;
+
+    return c && set(p, c, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, &sums) &&
+           set(p, c, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, &mode) &&
+           set_i64(p, c, CUDNN_CONV_AXES, 1, &axes) &&
+           set_i64(p, c, CUDNN_CONV_DILATION, axes, p->steps.dilation) &&
+           set_i64(p, c, CUDNN_CONV_STRIDE, axes, p->steps.stride) &&
+           set_i64(p, c, CUDNN_CONV_PAD_BEFORE, axes, p->steps.pad) &&
+           set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.pad) && finalize(p, c);
+}
+
+/* How many groups there are, shapes say. */
+static bool add_operation(const struct cudnn_plan *p, struct cudnn_graph *g)
+{
+    static const struct {
+        int kind, tensor[TENSORS], conv, alpha, beta;
+    } words[] = {
+        [CONV_FORWARD] = {CUDNN_IS_FORWARD, {CUDNN_FORWARD_X, CUDNN_FORWARD_W, CUDNN_FORWARD_Y},
+                          CUDNN_FORWARD_CONV, CUDNN_FORWARD_ALPHA, CUDNN_FORWARD_BETA},
+        [CONV_GRAD_INPUT] = {CUDNN_IS_GRAD_INPUT,
+                             {CUDNN_GRAD_INPUT_X, CUDNN_GRAD_INPUT_W, CUDNN_GRAD_INPUT_Y},
+                             CUDNN_GRAD_INPUT_CONV, CUDNN_GRAD_INPUT_ALPHA, CUDNN_GRAD_INPUT_BETA},
+        [CONV_GRAD_WEIGHT] = {CUDNN_IS_GRAD_WEIGHT,
+                              {CUDNN_GRAD_WEIGHT_X, CUDNN_GRAD_WEIGHT_W, CUDNN_GRAD_WEIGHT_Y},
+                              CUDNN_GRAD_WEIGHT_CONV, CUDNN_GRAD_WEIGHT_ALPHA,
+                              CUDNN_GRAD_WEIGHT_BETA},
+    };
+    const float alpha = 1, beta = p->has_bias;
+    void *o = add(p, g, words[p->kind].kind);
+
+    for (int i = 0; o && i < TENSORS; i++)
+        if (!set_descriptor(p, o, words[p->kind].tensor[i], g->made[i])) return false;
+    return o && set_descriptor(p, o, words[p->kind].conv, g->made[TENSORS]) &&
+           set(p, o, words[p->kind].alpha, CUDNN_OF_F32, 1, &alpha) &&
+           set(p, o, words[p->kind].beta, CUDNN_OF_F32, 1, &beta) && finalize(p, o);
+}
+
+static void *add_graph(const struct cudnn_plan *p, struct cudnn_graph *g)
+{
+    void *operation = g->made[g->n - 1], *graph = add(p, g, CUDNN_IS_GRAPH);
+
+    return graph && set_descriptor(p, graph, CUDNN_GRAPH_OPERATIONS, operation) &&
+                   set(p, graph, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
+                   finalize(p, graph)
+               ? graph
+               : NULL;
+}
+
+/* Whether an engine's notes are known and good. */
+static bool notes_are_good(const struct cudnn_plan *p, void *engine)
+{
+    int note[NOTES];
+    int64_t n = 0;
+
+    if (!get(p, engine, CUDNN_ENGINE_NOTES, CUDNN_OF_NOTES, NOTES, &n, note) || n > NOTES)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (note[i] < 0 || note[i] > 30 || !(GOOD_NOTES >> note[i] & 1)) return false;
+    return true;
+}
+
+static bool config_is_good(const struct cudnn_plan *p, void *config)
+{
+    void *engine = create(p, CUDNN_IS_ENGINE);
+    int64_t n = 0;
+    bool good = engine &&
+                get(p, config, CUDNN_CONFIG_ENGINE, CUDNN_OF_DESCRIPTORS, 1, &n, &engine) &&
+                n == 1 && notes_are_good(p, engine);
+
+    destroy(p, engine);
+    return good;
+}
+
+/* A plan of a way; NULL: it cannot be done so, or wants too much memory. */
+static void *make_plan(const struct cudnn_plan *p, void *config, int64_t *out_workspace)
+{
+    void *plan = create(p, CUDNN_IS_PLAN);
+    int64_t n = 0;
+
+    if (plan && set(p, plan, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
+        set_descriptor(p, plan, CUDNN_PLAN_CONFIG, config) && finalize(p, plan) &&
+        get(p, plan, CUDNN_PLAN_WORKSPACE, CUDNN_OF_I64, 1, &n, out_workspace) && n == 1 &&
+        *out_workspace >= 0 && *out_workspace <= cudnn_workspace_most)
+        return plan;
+    destroy(p, plan);
+    return NULL;
+}
+
+/* The first of n ways that will do becomes the graph's. */
+static bool take_first(const struct cudnn_plan *p, struct cudnn_graph *g, void **config, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        void *plan = config_is_good(p, config[i]) ? make_plan(p, config[i], &g->workspace) : NULL;
+        if (!plan) continue;
+        g->made[g->n++] = config[i];
+        g->made[g->n++] = plan;
+        config[i] = NULL;
+        return true;
+    }
+    return false;
+}
+
+/* The library fills descriptors that the caller has made. */
+static bool choose(const struct cudnn_plan *p, struct cudnn_graph *g, void *graph)
+{
+    static const int mode = CUDNN_HEURISTIC_A;
+    void *config[CONFIGS], *heuristic = create(p, CUDNN_IS_HEURISTIC);
+    int64_t made = 0, n = 0;
+    bool good = heuristic && set_descriptor(p, heuristic, CUDNN_HEURISTIC_GRAPH, graph) &&
+                set(p, heuristic, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, &mode) &&
+                finalize(p, heuristic);
+
+    while (good && made < CONFIGS) {
+        config[made] = create(p, CUDNN_IS_CONFIG);
+        good = config[made] != NULL;
+        made += good;
+    }
+    good = good &&
+           get(p, heuristic, CUDNN_HEURISTIC_RESULTS, CUDNN_OF_DESCRIPTORS, CONFIGS, &n, config);
+    good = good && take_first(p, g, config, n < CONFIGS ? n : CONFIGS);
+    for (int64_t i = 0; i < made; i++) destroy(p, config[i]);
+    destroy(p, heuristic);
+    return good;
+}
+
+static bool has_functions(void)
+{
+    return gpu_cudnn_call->cudnnBackendCreateDescriptor &&
+           gpu_cudnn_call->cudnnBackendDestroyDescriptor && gpu_cudnn_call->cudnnBackendFinalize &&
+           gpu_cudnn_call->cudnnBackendSetAttribute && gpu_cudnn_call->cudnnBackendGetAttribute &&
+           gpu_cudnn_call->cudnnBackendExecute;
+}
+
+bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudnn_graph *out)
+{
+    struct cudnn_graph g = {.n = 0};
+    bool good = has_functions();
+    void *graph = NULL;
+
+    for (int i = 0; i < TENSORS && good; i++) good = add_tensor(p, &g, i, alignment);
+    if (good && add_steps(p, &g) && add_operation(p, &g)) graph = add_graph(p, &g);
+    if (graph && choose(p, &g, graph)) {
+        *out = g;
+        return true;
+    }
+    cudnn_graph_drop(p, &g);
+    return false;
+}
+
+void cudnn_graph_drop(const struct cudnn_plan *p, struct cudnn_graph *graph)
+{
+    while (graph->n) destroy(p, graph->made[--graph->n]);
+}
+
+/* What it describes is read while the call lasts. */
+static int execute(const struct cudnn_graph *graph, void *handle, void *pack,
+                   void *const at[TENSORS], void *workspace, const char **out_function)
+{
+    static const int64_t id[] = {X, W, Y};
+    const struct cudnn_calls *call = gpu_cudnn_call;
+    int code;
+
+    *out_function = "cudnnBackendSetAttribute";
+    code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_IDS, CUDNN_OF_I64, TENSORS, id);
+    if (!code)
+        code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES,
+                                              TENSORS, at);
+    if (!code)
+        code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_WORKSPACE, CUDNN_OF_ADDRESSES, 1,
+                                              &workspace);
+    if (code) return code;
+    *out_function = "cudnnBackendFinalize";
+    code = call->cudnnBackendFinalize(pack);
+    if (code) return code;
+    *out_function = "cudnnBackendExecute";
+    return call->cudnnBackendExecute(handle, graph->made[graph->n - 1], pack);
+}
+
+int cudnn_graph_run(const struct cudnn_plan *p, const struct cudnn_graph *graph, void *handle,
+                    void *const at[TENSORS], void *workspace, const char **out_function)
+{
+    void *pack = NULL;
+    int code = gpu_cudnn_call->cudnnBackendCreateDescriptor(CUDNN_IS_PACK, &pack);
+
+    *out_function = "cudnnBackendCreateDescriptor";
+    if (code) return code;
+    code = execute(graph, handle, pack, at, workspace, out_function);
+    destroy(p, pack);
+    return code;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cudnn_plan.h: what the files on cuDNN share: a plan of a convolution, which the library's older
+ * interface runs (cudnn.c), or its graph interface (cudnn_graph.c). */
+#ifndef GPU_CUDNN_PLAN_H
+#define GPU_CUDNN_PLAN_H
+
+#include "cudnn.h"
+#include "gemm.h"
+#include "vendor.h"
+#include <ops/conv/launch_shape.h>
+
+enum { CUDNN_ALIGNED = 16, CUDNN_WORKSPACE_ALIGNMENT = 256 };
+static const int64_t cudnn_workspace_most = INT64_C(1) << 30;
+
+/* Image, filters, result of the forward; what is computed is one of them. */
+enum { X, W, Y, TENSORS, AXES = 5 };
+
+/* Steps of a convolution along its spatial axes, as the library has them: what is added behind is
+ * as much as in front. */
+struct cudnn_steps {
+    int pad[3], stride[3], dilation[3];
+};
+
+/* A graph of one operation, and the plan for it that the library has made. It is given back when
+ * the plan is: what the library still needs of it, its documents do not say. */
+enum { CUDNN_MADE = 8 };
+struct cudnn_graph {
+    void *made[CUDNN_MADE]; /* descriptors, in the order of their making; the last is the plan */
+    int n;                  /* of them; 0: there is no such graph */
+    int64_t workspace;
+};
+
+struct cudnn_plan {
+    enum conv_kind kind;
+    struct gpu_device *device;
+    uint8_t dtype;
+    int rank;              /* of the library's tensors: 4 or 5 */
+    int format;            /* of all three */
+    bool repack, has_bias; /* the filters lie in another way */
+    int shape[TENSORS][AXES], stride[TENSORS][AXES];
+    struct cudnn_steps steps;
+    void *handle;
+    bool older;                         /* there is an algorithm of the older interface */
+    void *conv, *tensor[TENSORS]; /* of it */
+    struct cudnn_found found;
+    struct cudnn_graph aligned, any; /* for tensors at multiples of 16 bytes; for others */
+    uint64_t filter_bytes;           /* at the workspace's beginning, if they are repacked */
+    int64_t filter_stride[AXES];
+};
+
+/* The library's functions, once it is open. */
+extern const struct cudnn_calls *const gpu_cudnn_call;
+
+/* Calls the library for a plan that is being made; false, and a line in the log: it failed. */
+#define CUDNN_GOOD(device, name, ...) \
+    gpu_vendor_good(device, &gpu_cudnn, #name, gpu_cudnn_call->name(__VA_ARGS__))
+
+/* The library's number of a type. */
+int cudnn_type_of(uint8_t dtype);
+
+/* cudnn_graph.c: makes the graph of a plan's operation for tensors at multiples of `alignment`
+ * bytes. false: there is none that does what rows promise; nothing is left then. Under the device's
+ * lock of loading. */
+bool cudnn_graph_make(const struct cudnn_plan *plan, int64_t alignment, struct cudnn_graph *out);
+void cudnn_graph_drop(const struct cudnn_plan *plan, struct cudnn_graph *graph);
+/* Gives it to the stream of a handle: what the library answers, and which function of it. */
+int cudnn_graph_run(const struct cudnn_plan *plan, const struct cudnn_graph *graph, void *handle,
+                    void *const at[TENSORS], void *workspace, const char **out_function);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cudnn_graph.c: stands in for cuDNN's graph interface, for graphs of one convolution. It takes
+ * attributes only of the types, in the numbers and in the order that the library's documents say.
+ * Of the ways that its heuristic names only the last ones do what plugins/gpu promises; the others
+ * refuse to run. */
+#include "cudnn.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { DESCRIPTOR = 0xd9, VALUES = 8, VALUE = 40, WAYS = 10, NOTES = 3 };
+
+struct value {
+    int attribute, type;
+    int64_t n; /* 0: it is not set */
+    unsigned char data[VALUE];
+};
+
+struct descriptor {
+    int magic, kind;
+    bool final;
+    int way; /* of a configuration, an engine, a plan */
+    struct value value[VALUES];
+    struct descriptor *graph; /* of a way */
+};
+
+/* Which attributes a descriptor has: those that are set, at least `least` and at most `most` of a
+ * type, all of them before it is final. */
+static const struct rule {
+    int kind, attribute, type;
+    int64_t least, most;
+} rules[] = {
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_SHAPE, CUDNN_OF_I64, 4, AXES},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_STRIDE, CUDNN_OF_I64, 4, AXES},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_ID, CUDNN_OF_I64, 1, 1},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, 1},
+    {CUDNN_IS_CONV, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, 1},
+    {CUDNN_IS_CONV, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, 1},
+    {CUDNN_IS_CONV, CUDNN_CONV_AXES, CUDNN_OF_I64, 1, 1},
+    {CUDNN_IS_CONV, CUDNN_CONV_DILATION, CUDNN_OF_I64, 2, 3},
+    {CUDNN_IS_CONV, CUDNN_CONV_STRIDE, CUDNN_OF_I64, 2, 3},
+    {CUDNN_IS_CONV, CUDNN_CONV_PAD_BEFORE, CUDNN_OF_I64, 2, 3},
+    {CUDNN_IS_CONV, CUDNN_CONV_PAD_BEHIND, CUDNN_OF_I64, 2, 3},
+#define OPERATION(KIND) \
+    {CUDNN_IS_##KIND, CUDNN_##KIND##_X, CUDNN_OF_DESCRIPTORS, 1, 1}, \
+        {CUDNN_IS_##KIND, CUDNN_##KIND##_W, CUDNN_OF_DESCRIPTORS, 1, 1}, \
+        {CUDNN_IS_##KIND, CUDNN_##KIND##_Y, CUDNN_OF_DESCRIPTORS, 1, 1}, \
+        {CUDNN_IS_##KIND, CUDNN_##KIND##_CONV, CUDNN_OF_DESCRIPTORS, 1, 1}, \
+        {CUDNN_IS_##KIND, CUDNN_##KIND##_ALPHA, CUDNN_OF_F32, 1, 1}, \
+        {CUDNN_IS_##KIND, CUDNN_##KIND##_BETA, CUDNN_OF_F32, 1, 1},
+    OPERATION(FORWARD) OPERATION(GRAD_INPUT) OPERATION(GRAD_WEIGHT)
+#undef OPERATION
+    {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_GRAPH, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, 1},
+    {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_GRAPH, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, 1},
+    {CUDNN_IS_PLAN, CUDNN_PLAN_CONFIG, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_PLAN, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, 1},
+    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, 3},
+    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, 3},
+    {CUDNN_IS_PACK, CUDNN_PACK_WORKSPACE, CUDNN_OF_ADDRESSES, 1, 1},
+};
+enum { RULES = sizeof rules / sizeof *rules };
+
+static size_t size_of(int type)
+{
+    return type == CUDNN_OF_HANDLES || type == CUDNN_OF_I64 || type == CUDNN_OF_ADDRESSES ||
+                   type == CUDNN_OF_DESCRIPTORS
+               ? 8
+               : 4;
+}
+
+static bool is(const void *p, int kind)
+{
+    const struct descriptor *d = p;
+
+    return d && d->magic == DESCRIPTOR && d->kind == kind;
+}
+
+int cudnnBackendCreateDescriptor(int kind, void **out)
+{
+    int code = sim_enter(SIM_CALL_cudnnBackendCreateDescriptor);
+    struct descriptor *made = code ? NULL : calloc(1, sizeof *made);
+
+    if (!code && !made) code = BAD_PARAM;
+    if (code) return sim_leave(code);
+    *made = (struct descriptor){.magic = DESCRIPTOR, .kind = kind};
+    sim.live++;
+    *out = made;
+    return sim_leave(0);
+}
+
+/* Given back whatever is to fail. */
+int cudnnBackendDestroyDescriptor(void *p)
+{
+    int code = sim_enter(SIM_CALL_cudnnBackendDestroyDescriptor);
+    struct descriptor *d = p;
+
+    if (!d || d->magic != DESCRIPTOR) return sim_leave(BAD_PARAM);
+    d->magic = 0;
+    free(d);
+    sim.live--;
+    return sim_leave(code);
+}
+
+static struct value *value_of(struct descriptor *d, int attribute)
+{
+    int i = 0;
+
+    while (i < VALUES && d->value[i].n && d->value[i].attribute != attribute) i++;
+    return i < VALUES ? &d->value[i] : NULL;
+}
+
+/* What a final descriptor has. */
+static const void *data_of(const void *p, int attribute)
+{
+    return value_of((struct descriptor *)p, attribute)->data;
+}
+static int64_t i64_of(const void *p, int attribute, int64_t i)
+{
+    return ((const int64_t *)data_of(p, attribute))[i];
+}
+static int number_of(const void *p, int attribute)
+{
+    return *(const int *)data_of(p, attribute);
+}
+static void *pointer_of(const void *p, int attribute)
+{
+    return *(void *const *)data_of(p, attribute);
+}
+
+static int take(struct descriptor *d, int attribute, int type, int64_t n, const void *values)
+{
+    const struct rule *r = rules;
+    struct value *to;
+
+    if (!d || d->magic != DESCRIPTOR || d->final || !values) return BAD_PARAM;
+    while (r < rules + RULES && (r->kind != d->kind || r->attribute != attribute)) r++;
+    if (r == rules + RULES) return NOT_SUPPORTED;
+    to = value_of(d, attribute);
+    if (r->type != type || n < r->least || n > r->most || !to) return BAD_PARAM;
+    *to = (struct value){.attribute = attribute, .type = type, .n = n};
+    memcpy(to->data, values, (size_t)n * size_of(type));
+    return 0;
+}
+
+int cudnnBackendSetAttribute(void *p, int attribute, int type, int64_t n, const void *values)
+{
+    int code = sim_enter(SIM_CALL_cudnnBackendSetAttribute);
+
+    return sim_leave(code ? code : take(p, attribute, type, n, values));
+}
+
+/* ---- descriptors that become final ---- */
+
+static int64_t count_of(const void *p, int attribute)
+{
+    return value_of((struct descriptor *)p, attribute)->n;
+}
+
+static bool tensor_is_good(const struct descriptor *d)
+{
+    int64_t n = count_of(d, CUDNN_TENSOR_SHAPE), all = i64_of(d, CUDNN_TENSOR_ALIGNMENT, 0);
+    bool good = n == count_of(d, CUDNN_TENSOR_STRIDE) && all > 0 && !(all & (all - 1)) &&
+                cudnn_type_of(number_of(d, CUDNN_TENSOR_TYPE)) < SIM_TYPES;
+
+    for (int64_t i = 0; i < n && good; i++)
+        good = i64_of(d, CUDNN_TENSOR_SHAPE, i) > 0 && i64_of(d, CUDNN_TENSOR_STRIDE, i) > 0;
+    return good;
+}
+
+/* What is added behind is as much as in front: more the products here cannot do. */
+static bool conv_is_good(const struct descriptor *d)
+{
+    int64_t n = i64_of(d, CUDNN_CONV_AXES, 0);
+    bool good = number_of(d, CUDNN_CONV_SUMS) == CUDNN_F32 &&
+                number_of(d, CUDNN_CONV_MODE) == CUDNN_CORRELATION &&
+                count_of(d, CUDNN_CONV_DILATION) == n && count_of(d, CUDNN_CONV_STRIDE) == n &&
+                count_of(d, CUDNN_CONV_PAD_BEFORE) == n && count_of(d, CUDNN_CONV_PAD_BEHIND) == n;
+
+    for (int64_t i = 0; i < n && good; i++)
+        good = i64_of(d, CUDNN_CONV_PAD_BEFORE, i) == i64_of(d, CUDNN_CONV_PAD_BEHIND, i) &&
+               i64_of(d, CUDNN_CONV_DILATION, i) > 0 && i64_of(d, CUDNN_CONV_STRIDE, i) > 0;
+    return good;
+}
+
+/* The attributes of each operation; what is computed is part `result`. */
+static const struct operation {
+    int kind, result, part[3], conv, alpha, beta;
+} operations[] = {
+#define OPERATION(KIND, result) \
+    {CUDNN_IS_##KIND, result, {CUDNN_##KIND##_X, CUDNN_##KIND##_W, CUDNN_##KIND##_Y}, \
+     CUDNN_##KIND##_CONV, CUDNN_##KIND##_ALPHA, CUDNN_##KIND##_BETA},
+    OPERATION(FORWARD, 2) OPERATION(GRAD_INPUT, 0) OPERATION(GRAD_WEIGHT, 1)
+#undef OPERATION
+};
+
+static const struct operation *operation_of(const struct descriptor *d)
+{
+    for (int i = 0; i < 3; i++)
+        if (operations[i].kind == d->kind) return &operations[i];
+    return NULL;
+}
+
+/* Axes at the end, as in the older interface. */
+static struct thing tensor_of(const struct descriptor *d)
+{
+    struct thing t = {.kind = TENSOR, .type = cudnn_type_of(number_of(d, CUDNN_TENSOR_TYPE)),
+                      .shape = {1, 1, 1, 1, 1}};
+    int64_t rank = count_of(d, CUDNN_TENSOR_SHAPE);
+
+    for (int64_t a = 0; a < rank; a++) {
+        int64_t to = a < 2 ? a : a + AXES - rank;
+        t.shape[to] = i64_of(d, CUDNN_TENSOR_SHAPE, a);
+        t.stride[to] = i64_of(d, CUDNN_TENSOR_STRIDE, a);
+    }
+    return t;
+}
+
+static struct thing conv_of(const struct descriptor *d)
+{
+    struct thing t = {.kind = CONV, .sums = SIM_F32, .step = {1, 1, 1}, .dilation = {1, 1, 1}};
+    int64_t n = i64_of(d, CUDNN_CONV_AXES, 0);
+
+    for (int64_t i = 0; i < n; i++) {
+        t.pad[i + 3 - n] = i64_of(d, CUDNN_CONV_PAD_BEFORE, i);
+        t.step[i + 3 - n] = i64_of(d, CUDNN_CONV_STRIDE, i);
+        t.dilation[i + 3 - n] = i64_of(d, CUDNN_CONV_DILATION, i);
+    }
+    return t;
+}
+
+/* The product that an operation says, without addresses. */
+static struct run product_of(const struct descriptor *d)
+{
+    const struct operation *o = operation_of(d);
+    struct run r = {.conv = conv_of(pointer_of(d, o->conv)), .result = o->result,
+                    .alpha = (double)*(const float *)data_of(d, o->alpha),
+                    .beta = (double)*(const float *)data_of(d, o->beta)};
+
+    for (int i = 0; i < 3; i++) r.part[i] = tensor_of(pointer_of(d, o->part[i]));
+    r.part[1].kind = FILTER;
+    r.conv.groups = r.part[0].shape[1] / r.part[1].shape[1];
+    return r;
+}
+
+static bool is_final(const void *p, int kind)
+{
+    return is(p, kind) && ((const struct descriptor *)p)->final;
+}
+
+static int finish_operation(const struct descriptor *d, const struct operation *o)
+{
+    int64_t axes;
+    struct run r;
+
+    if (!is_final(pointer_of(d, o->conv), CUDNN_IS_CONV)) return NOT_FINALIZED;
+    axes = i64_of(pointer_of(d, o->conv), CUDNN_CONV_AXES, 0);
+    for (int i = 0; i < 3; i++) {
+        const void *t = pointer_of(d, o->part[i]);
+        if (!is_final(t, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
+        if (count_of(t, CUDNN_TENSOR_SHAPE) != axes + 2) return BAD_PARAM;
+        for (int k = 0; k < i; k++)
+            if (i64_of(t, CUDNN_TENSOR_ID, 0) ==
+                i64_of(pointer_of(d, o->part[k]), CUDNN_TENSOR_ID, 0))
+                return BAD_PARAM;
+    }
+    r = product_of(d);
+    return r.conv.groups > 0 && cudnn_fits(&r.part[0], &r.part[1], &r.conv, &r.part[2]) ? 0
+                                                                                      : BAD_PARAM;
+}
+
+static bool is_handle(const void *p)
+{
+    return p && ((const struct thing *)p)->kind == HANDLE;
+}
+
+/* ---- ways to compute a graph ---- */
+
+/* The notes of an engine, and what a plan of it wants; `bad`: no plan of it becomes final. */
+static const struct way {
+    int notes, note[NOTES];
+    int64_t workspace;
+    bool bad, wants_alignment, works;
+} ways[WAYS] = {
+    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_WINOGRAD}, 0, false, false, false},
+    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_NO_ORDER}, 0, false, false, false},
+    {1, {CUDNN_NOTE_DOWN_CONVERT}, 0, false, false, false},
+    {2, {CUDNN_NOTE_NARROW_SUMS, CUDNN_NOTE_TENSOR_CORE}, 0, false, false, false},
+    {1, {CUDNN_NOTE_FFT}, 0, false, false, false},
+    {1, {29}, 0, false, false, false}, /* of a version to come */
+    {0, {0}, 0, true, false, false},
+    {1, {CUDNN_NOTE_TENSOR_CORE}, (INT64_C(1) << 30) + 1, false, false, false},
+    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_KEEPS_NAN}, 2048, false, true, true},
+    {1, {CUDNN_NOTE_KEEPS_NAN}, 4096, false, false, true},
+};
+
+/* Whether all tensors of a graph promise addresses that are multiples of 16. */
+static bool is_aligned(const struct descriptor *graph)
+{
+    const struct descriptor *d = pointer_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const struct operation *o = operation_of(d);
+
+    for (int i = 0; i < 3; i++)
+        if (i64_of(pointer_of(d, o->part[i]), CUDNN_TENSOR_ALIGNMENT, 0) % 16) return false;
+    return true;
+}
+
+static int finish_plan(struct descriptor *d)
+{
+    const struct descriptor *config = pointer_of(d, CUDNN_PLAN_CONFIG);
+    const struct way *way;
+
+    if (!is_final(config, CUDNN_IS_CONFIG)) return NOT_FINALIZED;
+    if (!is_handle(pointer_of(d, CUDNN_PLAN_HANDLE))) return BAD_PARAM;
+    way = &ways[config->way];
+    if (way->bad || (way->wants_alignment && !is_aligned(config->graph))) return NOT_SUPPORTED;
+    d->way = config->way;
+    d->graph = config->graph;
+    return 0;
+}
+
+static int finish(struct descriptor *d)
+{
+    for (int i = 0; i < RULES; i++)
+        if (rules[i].kind == d->kind && !value_of(d, rules[i].attribute)->n) return BAD_PARAM;
+    switch (d->kind) {
+    case CUDNN_IS_TENSOR: return tensor_is_good(d) ? 0 : BAD_PARAM;
+    case CUDNN_IS_CONV: return conv_is_good(d) ? 0 : BAD_PARAM;
+    case CUDNN_IS_GRAPH: {
+        const struct descriptor *of = pointer_of(d, CUDNN_GRAPH_OPERATIONS);
+        if (!of || !operation_of(of) || !is_final(of, of->kind)) return NOT_FINALIZED;
+        return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? 0 : BAD_PARAM;
+    }
+    case CUDNN_IS_HEURISTIC:
+        if (!is_final(pointer_of(d, CUDNN_HEURISTIC_GRAPH), CUDNN_IS_GRAPH)) return NOT_FINALIZED;
+        return number_of(d, CUDNN_HEURISTIC_MODE) == CUDNN_HEURISTIC_A ? 0 : BAD_PARAM;
+    case CUDNN_IS_PLAN: return finish_plan(d);
+    case CUDNN_IS_PACK: return 0;
+    default: return operation_of(d) ? finish_operation(d, operation_of(d)) : BAD_PARAM;
+    }
+}
+
+int cudnnBackendFinalize(void *p)
+{
+    int code = sim_enter(SIM_CALL_cudnnBackendFinalize);
+    struct descriptor *d = p;
+
+    if (!code && (!d || d->magic != DESCRIPTOR || d->final)) code = BAD_PARAM;
+    if (!code) code = finish(d);
+    if (!code) d->final = true;
+    return sim_leave(code);
+}
+
+/* Fills a descriptor that the caller has made. */
+static int fill(void *p, int kind, int way, struct descriptor *graph)
+{
+    struct descriptor *d = p;
+
+    if (!is(d, kind) || d->final) return BAD_PARAM;
+    d->final = true;
+    d->way = way;
+    d->graph = graph;
+    return 0;
+}
+
+static int give(struct descriptor *d, int attribute, int type, int64_t asked, int64_t *out_n,
+                void *out)
+{
+    const struct way *way = &ways[d->way];
+    void **descriptor = out;
+
+    if (d->kind == CUDNN_IS_HEURISTIC && attribute == CUDNN_HEURISTIC_RESULTS &&
+        type == CUDNN_OF_DESCRIPTORS) {
+        *out_n = WAYS;
+        for (int i = 0; i < WAYS && i < asked; i++)
+            if (fill(descriptor[i], CUDNN_IS_CONFIG, i, pointer_of(d, CUDNN_HEURISTIC_GRAPH)))
+                return BAD_PARAM;
+        return 0;
+    }
+    if (d->kind == CUDNN_IS_CONFIG && attribute == CUDNN_CONFIG_ENGINE &&
+        type == CUDNN_OF_DESCRIPTORS && asked == 1) {
+        *out_n = 1;
+        return fill(*descriptor, CUDNN_IS_ENGINE, d->way, d->graph);
+    }
+    if (d->kind == CUDNN_IS_ENGINE && attribute == CUDNN_ENGINE_NOTES && type == CUDNN_OF_NOTES) {
+        *out_n = way->notes;
+        for (int i = 0; i < way->notes && i < asked; i++) ((int *)out)[i] = way->note[i];
+        return 0;
+    }
+    if (d->kind == CUDNN_IS_PLAN && attribute == CUDNN_PLAN_WORKSPACE && type == CUDNN_OF_I64 &&
+        asked == 1) {
+        *out_n = 1;
+        *(int64_t *)out = way->workspace;
+        return 0;
+    }
+    return BAD_PARAM;
+}
+
+int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, int64_t *out_n,
+                             void *out)
+{
+    int code = sim_enter(SIM_CALL_cudnnBackendGetAttribute);
+    struct descriptor *d = p;
+
+    if (!code && (!d || d->magic != DESCRIPTOR)) code = BAD_PARAM;
+    if (!code && !d->final) code = NOT_FINALIZED;
+    return sim_leave(code ? code : give(d, attribute, type, asked, out_n, out));
+}
+
+/* ---- runs ---- */
+
+/* The addresses of a product's parts, by the numbers of its tensors. */
+static int place_parts(const struct descriptor *operation, const struct descriptor *pack,
+                       struct run *r)
+{
+    const struct operation *o = operation_of(operation);
+
+    for (int i = 0; i < 3; i++) {
+        const void *t = pointer_of(operation, o->part[i]);
+        int k = 0;
+        while (k < 3 && i64_of(pack, CUDNN_PACK_IDS, k) != i64_of(t, CUDNN_TENSOR_ID, 0)) k++;
+        if (k == 3) return BAD_PARAM;
+        r->at[i] = ((void *const *)data_of(pack, CUDNN_PACK_ADDRESSES))[k];
+        if (!r->at[i]) return BAD_PARAM;
+        if ((uintptr_t)r->at[i] % (uintptr_t)i64_of(t, CUDNN_TENSOR_ALIGNMENT, 0))
+            return MISALIGNED;
+    }
+    return 0;
+}
+
+static int start(const struct thing *handle, const struct descriptor *plan,
+                 const struct descriptor *pack)
+{
+    const struct descriptor *operation;
+    const struct way *way;
+    struct run r;
+    int code;
+
+    if (!is_handle(handle)) return BAD_PARAM;
+    if (!is_final(plan, CUDNN_IS_PLAN) || !is_final(pack, CUDNN_IS_PACK)) return NOT_FINALIZED;
+    way = &ways[plan->way];
+    operation = pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS);
+    r = product_of(operation);
+    code = place_parts(operation, pack, &r);
+    if (code) return code;
+    if (!way->works || (way->workspace && !sim_reach(pointer_of(pack, CUDNN_PACK_WORKSPACE),
+                                                     (size_t)way->workspace)))
+        return BAD_PARAM;
+    return sim_submit(handle->stream, cudnn_run_conv, &r, sizeof r);
+}
+
+int cudnnBackendExecute(void *handle, void *plan, void *pack)
+{
+    struct sim_device *device;
+    int code = sim_enter_context(SIM_CALL_cudnnBackendExecute, &device);
+
+    return sim_leave(code ? code : start(handle, plan, pack));
+}
