@@ -62,6 +62,17 @@ static uint64_t graph_node(const union value *a)
     return bp_graph_node(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
+static bool take_part(void *ctx, const struct bp_part *part)
+{
+    (void)ctx, (void)part;
+    return false;
+}
+
+static uint64_t graph_decompose(const union value *a)
+{
+    return bp_graph_decompose(a[0].p, a[1].cp, a[2].cp, a[3].u, a[4].p ? take_part : NULL, a[5].p);
+}
+
 static uint64_t program_create(const union value *a)
 {
     return bp_program_create(a[0].p, a[1].p, a[2].p);
@@ -90,6 +101,9 @@ enum {
     FOREIGN,        /* of T_SYMBOL, a value of another graph */
     STRANGERS,      /* of T_STREAM */
     DOUBLES,        /* of T_DOUBLE */
+    LOSS,           /* a call: l1_loss of T_SCRATCH_SYMBOL twice */
+    LOSS_ELSEWHERE, /* of T_SYMBOL, a value of another graph */
+    PLAIN_SUM,      /* a call of what has no decomposition */
 };
 
 #define BIG (INT64_C(1) << 40)
@@ -114,6 +128,9 @@ static const struct function functions[] = {
     {"bp_graph_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
     {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_value_info)}},
     {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_node_info)}},
+    {"bp_graph_decompose", graph_decompose,
+     {TO_GRAPH, POINTER_OWN(LOSS), OPTIONAL(NULL), NUMBER(0), POINTER(""), OPTIONAL(NULL)},
+     .called = ""},
     {"bp_program_create", program_create,
      {HANDLE(T_GRAPH), HANDLE(T_DEVICE), OUT_OF(T_PROGRAM)}},
     {"bp_program_destroy", program_destroy, {HANDLE(T_PROGRAM)}, ANSWERS_NOTHING},
@@ -195,6 +212,12 @@ static const struct mistake mistakes[] = {
      "x[0] is a tensor that no call of this graph was given", {USE(5, INPUTS)}},
     {"bp_graph_gradient", "dy of another dtype", BP_ERR_INVALID,
      "dy[0] is f64 [2, 3], expected f32 [2, 3]", {USE(3, DOUBLES)}},
+    {"bp_graph_decompose", "a value of another graph", BP_ERR_INVALID, "a value of another graph",
+     {USE(2, LOSS_ELSEWHERE)}},
+    {"bp_graph_decompose", "what is not made of others", BP_ERR_INVALID, "is not defined in other",
+     {USE(2, PLAIN_SUM)}},
+    {"bp_graph_decompose", "more outputs than declared", BP_ERR_INVALID, "2 outputs asked for",
+     {PUT(3, "\1\1"), SET(4, 2)}},
     {"bp_graph_value", "no such value", BP_ERR_INVALID, "there is no value 99", {SET(2, 99)}},
     {"bp_graph_value", "the largest value", BP_ERR_INVALID, "there is no value 4294967295",
      {SET(2, UINT32_MAX)}},
@@ -220,6 +243,22 @@ static void more(struct world *w)
     }
 }
 
+static void prepare_calls(struct world *w)
+{
+    static struct bp_tensor *symbol[2];
+    static struct bp_arg in[2][2];
+    static struct bp_call call[3];
+
+    symbol[0] = w->thing[T_SCRATCH_SYMBOL].p;
+    symbol[1] = w->thing[T_SYMBOL].p;
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 2 && i < 2; k++) in[i][k] = (struct bp_arg){&symbol[i], 1};
+        call[i] = (struct bp_call){.size = sizeof *call, .op = i < 2 ? "l1_loss" : "sum",
+                                   .in = in[i % 2], .n_in = i < 2 ? 2 : 1};
+        w->thing[LOSS + i].p = &call[i];
+    }
+}
+
 static void prepare(struct world *w)
 {
     static const uint8_t of[] = {T_TENSOR, T_SCRATCH_SYMBOL, T_SPARE, T_SYMBOL,
@@ -233,6 +272,7 @@ static void prepare(struct world *w)
     }
     OK(bp_graph_input(w->thing[T_SCRATCH].p, "taken", BP_F32, 0, NULL, &taken));
     bp_tensor_destroy(taken);
+    prepare_calls(w);
 }
 
 const struct table mistakes_graph = {

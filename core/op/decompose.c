@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decompose.c: lists the operators that a call decomposes into, without a device. */
+#include "../graph/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 16 }; /* decompositions in decompositions: more is a circle */
+
+struct listing {
+    bp_part_visitor *visitor;
+    void *ctx;
+    uint32_t depth;
+};
+
+static bool visit(const struct listing *l, const struct bp_op_row *row, const uint32_t *dtype,
+                  uint32_t bound)
+{
+    struct bp_part part = {.size = sizeof part, .op = &row->info, .bound = bound};
+
+    memcpy(part.dtype, dtype, sizeof part.dtype);
+    return l->visitor(l->ctx, &part);
+}
+
+/* The copy of a result that has no place of its own: it is a value that lies elsewhere already. */
+static void visit_copy(const struct listing *l, uint32_t dtype)
+{
+    uint32_t types[BP_VAR_COUNT] = {[BP_VAR_T] = dtype};
+
+    visit(l, &bp_op_row[BP_ROW_assign], types, 1 << BP_VAR_T);
+}
+
+static enum bp_status list_site(struct listing *l, const struct bp_site *site, uint32_t own);
+
+/* Bit of each output of a node that is one of the results that are tensors of the call. */
+static uint32_t own_of(const struct bp_node *node, const struct bp_site *outer, uint32_t own,
+                       const uint32_t *result)
+{
+    uint32_t bits = 0;
+
+    for (uint32_t i = 0; i < node->n_out && i < 32; i++)
+        for (uint32_t k = 0; k < outer->row->info.n_out; k++)
+            if (own >> k & 1 && result[k] == node->out[i]) bits |= 1u << i;
+    return bits;
+}
+
+/* A decomposition: at has each value as it would lie, with the strides of views. */
+struct level {
+    const struct bp_graph *graph;
+    struct bp_typed_view *at;
+};
+
+static void site_of(const struct level *v, const struct bp_node *node, struct bp_site *out_site)
+{
+    bp_node_site(v->graph, node, NULL, out_site);
+    for (uint32_t i = 0; i < node->n_in; i++)
+        out_site->in[i] = node->in[i] == BP_NO_VALUE ? NULL : &v->at[node->in[i]].view;
+}
+
+/* A view's results, as build_view makes them: strides that allow no such view need a copy. */
+static enum bp_status list_view(struct listing *l, struct level *v, const struct bp_node *node,
+                                struct bp_site *site)
+{
+    uint32_t share = site->in_at[site->row->info.out[0].share];
+    struct bp_typed_view dense;
+
+    site->view_copies = false;
+    TRY(site->row->infer(site));
+    if (site->view_copies) {
+        visit_copy(l, site->in[share]->dtype);
+        bp_typed_view_init(&dense, &v->graph->value[node->in[share]].type->view);
+        site->in[share] = &dense.view;
+        TRY(site->row->infer(site));
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        struct bp_typed_view *out = node->out[i] == BP_NO_VALUE ? NULL : &v->at[node->out[i]];
+        if (out) memcpy(out->stride, site->view_stride, sizeof out->stride);
+        if (out && !bp_is_contiguous(out->view.rank, out->shape, out->stride))
+            out->view.flags |= BP_VIEW_STRIDED;
+    }
+    return BP_OK;
+}
+
+/* A node of a decomposition. own: bit of each output that is a tensor of the call. */
+static enum bp_status list_node(struct listing *l, struct level *v, const struct bp_node *node,
+                                uint32_t own)
+{
+    bool further = visit(l, node->row, node->dtype, node->bound) && node->row->expand;
+    struct bp_site *site;
+    enum bp_status status;
+
+    if (!further && !node->row->is_view) return BP_OK;
+    site = malloc(sizeof *site);
+    if (!site)
+        return bp_error(BP_ERR_MEMORY, "%s: no memory to decompose it", node->row->info.name);
+    site_of(v, node, site);
+    status = node->row->is_view ? list_view(l, v, node, site) : list_site(l, site, own);
+    free(site);
+    return status;
+}
+
+/* Results that are an input of the decomposition or an earlier result; of tensors of the call,
+ * those that are views. */
+static void list_copies(const struct listing *l, const struct bp_site *site,
+                        const struct bp_graph *graph, const uint32_t *result, uint32_t own)
+{
+    for (uint32_t i = 0; i < site->row->info.n_out; i++) {
+        const struct bp_value *v;
+        bool copied;
+        if (!(site->want >> i & 1)) continue;
+        v = &graph->value[result[i]];
+        copied = v->kind != BP_VALUE_RESULT;
+        if (!copied && own >> i & 1) copied = graph->node[v->node].row->is_view;
+        for (uint32_t k = 0; k < i; k++) copied |= site->want >> k & 1 && result[k] == result[i];
+        if (copied) visit_copy(l, v->type->view.dtype);
+    }
+}
+
+static enum bp_status list_graph(struct listing *l, const struct bp_site *site,
+                                 const struct bp_graph *graph, const uint32_t *result,
+                                 uint32_t own)
+{
+    struct level v = {graph, calloc(graph->n_value + 1, sizeof *v.at)};
+    enum bp_status status = BP_OK;
+
+    if (!v.at)
+        return bp_error(BP_ERR_MEMORY, "%s: no memory to decompose it", site->row->info.name);
+    for (uint32_t i = 0; i < graph->n_value; i++)
+        bp_typed_view_init(&v.at[i], &graph->value[i].type->view);
+    for (uint32_t i = 0, input = 0; i < site->n_in; i++)
+        if (site->in[i]) bp_typed_view_init(&v.at[graph->input[input++]], site->in[i]);
+    for (uint32_t n = 0; n < graph->n_node && status == BP_OK; n++)
+        status = list_node(l, &v, &graph->node[n], own_of(&graph->node[n], site, own, result));
+    if (status == BP_OK) list_copies(l, site, graph, result, own);
+    free(v.at);
+    return status;
+}
+
+/* own: bit of each output that is a tensor of the call itself. */
+static enum bp_status list_site(struct listing *l, const struct bp_site *site, uint32_t own)
+{
+    uint32_t result[BP_PORT_MAX];
+    struct bp_graph *graph;
+    enum bp_status status;
+
+    if (l->depth == DEPTH_MAX)
+        return bp_error(BP_ERR_INTERNAL, "%s: its decomposition leads back to itself",
+                        site->row->info.name);
+    TRY(bp_graph_make(&graph));
+    status = bp_graph_expand(graph, site->row, site->attrs, site->in, site->n_in, site->want,
+                             result);
+    l->depth++;
+    if (status == BP_OK) status = list_graph(l, site, graph, result, own);
+    l->depth--;
+    bp_graph_release(graph);
+    return status;
+}
+
+/* Symbolic tensors stand for values of the graph, and change nothing of it; nor do real ones. */
+static enum bp_status check_values(const struct bp_graph *graph, const struct bp_site *site,
+                                   const struct bp_call *call)
+{
+    struct bp_tensor *flat[BP_FLAT_MAX];
+
+    bp_site_flatten(site, call, flat);
+    for (uint32_t i = 0; i < site->n_in; i++)
+        if (flat[i] && bp_symbol_is(flat[i]) && flat[i]->graph != graph)
+            return bp_error(BP_ERR_INVALID, "%s: an input is a value of another graph",
+                            site->row->info.name);
+    return BP_OK;
+}
+
+enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want, bp_part_visitor *visitor,
+                                  void *ctx)
+{
+    struct listing l = {visitor, ctx, 0};
+    const struct bp_op_row *row;
+    struct bp_site site;
+    enum bp_status status;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!visitor) return bp_error(BP_ERR_INVALID, "bp_graph_decompose: visitor is NULL");
+    TRY(bp_call_check(call));
+    row = bp_row_find(call->op);
+    if (row && !row->expand)
+        return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", row->info.name);
+    if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
+    TRY(bp_site_init(&site, NULL, graph, call, want || n_want ? want : bp_want_all, n_want));
+    status = check_values(graph, &site, call);
+    if (status == BP_OK) status = list_site(&l, &site, site.want);
+    bp_site_finish(&site);
+    return status;
+}
