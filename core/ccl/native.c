@@ -5,12 +5,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void bp_native_describe(const struct bp_device *device, char text[BP_NATIVE_TEXT], char *why,
                         size_t size)
 {
     const struct bp_plugin_entry *entry = device->entry;
     const char *wanted = bp_env("BP_CCL_NATIVE");
+    char id[32] = "";
     uint32_t version = 0;
     enum bp_status status = BP_OK;
 
@@ -23,9 +25,11 @@ void bp_native_describe(const struct bp_device *device, char text[BP_NATIVE_TEXT
     bp_error_enter();
     if (entry->ccl.version) status = entry->ccl.version(entry->self, &version);
     status = bp_error_leave(status, entry->plugin.name, "version");
+    if (entry->ccl.unique_id_long)
+        snprintf(id, sizeof id, ", ids of %u", (unsigned)entry->ccl.id_size);
     if (status) snprintf(why, size, "%s", bp_error_message());
-    else snprintf(text, BP_NATIVE_TEXT, "%.40s %.40s %u", entry->plugin.name,
-                  entry->plugin.version, version);
+    else snprintf(text, BP_NATIVE_TEXT, "%.30s %.30s %u%s", entry->plugin.name,
+                  entry->plugin.version, version, id);
 }
 
 void bp_native_say(struct bp_native_word *word, enum bp_status status)
@@ -42,58 +46,71 @@ static uint32_t place_of(const struct bp_comm *comm, uint32_t rank)
 }
 
 static enum bp_status hear(struct bp_comm *comm, const char *what, uint32_t rank,
-                           uint64_t deadline, struct bp_native_word *out)
+                           uint64_t deadline, void *out, uint64_t bytes)
 {
     uint32_t place = place_of(comm, rank);
     int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->pid[place];
     enum bp_status status = bp_meet_hear(comm->store, comm->name, what, rank, pid, deadline, out,
-                                         sizeof *out);
+                                         bytes);
 
     if (status != BP_ERR_TIMEOUT) return status;
     return bp_error(status, "bp_comm_create: rank %u came, but does not join %s's library", rank,
                     comm->device->name);
 }
 
-static enum bp_status tell(struct bp_comm *comm, const char *what,
-                           const struct bp_native_word *word)
+static enum bp_status tell(struct bp_comm *comm, const char *what, const void *value,
+                           uint64_t bytes)
 {
     char key[BP_STORE_KEY_MAX];
 
     bp_store_key(key, comm->name, what, comm->rank);
-    return bp_store_set(comm->store, key, word, sizeof *word);
+    return bp_store_set(comm->store, key, value, bytes);
+}
+
+static enum bp_status make_id(struct bp_native *native, struct bp_native_id *out)
+{
+    const struct bp_ccl *ccl = native->ccl;
+    struct bp_ccl_id id = {{0}};
+    enum bp_status status;
+
+    if (ccl->unique_id_long) return ccl->unique_id_long(native->self, out->bytes);
+    status = ccl->unique_id(native->self, &id);
+    memcpy(out->bytes, &id, sizeof id);
+    return status;
 }
 
 /* Rank 0 makes the id. */
-static enum bp_status get_id(struct bp_native *native, uint64_t deadline,
-                             struct bp_native_word *out)
+static enum bp_status get_id(struct bp_native *native, uint64_t deadline, struct bp_native_id *out)
 {
     struct bp_comm *comm = native->comm;
-    struct bp_native_word word = {.zero = 0};
+    uint64_t bytes = offsetof(struct bp_native_id, bytes) + bp_native_id_size(native->ccl);
 
     if (!comm->rank) {
+        const char *callback = native->ccl->unique_id_long ? "unique_id_long" : "unique_id";
         enum bp_status status;
         bp_error_enter();
-        status = native->ccl->unique_id(native->self, &word.id);
-        bp_native_say(&word, bp_error_leave(status, comm->device->name, "unique_id"));
-        TRY(tell(comm, "id", &word));
+        status = make_id(native, out);
+        bp_native_say(&out->word, bp_error_leave(status, comm->device->name, callback));
+        TRY(tell(comm, "id", out, bytes));
     }
-    return hear(comm, "id", 0, deadline, out);
+    return hear(comm, "id", 0, deadline, out, bytes);
 }
 
 /* Every rank hears what every other says: they are joined all, or none. Whoever is not tells those
  * at once who wait for it in the library. */
-static enum bp_status join(struct bp_native *native, uint64_t deadline, struct bp_native_word *out)
+static enum bp_status join(struct bp_native *native, const struct bp_native_id *id,
+                           uint64_t deadline, struct bp_native_word *out)
 {
     struct bp_comm *comm = native->comm;
     struct bp_native_word own = {.zero = 0}, other;
     char key[BP_STORE_KEY_MAX];
 
-    TRY(bp_native_join(comm, &out->id, deadline, &native->raw, &own));
+    TRY(bp_native_join(comm, id->bytes, deadline, &native->raw, &own));
     bp_store_key(key, comm->name, "unjoined", 0);
     if (own.status) TRY(bp_store_set(comm->store, key, &own, sizeof own));
-    TRY(tell(comm, "joined", &own));
+    TRY(tell(comm, "joined", &own, sizeof own));
     for (uint32_t i = 0; i < comm->size; i++) {
-        TRY(hear(comm, "joined", i, deadline, &other));
+        TRY(hear(comm, "joined", i, deadline, &other, sizeof other));
         if (other.status && !out->status) *out = other;
     }
     return BP_OK;
@@ -122,6 +139,20 @@ static struct bp_native *make(struct bp_comm *comm)
     return native;
 }
 
+/* What becomes of it: *out says why the ranks are not joined, if that is all that is wrong. */
+static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
+                               struct bp_native_word *out)
+{
+    struct bp_native_id *id = calloc(1, sizeof *id);
+    enum bp_status status = id ? get_id(native, deadline, id)
+                               : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+
+    if (status == BP_OK) *out = id->word;
+    if (status == BP_OK && !out->status) status = join(native, id, deadline, out);
+    free(id);
+    return status;
+}
+
 enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
 {
     struct bp_native *native = make(comm);
@@ -131,8 +162,7 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
 
     if (!native) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     status = comm->hosts ? bp_far_create(comm, &comm->far) : BP_OK;
-    if (status == BP_OK) status = get_id(native, deadline, &word);
-    if (status == BP_OK && !word.status) status = join(native, deadline, &word);
+    if (status == BP_OK) status = join_all(native, deadline, &word);
     comm->board->posts = status == BP_OK && !word.status;
     if (comm->board->posts) status = bp_watch_begin(native);
     if (status == BP_OK && !word.status) {

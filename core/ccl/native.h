@@ -37,12 +37,23 @@ struct bp_native {
     _Atomic bool aborted;
 };
 
-/* What rank 0 brings to all, and what each says of having joined. */
+/* What each rank says of having joined. */
 struct bp_native_word {
     uint32_t status, zero;
-    struct bp_ccl_id id;
     char why[200];
 };
+
+/* What rank 0 brings to all: how it came to the id of the communicator to be, and the id. */
+struct bp_native_id {
+    struct bp_native_word word;
+    _Alignas(16) uint8_t bytes[BP_CCL_ID_MAX]; /* as many as bp_native_id_size says */
+};
+
+/* Bytes of an id of a plugin's. */
+static inline uint64_t bp_native_id_size(const struct bp_ccl *ccl)
+{
+    return ccl->unique_id_long ? ccl->id_size : sizeof(struct bp_ccl_id);
+}
 
 /* native.c. What a rank says of its device's library: ranks that say the same use it together. "":
  * it has none; why: of use to a reader. */
@@ -57,7 +68,7 @@ void bp_native_say(struct bp_native_word *word, enum bp_status status);
 /* native_join.c. Has the library join this rank. *out says whether it did, or another says that it
  * did not; not BP_OK: the communicator has failed, as a rank died or none got any further until the
  * deadline. *out_raw only if both are well. */
-enum bp_status bp_native_join(struct bp_comm *comm, const struct bp_ccl_id *id, uint64_t deadline,
+enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t deadline,
                               void **out_raw, struct bp_native_word *out);
 /* The app gives comm back. */
 void bp_native_close(struct bp_native *native);

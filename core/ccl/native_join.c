@@ -6,6 +6,7 @@
 #include "far.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { ASK_US = 1000 }; /* between two questions */
@@ -13,7 +14,6 @@ enum { ASK_US = 1000 }; /* between two questions */
 /* The call. Freed by who is the last to leave it: the thread, or who waits. */
 struct entry {
     struct bp_device *device; /* a reference */
-    struct bp_ccl_id id;
     uint32_t rank, size;
     pthread_t thread;
     pthread_mutex_t lock; /* of all below */
@@ -21,6 +21,7 @@ struct entry {
     bool done, left;
     void *raw;
     struct bp_native_word word;
+    _Alignas(16) uint8_t id[]; /* own */
 };
 
 static void free_entry(struct entry *e)
@@ -53,8 +54,8 @@ static void *enter(void *arg)
     bool left;
 
     bp_error_enter();
-    status = plugin->ccl.comm_create(plugin->self, e->device->index, &e->id, e->rank, e->size,
-                                     &raw);
+    status = plugin->ccl.comm_create(plugin->self, e->device->index, (void *)e->id, e->rank,
+                                     e->size, &raw);
     bp_native_say(&word, bp_error_leave(status, e->device->name, "comm_create"));
     pthread_mutex_lock(&e->lock);
     e->raw = status ? NULL : raw;
@@ -68,14 +69,15 @@ static void *enter(void *arg)
     return NULL;
 }
 
-static enum bp_status begin(struct bp_comm *comm, const struct bp_ccl_id *id, struct entry **out)
+static enum bp_status begin(struct bp_comm *comm, const void *id, struct entry **out)
 {
-    struct entry *e = calloc(1, sizeof *e);
+    uint64_t bytes = bp_native_id_size(&comm->device->entry->ccl);
+    struct entry *e = calloc(1, sizeof *e + bytes);
 
     if (!e) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     e->device = comm->device;
     bp_device_retain(e->device);
-    e->id = *id;
+    memcpy(e->id, id, bytes);
     e->rank = comm->rank;
     e->size = comm->size;
     pthread_mutex_init(&e->lock, NULL);
@@ -163,8 +165,8 @@ static void say_joined(struct bp_comm *comm)
     if (comm->far) bp_far_say_joins(comm->far);
 }
 
-static enum bp_status join_by_thread(struct bp_comm *comm, const struct bp_ccl_id *id,
-                                     uint64_t deadline, void **out_raw, struct bp_native_word *out)
+static enum bp_status join_by_thread(struct bp_comm *comm, const void *id, uint64_t deadline,
+                                     void **out_raw, struct bp_native_word *out)
 {
     struct bp_native_word other = {.zero = 0};
     enum bp_status status = BP_OK;
@@ -237,7 +239,7 @@ static enum bp_status join_by_asking(struct bp_comm *comm, enum bp_status began,
     return status;
 }
 
-enum bp_status bp_native_join(struct bp_comm *comm, const struct bp_ccl_id *id, uint64_t deadline,
+enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t deadline,
                               void **out_raw, struct bp_native_word *out)
 {
     const struct bp_plugin_entry *plugin = comm->device->entry;

@@ -250,10 +250,25 @@ bool bp_table_graphs(struct bp_load *load)
                      "capture_begin, got NULL; write both or neither");
 }
 
+/* Ids of a size of the plugin's own. */
+static bool check_ids(struct bp_load *load, const struct bp_ccl *ccl)
+{
+    if (!ccl->unique_id_long && !ccl->id_size) return true;
+    if (!ccl->unique_id_long)
+        return bp_broken(&load->why, library(load),
+                         "it has ids of a size of its own: expected unique_id_long beside id_size, "
+                         "got NULL; write both or neither");
+    if (ccl->id_size && ccl->id_size <= BP_CCL_ID_MAX) return true;
+    return bp_broken(&load->why, library(load),
+                     "bp_ccl.id_size is %llu: expected 1 to %d, the bytes of an id that "
+                     "unique_id_long makes",
+                     (unsigned long long)ccl->id_size, BP_CCL_ID_MAX);
+}
+
 bool bp_table_ccl(struct bp_load *load)
 {
     static const struct callback required[] = {
-        CALLBACK(bp_ccl, unique_id),     CALLBACK(bp_ccl, comm_create),
+        CALLBACK(bp_ccl, comm_create),
         CALLBACK(bp_ccl, comm_destroy),  CALLBACK(bp_ccl, comm_abort),
         CALLBACK(bp_ccl, comm_error),    CALLBACK(bp_ccl, all_reduce),
         CALLBACK(bp_ccl, reduce),        CALLBACK(bp_ccl, broadcast),
@@ -273,8 +288,10 @@ bool bp_table_ccl(struct bp_load *load)
         return false;
     entry->plugin.ccl = &entry->ccl;
     missing = find_callback(&entry->ccl, required, sizeof required / sizeof *required, false);
+    if (!entry->ccl.unique_id && !entry->ccl.unique_id_long) missing = "unique_id";
     if (!missing)
-        return check_group(load, &entry->ccl, joining, sizeof joining / sizeof *joining);
+        return check_ids(load, &entry->ccl) &&
+               check_group(load, &entry->ccl, joining, sizeof joining / sizeof *joining);
     return bp_broken(&load->why, library(load),
                      "a required callback of collectives is missing: expected %s, got NULL; write "
                      "it, or leave ccl out",

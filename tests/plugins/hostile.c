@@ -269,6 +269,44 @@ static enum bp_status group(void *self)
 }
 static const struct bp_ccl half_ccl = {.size = sizeof half_ccl, .group_end = group};
 
+/* Collectives that nobody calls. */
+static enum bp_status unique_id(void *self, struct bp_ccl_id *out)
+{
+    (void)self, (void)out;
+    return BP_ERR_UNSUPPORTED;
+}
+static enum bp_status unique_id_long(void *self, void *out)
+{
+    return unique_id(self, out);
+}
+static enum bp_status comm_create(void *self, uint32_t device, const struct bp_ccl_id *id,
+                                  uint32_t rank, uint32_t n_rank, void **out_comm)
+{
+    (void)self, (void)device, (void)id, (void)rank, (void)n_rank, (void)out_comm;
+    return BP_ERR_UNSUPPORTED;
+}
+static void comm_end(void *self, void *comm)
+{
+    (void)self, (void)comm;
+}
+static enum bp_status comm_error(void *self, void *comm)
+{
+    comm_end(self, comm);
+    return BP_OK;
+}
+static enum bp_status collective(void *self, void *comm, void *stream,
+                                 const struct bp_ccl_call *call)
+{
+    (void)self, (void)comm, (void)stream, (void)call;
+    return BP_ERR_UNSUPPORTED;
+}
+static struct bp_ccl ccl = {
+    .size = sizeof ccl, .unique_id = unique_id, .comm_create = comm_create,
+    .comm_destroy = comm_end, .comm_abort = comm_end, .comm_error = comm_error,
+    .all_reduce = collective, .reduce = collective, .broadcast = collective,
+    .all_gather = collective, .reduce_scatter = collective, .send = collective,
+    .recv = collective, .group_begin = group, .group_end = group};
+
 /* Bytes of a struct from field on: what a shorter table does not have is no NULL but anything. */
 #define SHORTEN(object, field) \
     shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
@@ -276,6 +314,19 @@ static void shorten(void *object, size_t size, size_t at)
 {
     memset((char *)object + at, 0x08, size - at);
     memcpy(object, &at, sizeof at);
+}
+
+/* Ids of a size of the plugin's own: long enough, or wrong. */
+static void set_ids(void)
+{
+    if (IS("short_ccl")) SHORTEN(ccl, id_size); /* as of ABI 0.2 */
+    else if (IS("long_ids")) ccl.id_size = BP_CCL_ID_MAX;
+    else if (IS("longer_ids")) ccl.id_size = BP_CCL_ID_MAX + 1;
+    else if (IS("half_ids")) ccl.id_size = 136;
+    else if (!IS("empty_ids")) return;
+    if (IS("long_ids")) ccl.unique_id = NULL; /* which nobody would call */
+    if (!IS("short_ccl") && !IS("half_ids")) ccl.unique_id_long = unique_id_long;
+    table.plugin.ccl = &ccl;
 }
 
 /* In another major all is different but the first two fields. */
@@ -339,6 +390,7 @@ static void __attribute__((constructor)) prepare(void)
     if (IS("no_streams")) graphs = whole_graphs;
     if (IS("half_graphs") || IS("no_streams")) table.plugin.graphs = &graphs;
     if (IS("half_ccl")) table.plugin.ccl = &half_ccl;
+    set_ids();
     if (IS("twin_rows")) rows[2].name = rows[0].name;
     if (IS("empty_row")) rows[1].launch = NULL;
     if (IS("odd_stride")) kernels.stride = 12;

@@ -166,6 +166,14 @@ static const struct kit_case cases[] = {
     {"h_half_ccl", NULL, BP_ERR_PLUGIN,
      "{L}: a required callback of collectives is missing: expected unique_id, got NULL; write it, "
      "or leave ccl out"},
+    {"h_empty_ids", NULL, BP_ERR_PLUGIN,
+     "{L}: bp_ccl.id_size is 0: expected 1 to 8192, the bytes of an id that unique_id_long makes"},
+    {"h_longer_ids", NULL, BP_ERR_PLUGIN,
+     "{L}: bp_ccl.id_size is 8193: expected 1 to 8192, the bytes of an id that unique_id_long "
+     "makes"},
+    {"h_half_ids", NULL, BP_ERR_PLUGIN,
+     "{L}: it has ids of a size of its own: expected unique_id_long beside id_size, got NULL; "
+     "write both or neither"},
     {"h_twin_rows", NULL, BP_ERR_PLUGIN,
      "{L}: two kernel rows have one name: expected different ones, got \"h_twin_rows_add\" twice; "
      "rename one"},

@@ -74,6 +74,13 @@ Test(plugin_load, shorter_tables_are_filled_up)
     check_rows("h_short_tables", false);
 }
 
+/* Collectives of before ids had sizes; and the longest ids, with no others. */
+Test(plugin_load, ids_of_collectives_are_of_any_size)
+{
+    check_rows("h_short_ccl", true);
+    check_rows("h_long_ids", true);
+}
+
 Test(plugin_load, shorter_plugin_has_no_kernels)
 {
     struct kit_log log;

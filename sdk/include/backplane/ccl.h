@@ -43,9 +43,13 @@ enum bp_reduction {
     BP_REDUCTION_COUNT,
 };
 
-/* Names a communicator to be: made by one rank, brought to all by the core. */
+/* Names a communicator to be: made by one rank, brought to all by the core. Of a plugin that has
+ * id_size: the first bytes of an id of that many. */
 struct bp_ccl_id { /* hot */
     uint8_t bytes[128];
+};
+enum {
+    BP_CCL_ID_MAX = 8192 /* bytes of an id */
 };
 
 /* One call of one rank. Buffers are dense, as handle and address (see bp_copy in runtime.h), and
@@ -65,7 +69,7 @@ struct bp_ccl_call { /* hot */
 struct bp_ccl { /* table */
     size_t size;
 
-    /* Required. */
+    /* Required; unique_id where there is no unique_id_long. */
 
     enum bp_status (*unique_id)(void *self, struct bp_ccl_id *out);
 
@@ -121,6 +125,13 @@ struct bp_ccl { /* table */
     /* BP_OK: all ranks are joined; BP_ERR_TIMEOUT, without a message: not yet; or why they cannot
      * be. Waits for nothing. There where comm_begin is. */
     enum bp_status (*comm_joined)(void *self, void *comm);
+
+    /* Since ABI 0.3, for ids that are longer, or shorter, than struct bp_ccl_id. id_size: bytes of
+     * an id, 1 to BP_CCL_ID_MAX; unique_id_long fills them, aligned as by malloc, and is called in
+     * place of unique_id. comm_create and comm_begin are given as many at id. Ranks whose sizes
+     * differ are not joined by the library. Both 0: ids are struct bp_ccl_id. */
+    uint64_t id_size;
+    enum bp_status (*unique_id_long)(void *self, void *out_id);
 };
 
 #ifdef __cplusplus

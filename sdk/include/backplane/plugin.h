@@ -40,7 +40,7 @@ extern "C" {
 /* The ABI of these headers. The major is 0 until every kind of device has run on it; while it is 0,
  * a core takes plugins of its own major only, of any minor. */
 #define BP_ABI_MAJOR 0
-#define BP_ABI_MINOR 2
+#define BP_ABI_MINOR 3
 
 enum bp_log_level {
     BP_LOG_ERROR = 0,
