@@ -15,6 +15,7 @@ struct rival {
     int row;
     uint64_t types;
     bool wanted; /* cases of the operator that is looked at need it */
+    int real;    /* whether its own operator has cases of real size; -1: not looked yet */
 };
 
 struct rivals {
@@ -105,6 +106,44 @@ void list_add_defined(struct list *list, struct bp_device *device, const struct 
     if (types[0]) add_expansion(&e, op, types);
 }
 
+/* What cases of real size need; and whether there are such. */
+struct probe {
+    struct rivals rivals;
+    bool real;
+};
+
+static void note_needs(void *ctx, struct kernel_case *made)
+{
+    struct probe *p = ctx;
+
+    for (int i = 0; i < CASE_NEEDS && made->real && made->needs[i].op; i++)
+        for (size_t k = 0; k < p->rivals.n; k++)
+            if (!strcmp(p->rivals.at[k].info.op, made->needs[i].op)) p->rivals.at[k].wanted = true;
+    p->real |= made->real;
+    free(made);
+}
+
+/* Finds which of the rows are of operators that those cases of an operator need, in one dtype: f32,
+ * or i64, where it may be. Result: whether it has such cases. */
+static bool find_wanted(const struct list *list, const struct bp_opinfo *op, struct rivals rivals)
+{
+    struct case_maker maker = maker_of(list, op);
+    struct probe p = {rivals, false};
+
+    maker.made = note_needs;
+    maker.ctx = &p;
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        uint64_t types = op->types[v];
+        maker.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
+        if (!types) maker.dtype[v] = maker.dtype[0];
+        for (uint32_t t = 0; t < 64 && types && !(types >> maker.dtype[v] & 1); t++)
+            if (types >> t & 1) maker.dtype[v] = t;
+    }
+    for (size_t k = 0; k < rivals.n; k++) rivals.at[k].wanted = false;
+    maker.op->cases(&maker);
+    return p.real;
+}
+
 /* The device's rows that have others, for a dtype at least. */
 static struct rivals rivals_of(struct bp_device *device)
 {
@@ -117,7 +156,7 @@ static struct rivals rivals_of(struct bp_device *device)
     for (uint32_t i = 0; i < n; i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         if (bp_device_kernel(device, i, &info) || strchr(info.op, '.')) continue; /* as in list.c */
-        if (!*info.reason) r.at[all++] = (struct rival){.info = info, .row = row};
+        if (!*info.reason) r.at[all++] = (struct rival){.info = info, .row = row, .real = -1};
         row++;
     }
     for (size_t i = 0; i < all; i++)
@@ -129,41 +168,29 @@ static struct rivals rivals_of(struct bp_device *device)
     return r;
 }
 
-static void note_needs(void *ctx, struct kernel_case *made)
+/* Whether size decides on rows of an operator: it has cases of real size. */
+static bool has_real(const struct list *list, const struct rivals *r, size_t at)
 {
-    const struct rivals *r = ctx;
+    const char *name = r->at[at].info.op;
+    const struct bp_opinfo *op = bp_opinfo_find(name);
+    bool known = op && conform_op(op->name);
 
-    for (int i = 0; i < CASE_NEEDS && made->real && made->needs[i].op; i++)
-        for (size_t k = 0; k < r->n; k++)
-            if (!strcmp(r->at[k].info.op, made->needs[i].op)) r->at[k].wanted = true;
-    free(made);
-}
-
-/* Which rows are of operators that cases of real size need, in one dtype: f32 where it may be. */
-static void find_wanted(const struct list *list, const struct bp_opinfo *op, struct rivals *r)
-{
-    struct case_maker maker = maker_of(list, op);
-
-    maker.made = note_needs;
-    maker.ctx = r;
-    for (int v = 0; v < BP_VAR_COUNT; v++) {
-        uint64_t types = op->types[v];
-        maker.dtype[v] = v && !types ? maker.dtype[0] : (uint32_t)BP_F32;
-        for (uint32_t t = 0; t < 64 && types && !(types >> maker.dtype[v] & 1); t++)
-            if (types >> t & 1) maker.dtype[v] = t;
-    }
-    for (size_t k = 0; k < r->n; k++) r->at[k].wanted = false;
-    maker.op->cases(&maker);
+    if (r->at[at].real >= 0) return r->at[at].real;
+    bool real = known && find_wanted(list, op, (struct rivals){NULL, 0});
+    for (size_t k = 0; k < r->n; k++)
+        if (!strcmp(r->at[k].info.op, name)) r->at[k].real = real;
+    return real;
 }
 
 static void add_inside(struct list *list, struct bp_device *device, const struct bp_opinfo *op,
                        struct rivals *r)
 {
-    find_wanted(list, op, r);
+    find_wanted(list, op, *r);
     for (size_t k = 0; k < r->n; k++) {
         struct expansion e = {.list = list, .device = device, .via = &r->at[k]};
         uint64_t types[BP_VAR_COUNT];
         if (!r->at[k].wanted || !strcmp(r->at[k].info.op, op->name)) continue;
+        if (!has_real(list, r, k)) continue;
         for (int v = 0; v < BP_VAR_COUNT; v++) types[v] = op->types[v];
         if (types[0] & r->at[k].types) types[0] &= r->at[k].types;
         add_expansion(&e, op, types);
