@@ -115,6 +115,15 @@ enum bp_status bp_stale(const char *call, const char *what);
 #define bp_error(status, ...) (bp_error_write(__VA_ARGS__), (status))
 void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same, for more words on the failure that was recorded last: bp_error_info goes on to say what
+ * that failed at. */
+#define bp_error_more(status, ...) (bp_error_write_more(__VA_ARGS__), (status))
+void bp_error_write_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the failure whose message was just recorded failed at. op is of a row: never freed. */
+void bp_error_at_operator(const char *op, uint32_t rows);
+void bp_error_at_kernel(const char *kernel);
+
 /* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes
  * its status on and, if it failed without a reason, writes one. A number that is no status (of a
  * newer plugin, or a broken one) becomes BP_ERR_DEVICE, with the number in the message. */

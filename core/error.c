@@ -8,6 +8,13 @@
 static _Thread_local char message[2048];
 static _Thread_local bool written; /* since bp_error_enter */
 
+/* What the failure that message tells of failed at. */
+static _Thread_local struct {
+    const char *op;
+    uint32_t rows;
+    char kernel[128];
+} failed_at;
+
 const char *bp_error_message(void)
 {
     return message;
@@ -15,21 +22,58 @@ const char *bp_error_message(void)
 
 enum bp_status bp_error_set(enum bp_status status, const char *text)
 {
-    if (text) bp_error_write("%s", text);
+    if (text) bp_error_write_more("%s", text);
     return status;
 }
 
 /* The arguments may point into the old message. */
-void bp_error_write(const char *format, ...)
+static void write_message(const char *format, va_list args)
 {
     char text[sizeof message];
+
+    vsnprintf(text, sizeof text, format, args);
+    memcpy(message, text, strlen(text) + 1);
+    written = true;
+}
+
+void bp_error_write(const char *format, ...)
+{
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    write_message(format, args);
     va_end(args);
-    memcpy(message, text, strlen(text) + 1);
-    written = true;
+    failed_at.op = NULL;
+    failed_at.rows = 0;
+    *failed_at.kernel = 0;
+}
+
+void bp_error_write_more(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_message(format, args);
+    va_end(args);
+}
+
+void bp_error_at_operator(const char *op, uint32_t rows)
+{
+    failed_at.op = op;
+    failed_at.rows = rows;
+}
+
+void bp_error_at_kernel(const char *kernel)
+{
+    snprintf(failed_at.kernel, sizeof failed_at.kernel, "%s", kernel);
+}
+
+enum bp_status bp_error_info(struct bp_error_info *out)
+{
+    struct bp_error_info info = {.size = sizeof info, .op = failed_at.op ? failed_at.op : "",
+                                 .kernel = failed_at.kernel, .rows = failed_at.rows};
+
+    return bp_answer(out, &info, sizeof info);
 }
 
 enum bp_status bp_stale(const char *call, const char *what)

@@ -108,7 +108,7 @@ static enum bp_status run_nodes(struct execution *e)
         status = run_node(e, n);
         e->stream->timeline->node = NULL;
         if (status)
-            return bp_error(status, "node %s: %s", e->graph->node[n].name, bp_error_message());
+            return bp_error_more(status, "node %s: %s", e->graph->node[n].name, bp_error_message());
         let_go(e, n);
     }
     return BP_OK;

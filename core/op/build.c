@@ -189,6 +189,11 @@ enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
     return status;
 }
 
+bool bp_build_leads_nowhere(enum bp_status status)
+{
+    return status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED;
+}
+
 /* Ways that keep the meaning but not the dtype or the device are for the policy to allow. A
  * conversion is a step of such a way: it is not itself made of conversions of its kind, nor a
  * change of layout of conversions to another dtype, or they would lead back to each other. */
@@ -197,13 +202,13 @@ static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site
                                       const struct bp_view *const *out_view)
 {
     bool converts = b->kind == BP_FALLBACK_LAYOUT || b->kind == BP_FALLBACK_DTYPE;
-    enum bp_status status = BP_ERR_UNSUPPORTED;
+    enum bp_status status = BP_ERR_NO_KERNEL;
 
     if (b->kind != BP_FALLBACK_LAYOUT && bp_build_changes(site, out_view, false))
         status = bp_build_between(b, site, in, out, false);
-    if (status == BP_ERR_UNSUPPORTED && site->row->expand)
+    if (bp_build_leads_nowhere(status) && site->row->expand)
         status = bp_build_expand(b, site, in, out);
-    if (status != BP_ERR_UNSUPPORTED || b->p->device->core->fallback == BP_POLICY_DENY)
+    if (!bp_build_leads_nowhere(status) || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
     if (!converts && bp_build_changes(site, out_view, true) &&
         !bp_build_names_dtype(&site->row->info))
@@ -228,24 +233,47 @@ static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *s
     return add_launch(b, site, in, out, &choice);
 }
 
-/* Where nothing leads there, the message is of the first way. */
+/* The failure of the first way, which others were tried after. */
+struct first_way {
+    enum bp_status status;
+    char *why;
+    struct bp_error_info at;
+};
+
+static struct first_way first_way(enum bp_status status)
+{
+    struct first_way first = {status, strdup(bp_error_message()), {.size = sizeof first.at}};
+
+    bp_error_info(&first.at);
+    return first;
+}
+
+static enum bp_status answer_first(const struct first_way *first)
+{
+    if (!first->why) return first->status;
+    bp_error_write("%s", first->why);
+    bp_error_at_operator(first->at.op, first->at.rows);
+    return first->status;
+}
+
+/* Where nothing leads there, the answer is that of the first way. */
 enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
                         const struct bp_operand *in, const struct bp_operand *out)
 {
     const struct bp_view *out_view[BP_FLAT_MAX];
     bool is_view = site->row->is_view;
+    struct first_way first;
     enum bp_status status;
-    char *why;
 
     if (site->expand) return bp_build_expand(b, site, in, out);
     for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
     status = is_view ? bp_build_view(b, site, in, out) : build_kernel(b, site, in, out, out_view);
-    if (status != BP_ERR_UNSUPPORTED || site->kernel) return status;
-    why = strdup(bp_error_message());
+    if (!bp_build_leads_nowhere(status) || site->kernel) return status;
+    first = first_way(status);
     if (!is_view) status = build_otherwise(b, site, in, out, out_view);
-    if (status == BP_ERR_UNSUPPORTED && may_go_elsewhere(b, site))
+    if (bp_build_leads_nowhere(status) && may_go_elsewhere(b, site))
         status = bp_build_elsewhere(b, site, in, out);
-    if (status == BP_ERR_UNSUPPORTED && why) bp_error_write("%s", why);
-    free(why);
+    if (bp_build_leads_nowhere(status)) status = answer_first(&first);
+    free(first.why);
     return status;
 }

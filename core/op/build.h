@@ -13,9 +13,12 @@ struct bp_builder {
     uint32_t kind;         /* enum bp_fallback_kind: why the next step is there */
 };
 
-/* Adds the steps of a site whose tensors are at in and out. BP_ERR_UNSUPPORTED: there is no way. */
+/* Adds the steps of a site whose tensors are at in and out. BP_ERR_NO_KERNEL: there is no way. */
 enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
                         const struct bp_operand *in, const struct bp_operand *out);
+
+/* Whether a way of running a call has failed as one that does not lead there: another may. */
+bool bp_build_leads_nowhere(enum bp_status status);
 
 /* The type of an operand; NULL for none. Stays where it is. */
 const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_operand o);

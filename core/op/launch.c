@@ -64,7 +64,9 @@ static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_ste
     status = step->kernel->launch(l);
     if (__builtin_expect(status != BP_OK, 0)) {
         timeline->fault = 0; /* it said more than that */
-        return bp_device_leave(p->device, status, step->kernel->name);
+        status = bp_device_leave(p->device, status, step->kernel->name);
+        bp_error_at_kernel(step->kernel->name);
+        return status;
     }
     return __builtin_expect(timeline->fault != 0, 0) ? bp_fault_take(timeline, step->kernel)
                                                      : BP_OK;

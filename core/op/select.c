@@ -153,6 +153,13 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
                                         : bp_device_leave(site->device, status, k->name);
 }
 
+/* BP_ERR_NO_KERNEL after the message: rows of the operator were passed over. */
+static enum bp_status no_kernel(const struct bp_site *site, uint32_t rows)
+{
+    bp_error_at_operator(site->row->info.name, rows);
+    return BP_ERR_NO_KERNEL;
+}
+
 /* The reason of each row, now that no row was found. */
 static enum bp_status none(const struct bp_site *site, const struct bp_view *const *out)
 {
@@ -160,25 +167,26 @@ static enum bp_status none(const struct bp_site *site, const struct bp_view *con
     const struct bp_kernel **row;
     char text[900] = "";
     size_t used = 0;
-    uint32_t n;
+    uint32_t n, passed = 0;
 
     row = rows_of(site, &n);
-    for (uint32_t i = 0; i < n && used < sizeof text; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const char *why;
         if (!is_wanted(site, row[i])) continue;
+        passed++;
+        if (used >= sizeof text) continue;
         why = refused(site, out, row[i]);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
                                  row[i]->name, why ? why : "does not take this configuration");
     }
-    if (!used && site->kernel)
+    if (!passed && site->kernel)
         return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device,
                         site->kernel);
-    if (!used)
-        return bp_error(BP_ERR_UNSUPPORTED,
-                        "%s: %s has no kernel for it (`bp ops --device %s` lists what it has)", op,
-                        device, device);
-    return bp_error(BP_ERR_UNSUPPORTED, "%s: no kernel of %s takes this call: %s", op, device,
-                    text);
+    if (!passed)
+        bp_error_write("%s: %s has no kernel for it (`bp ops --device %s` lists what it has)", op,
+                       device, device);
+    else bp_error_write("%s: no kernel of %s takes this call: %s", op, device, text);
+    return no_kernel(site, passed);
 }
 
 /* The best row that takes the call; preferred: of those that are, or are not. */

@@ -134,32 +134,18 @@ static bool compare_values(struct check *c, const struct data_set *d,
     return ok;
 }
 
-/* Whether the device has a row that a message names: one that was launched, and failed. */
-static bool names_row(struct bp_device *device, const char *message)
-{
-    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
-        struct bp_kernel_info info = {.size = sizeof info};
-        if (bp_device_kernel(device, i, &info) == BP_OK && strstr(message, info.name)) return true;
-    }
-    return false;
-}
-
-/* What is not there makes a model unsupported. "OP: DEVICE has no kernel for it" names the kernel,
- * which the summary of a run counts. */
+/* What is not there makes a model unsupported; not a kernel that is there and declines a call, or
+ * fails. The operator whose kernel is missing is named, for the summary of a run counts it. */
 static bool is_there(struct check *c, enum bp_status status, const char *call)
 {
-    const char *message = bp_error_message(), *end = strstr(message, " has no kernel for it");
-    char op[64] = "";
+    struct bp_error_info info = {.size = sizeof info};
+    bool known = bp_error_info(&info) == BP_OK;
+    bool missing = status == BP_ERR_NO_KERNEL && known && !info.rows;
+    bool refused = status == BP_ERR_UNSUPPORTED && known && !*info.kernel;
 
-    if (status != BP_ERR_UNSUPPORTED || (!end && names_row(c->place->device, message)))
-        return check_ok(c, status, call);
-    while (end && end > message && end[-1] != ' ') end--; /* before the device */
-    if (end && end > message + 2) {
-        const char *begin = end -= 2; /* before ": " */
-        while (begin > message && begin[-1] != ' ') begin--;
-        snprintf(op, sizeof op, "kernel of %.*s: ", (int)(end - begin), begin);
-    }
-    check_unsupported(c, "missing: %s%s", op, message);
+    if (!missing && !refused) return check_ok(c, status, call);
+    check_unsupported(c, "missing: %s%s%s%s", missing ? "kernel of " : "", missing ? info.op : "",
+                      missing ? ": " : "", bp_error_message());
     c->result->refused = true;
     return false;
 }

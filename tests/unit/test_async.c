@@ -384,9 +384,9 @@ Test(async, a_row_that_refuses_in_prepare_is_passed_over)
     cr_assert_str_eq(bp_prepared_kernel(p), "faulty_add");
     bp_prepared_destroy(p);
     call.kernel = "faulty_add_never";
-    FAILS(BP_ERR_UNSUPPORTED, "does not take this configuration",
+    FAILS(BP_ERR_NO_KERNEL, "does not take this configuration",
           bp_call_run(f.scope, &call, &y, 1, NULL));
-    FAILS(BP_ERR_UNSUPPORTED, "has no kernel for it", bp_op_softmax(f.scope, x, NULL, &y));
+    FAILS(BP_ERR_NO_KERNEL, "has no kernel for it", bp_op_softmax(f.scope, x, NULL, &y));
     bp_tensor_destroy(x);
     fixture_finish(&f);
 }

@@ -132,7 +132,7 @@ Test(custom, is_refused)
     OK(bp_device_create(p.core, "cpu", &cpu)); /* which has no row */
     OK(bp_stream_create(cpu, &stream));
     OK(bp_tensor_create(cpu, BP_F32, 2, SHAPE(2, 2), &other));
-    FAILS(BP_ERR_UNSUPPORTED, "acme.Repeat",
+    FAILS(BP_ERR_NO_KERNEL, "acme.Repeat",
           repeat(bp_stream_scope(stream), "acme.Repeat", other, 1, 1, &y));
     bp_tensor_destroy(other);
     bp_tensor_destroy(x);

@@ -404,13 +404,43 @@ Test(dispatch, denied_fallbacks_are_errors_that_say_why)
     struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves);
     struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z = NULL;
 
-    FAILS(BP_ERR_UNSUPPORTED, "partial_+: does not take the dtypes", bp_op_add(f.scope, x, x, &z));
-    FAILS(BP_ERR_UNSUPPORTED, "does not take this configuration",
+    FAILS(BP_ERR_NO_KERNEL, "partial_+: does not take the dtypes", bp_op_add(f.scope, x, x, &z));
+    FAILS(BP_ERR_NO_KERNEL, "does not take this configuration",
           bp_op_softmax(f.scope, y, NULL, &z));
     cr_assert_null(z);
     cr_assert_eq(bp_device_fallbacks(f.device), 0);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
+    fixture_finish(&f);
+}
+
+static void expect_info(const char *op, uint32_t rows)
+{
+    struct bp_error_info info = {.size = sizeof info};
+
+    OK(bp_error_info(&info));
+    cr_assert_str_eq(info.op, op);
+    cr_assert_eq(info.rows, rows, "%s: %u rows, expected %u", op, info.rows, rows);
+    cr_assert_str_eq(info.kernel, "");
+}
+
+/* What the messages say is there without words, too: an operator without rows, one whose rows all
+ * decline, and what is about neither. */
+Test(dispatch, a_missing_kernel_is_told_without_words)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *y = NULL;
+
+    FAILS(BP_ERR_NO_KERNEL, "takes this call", bp_op_add(f.scope, x, x, &y));
+    expect_info("add", 2);
+    bp_error_set(BP_ERR_NO_KERNEL, "a library on top says it in words of its own");
+    expect_info("add", 2);
+    FAILS(BP_ERR_NO_KERNEL, "has no kernel for it", bp_op_tanh(f.scope, x, &y));
+    expect_info("tanh", 0);
+    FAILS(BP_ERR_INVALID, "shape", bp_tensor_create(f.device, BP_F32, 1, NULL, &y));
+    expect_info("", 0);
+    cr_assert_null(y);
+    bp_tensor_destroy(x);
     fixture_finish(&f);
 }
 

@@ -57,8 +57,8 @@ BP_API enum bp_status bp_einsum_labels(const char *equation, int64_t *out, size_
  * are).
  *
  * BP_ERR_INVALID: something about the arguments, the message says what was expected.
- * BP_ERR_UNSUPPORTED: the device has no kernel for it, the message says why each row was passed
- * over. */
+ * BP_ERR_NO_KERNEL: the device has no kernel for it, the message says why each row was passed over.
+ */
 BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
                                   struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
@@ -91,7 +91,7 @@ enum bp_fallback_kind {
 
 /* What ran so on a device since it was opened, by operator and kind. BP_FALLBACK=allow|warn|deny:
  * warn, as without it, logs the first time that an operator changes its dtype or device; deny makes
- * these two errors (BP_ERR_UNSUPPORTED, with the reason of each kernel row). */
+ * these two errors (BP_ERR_NO_KERNEL, with the reason of each kernel row). */
 struct bp_fallback_info { /* answer: set size before the call */
     size_t size;
     const char *op;

@@ -48,8 +48,8 @@ static inline struct numbers *gradient_variable(struct gradient_run *g, int i)
 /* Whether a call went well; one that the device refuses is marked as that. */
 static inline bool gradient_ok(struct gradient_run *g, enum bp_status status, const char *call)
 {
-    g->r.c->result->refused |= status == BP_ERR_UNSUPPORTED;
-    if (!kernel_is_missing(status, bp_error_message()))
+    g->r.c->result->refused |= kernel_is_refused(status);
+    if (!kernel_is_missing(status))
         return check_ok(g->r.c, status, call);
     check_unsupported(g->r.c, "%s: %s", call, bp_error_message());
     return false;

@@ -302,7 +302,7 @@ bool run_guarded(struct run *r, enum bp_status *out_status)
     snprintf(call, sizeof call, "%s by row %s", r->made->op->name, run_row(r));
     r->poisoned = true;
     *out_status = ok ? run_call(r, &given) : BP_OK;
-    ok = ok && *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
+    ok = ok && !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, call) &&
          check_that(r->c, given == out.tensor,
                     "the call replaced the output tensor that it was given") &&
          operand_verify(r->c, &out, "the output", false, r->data[0]) &&
@@ -365,7 +365,7 @@ static void run_over(struct run *r, enum bp_status *out_status)
 
     snprintf(call, sizeof call, "%s by row %s over its input", r->made->op->name, run_row(r));
     *out_status = run_call(r, &out);
-    if (*out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
+    if (!kernel_is_refused(*out_status) && check_ok(r->c, *out_status, call) &&
         operand_verify(r->c, over, "the input that is written over", false, r->data[0]) &&
         run_inputs_unchanged(r, (int)(over - r->in)))
         run_judge(r, r->data[0], "");
@@ -380,9 +380,9 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
 
     r->call.kernel = NULL;
     status = run_call(r, &out);
-    if (may_refuse && status == BP_ERR_UNSUPPORTED) {
+    if (may_refuse && kernel_is_refused(status)) {
         check_that(r->c, *bp_error_message(), "the call was refused without a message");
-    } else if (status == BP_ERR_UNSUPPORTED) {
+    } else if (kernel_is_refused(status)) {
         r->c->result->refused = true;
         check_that(r->c, false, "no row takes this configuration: %s", refusal);
     } else if (check_ok(r->c, status, "the call, by any row") && run_take(r, out, r->data[0]) &&
@@ -418,8 +418,8 @@ static void run_unflagged(struct run *r)
         run_judge(r, r->data[0], "strided input, row not flagged BP_KERNEL_STRIDED: ");
     }
     check_that(
-        r->c, status == BP_OK || status == BP_ERR_UNSUPPORTED,
-        "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_UNSUPPORTED, got %s: %s",
+        r->c, status == BP_OK || kernel_is_refused(status),
+        "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_NO_KERNEL, got %s: %s",
         bp_status_name(status), bp_error_message());
     bp_tensor_destroy(out);
     run_other(r, "", true);
@@ -452,11 +452,12 @@ static void run_case(struct run *r)
         return;
     }
     more = run_first(r, &status);
-    if (status == BP_ERR_UNSUPPORTED) {
+    if (kernel_is_refused(status)) {
+        bool missing = kernel_is_missing(status);
         snprintf(refusal, sizeof refusal, "%s", bp_error_message());
         /* What an operator is made of, and the device has no row of, is no defect. */
         if (r->made->row) run_other(r, refusal, false);
-        else if (kernel_is_missing(status, refusal)) check_unsupported(r->c, "%s", refusal);
+        else if (missing) check_unsupported(r->c, "%s", refusal);
         else check_that(r->c, false, "the device has what it needs, but: %s", refusal);
         return;
     }

@@ -132,10 +132,10 @@ void run_large(struct check *c, const struct kernel_case *made)
     if (ok && large_output(&r, made->large, &out)) {
         status = run_call(&r, &out);
         c->result->executed = status == BP_OK;
-        if (status == BP_ERR_UNSUPPORTED) {
+        if (kernel_is_refused(status)) {
             r.call.kernel = NULL;
             status = run_call(&r, &out);
-            c->result->refused = status == BP_ERR_UNSUPPORTED;
+            c->result->refused = kernel_is_refused(status);
         }
         if (status == BP_ERR_MEMORY) check_skip(c, "%s", bp_error_message());
         else if (check_ok(c, status, "the call with many elements"))

@@ -20,9 +20,16 @@ bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype)
     return false;
 }
 
-bool kernel_is_missing(enum bp_status status, const char *message)
+bool kernel_is_refused(enum bp_status status)
 {
-    return status == BP_ERR_UNSUPPORTED && strstr(message, "has no kernel for it");
+    return status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED;
+}
+
+bool kernel_is_missing(enum bp_status status)
+{
+    struct bp_error_info info = {.size = sizeof info};
+
+    return status == BP_ERR_NO_KERNEL && bp_error_info(&info) == BP_OK && !info.rows;
 }
 
 bool kernel_is_misfit(const char *reason)
@@ -99,7 +106,7 @@ bool run_bound(struct run *r, enum bp_status *out_status)
     given = out.tensor;
     r->poisoned = true;
     *out_status = run_call(r, &given);
-    ok = *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, call) &&
+    ok = !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, call) &&
          check_that(r->c, given == out.tensor,
                     "the call replaced the output tensor that it was given") &&
          operand_verify(r->c, &out, "the output", false, NULL) &&
@@ -138,7 +145,7 @@ static enum bp_status update(struct run *r, bool given, void *data, const char *
 
     if (!info_of(r, over->tensor, &before)) return BP_ERR_INTERNAL;
     status = run_call(r, &out);
-    if (status == BP_ERR_UNSUPPORTED) return status;
+    if (kernel_is_refused(status)) return status;
     if (!check_ok(r->c, status, which) || !is_updated(r, out, before.version) ||
         !operand_verify(r->c, over, "the input that is written over", false, data) ||
         !run_inputs_unchanged(r, (int)(over - r->in)) || !run_judge(r, data, which))
@@ -167,7 +174,7 @@ bool run_update(struct run *r, enum bp_status *out_status)
 {
     enum bp_status status = update(r, true, r->data[0], "");
 
-    if (status == BP_ERR_UNSUPPORTED) *out_status = status;
+    if (kernel_is_refused(status)) *out_status = status;
     if (status || !restore(r)) return false;
     status = update(r, false, r->data[1], "with the output left to the call: ");
     if (status == BP_OK)
@@ -262,7 +269,7 @@ bool run_view(struct run *r, enum bp_status *out_status)
     bool ok;
 
     *out_status = run_call(r, &out);
-    ok = *out_status != BP_ERR_UNSUPPORTED && check_ok(r->c, *out_status, r->info->name) &&
+    ok = !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, r->info->name) &&
          run_take(r, out, r->data[0]) && run_judge(r, r->data[0], "") && shares(r, out) &&
          run_inputs_unchanged(r, -1);
     bp_tensor_destroy(out);

@@ -79,7 +79,7 @@ bool run_plan(struct run *r, bool *out_taken)
     enum bp_status status = bp_prepared_create(r->c->place->device, &r->call, NULL,
                                                (size_t)outputs(r), &prepared);
 
-    *out_taken = status != BP_ERR_UNSUPPORTED;
+    *out_taken = !kernel_is_refused(status);
     if (!*out_taken || !check_ok(r->c, status, "bp_prepared_create")) return !*out_taken;
     bp_prepared_destroy(prepared);
     return true;
@@ -206,7 +206,7 @@ void run_expanded(struct run *r)
 
     call.kernel = NULL;
     status = bp_prepared_create_with(r->c->place->device, &call, &options, &prepared);
-    if (kernel_is_missing(status, bp_error_message()))
+    if (kernel_is_missing(status))
         check_unsupported(r->c, "%s", bp_error_message());
     else check_ok(r->c, status, "bp_prepared_create_with BP_PREPARE_EXPAND");
     if (status) return;

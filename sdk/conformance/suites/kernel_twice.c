@@ -138,7 +138,7 @@ static bool run_one(struct check *c, const struct kernel_case *made)
     for (int i = 0; i < 2; i++)
         if (c->result->outcome == OUTCOME_PASS && side[i].result.outcome != OUTCOME_PASS)
             *c->result = side[i].result;
-    declined = ok && side[0].status == BP_ERR_UNSUPPORTED && side[1].status == BP_ERR_UNSUPPORTED;
+    declined = ok && kernel_is_refused(side[0].status) && kernel_is_refused(side[1].status);
     executed = ok && !side[0].status && !side[1].status;
     if (ok && !declined && judge_both(c, side, "beside a call on another stream"))
         pile(c, side);

@@ -43,7 +43,7 @@ static bool fail(struct failure *f)
 {
     f->of_call = work_fault_call(&f->fault, bp_stream_scope(f->w.stream[0]), f->fault.x,
                                  f->fault.index, &f->y);
-    if (f->of_call == BP_ERR_UNSUPPORTED) {
+    if (kernel_is_refused(f->of_call)) {
         check_unsupported(f->w.c, "%s", bp_error_message());
         return false;
     }

@@ -27,7 +27,8 @@
     X(ERR_INTERNAL, 12, "a defect of Backplane itself") \
     X(ERR_BLOCKED, 13, "the call would wait, and waiting is forbidden (BP_BLOCK=deny)") \
     X(ERR_SHUTDOWN, 14, "the library has been shut down, or the handle is from before a fork") \
-    X(ERR_PEER, 15, "another process or rank of the job is gone")
+    X(ERR_PEER, 15, "another process or rank of the job is gone") \
+    X(ERR_NO_KERNEL, 16, "no kernel of the device takes the call")
 
 enum bp_status {
 #define X(name, number, text) BP_##name = number,
