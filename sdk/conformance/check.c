@@ -24,15 +24,24 @@ bool check_that(struct check *c, bool ok, const char *format, ...)
     return false;
 }
 
+/* A call that answered what it should not: of the case's first finding that is kept. */
+static bool note_status(struct check *c, bool ok, enum bp_status status)
+{
+    if (!ok && c->result->outcome != OUTCOME_FAIL) c->result->got = status;
+    return ok;
+}
+
 bool check_ok(struct check *c, enum bp_status status, const char *call)
 {
-    return check_that(c, status == BP_OK, "%s: expected BP_OK, got %s: %s", call,
-                      bp_status_name(status), bp_error_message());
+    return check_that(c, note_status(c, status == BP_OK, status),
+                      "%s: expected BP_OK, got %s: %s", call, bp_status_name(status),
+                      bp_error_message());
 }
 
 bool check_fails(struct check *c, enum bp_status status, enum bp_status expected, const char *call)
 {
-    return check_that(c, status == expected, "%s: expected %s, got %s%s%s", call,
+    return check_that(c, note_status(c, status == expected, status),
+                      "%s: expected %s, got %s%s%s", call,
                       bp_status_name(expected), bp_status_name(status), status ? ": " : "",
                       status ? bp_error_message() : "") &&
            check_that(c, *bp_error_message(), "%s: failed with %s and an empty message", call,

@@ -38,6 +38,7 @@ struct result {
     bool refused;  /* the case failed because no row takes its configuration */
     char steps[CONFORM_STEPS]; /* rows that ran as what its operator is defined in, each once, one
                                   blank before each name and one behind all; "": none did */
+    enum bp_status got; /* what a call answered by which the case failed; BP_OK: it was no call */
     char message[CONFORM_MESSAGE];
 };
 

@@ -153,9 +153,9 @@ static bool prepare(struct check *c, const struct ccl_case *k, struct bp_device 
 }
 
 /* The cause says more than what others saw of it: that a rank is gone, or does not come. */
-static bool is_echo(const char *message)
+static bool is_echo(const struct result *result)
 {
-    return strstr(message, "got BP_ERR_PEER") || strstr(message, "got BP_ERR_TIMEOUT");
+    return result->got == BP_ERR_PEER || result->got == BP_ERR_TIMEOUT;
 }
 
 static void take_results(struct check *c, const struct running *t, uint32_t n)
@@ -165,7 +165,7 @@ static void take_results(struct check *c, const struct running *t, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         if (t[i].r.result.worst > c->result->worst) c->result->worst = t[i].r.result.worst;
         if (t[i].r.result.outcome != OUTCOME_FAIL) continue;
-        if (!cause || is_echo(cause->r.result.message)) cause = &t[i];
+        if (!cause || is_echo(&cause->r.result)) cause = &t[i];
     }
     if (cause) check_that(c, false, "%s", cause->r.result.message);
     for (uint32_t i = 1; i < n && !cause; i++)
