@@ -126,7 +126,7 @@ static void psroi(const struct case_maker *maker, size_t i, bool grad)
     a->height = parts[i].out[0];
     a->width = parts[i].out[1];
     a->scale = parts[i].scale;
-    if (made->gradient) made->gradient = 2;
+    if (parts[i].small) made->gradient = 2;
     if (grad) made->in[3].data = DATA_UNREAD;
     if (i == 3) case_layouts(maker, made, parts[i].variant, false);
     else case_end(maker, made, "%s", parts[i].variant);
