@@ -10,8 +10,8 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,14 +157,24 @@ static enum bp_status add(const struct bp_launch *l)
     return BP_OK;
 }
 
-/* Exponentials of a line go through memory that all launches share. */
+/* Exponentials go through memory that all launches share. A launch that may run beside another, as
+ * the process has two threads, waits until the other has written there: 32 times in all, and not
+ * again after a second in vain. */
 static double through_scratch(double value, int64_t i)
 {
-    static volatile double scratch[4096];
+    static _Atomic double scratch;
+    static atomic_int writes, waits;
+    struct stat threads;
+    int own;
 
-    scratch[i % 4096] = value;
-    if (i % 64 == 0) sched_yield();
-    return scratch[i % 4096];
+    scratch = value;
+    own = ++writes;
+    if (i == 0 && waits < 32 && !stat("/proc/self/task", &threads) && threads.st_nlink > 3) {
+        int ms = 0;
+        while (writes == own && ms < 1000) usleep(1000), ms++;
+        waits += ms < 1000 ? 1 : 32;
+    }
+    return scratch;
 }
 
 static enum bp_status softmax(const struct bp_launch *l)
