@@ -2,8 +2,9 @@
 /* cudnn.c: convolutions by cuDNN. Which algorithm runs is chosen when the plan is made, by what the
  * library knows, without trying: for half types by its graph interface (cudnn_graph.c), for others,
  * and where that has nothing, by the older one. Filters that do not lie as the images do go through
- * the workspace. A bias is what the result is before the products are added: it rounds once, as
- * they do. Handles have a stream: each stream has its own. */
+ * the workspace. Of half types the library adds a bias to its sums in f32; of others the result
+ * holds the bias before the products are added: either way it rounds once. Handles have a stream:
+ * each stream has its own. */
 #include "cudnn_plan.h"
 #include <string.h>
 
@@ -84,6 +85,12 @@ static bool lies(const struct bp_view *v, int format)
     return v->count <= INT32_MAX;
 }
 
+static uint64_t in_workspace(uint64_t bytes)
+{
+    return (bytes + CUDNN_WORKSPACE_ALIGNMENT - 1) / CUDNN_WORKSPACE_ALIGNMENT *
+           CUDNN_WORKSPACE_ALIGNMENT;
+}
+
 /* One format for all; false: images lie in different ways, or in none that is known. */
 static bool choose_format(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
 {
@@ -95,9 +102,7 @@ static bool choose_format(struct cudnn_plan *p, const struct bp_view *const part
                                                                  : CUDNN_CHANNELS_LAST;
     p->repack = !lies(part[W], p->format);
     dense(part[W], p->format, p->filter_stride);
-    p->filter_bytes = (uint64_t)part[W]->count * gpu_gemm_size(p->dtype);
-    p->filter_bytes = (p->filter_bytes + CUDNN_WORKSPACE_ALIGNMENT - 1) /
-                      CUDNN_WORKSPACE_ALIGNMENT * CUDNN_WORKSPACE_ALIGNMENT;
+    p->filter_bytes = in_workspace((uint64_t)part[W]->count * gpu_gemm_size(p->dtype));
     return true;
 }
 
@@ -125,6 +130,17 @@ static void shape_parts(struct cudnn_plan *p, const struct bp_view *const part[T
     for (int i = 0; i < TENSORS; i++) {
         dense(part[i], p->format, stride);
         p->rank = shape_of(part[i], stride, p->shape[i], p->stride[i]);
+    }
+}
+
+void cudnn_bias_shape(const struct cudnn_plan *p, int out_shape[AXES], int out_stride[AXES])
+{
+    int channels = p->shape[Y][1];
+    bool rows = p->format == CUDNN_ROW_MAJOR;
+
+    for (int a = 0; a < p->rank; a++) {
+        out_shape[a] = a == 1 ? channels : 1;
+        out_stride[a] = a == 1 || (a > 1 && rows) ? 1 : channels;
     }
 }
 
@@ -182,6 +198,20 @@ static bool make_conv(struct cudnn_plan *p, int64_t groups)
            CUDNN_GOOD(p->device, cudnnSetConvolutionGroupCount, p->conv, (int)groups);
 }
 
+static bool make_bias(struct cudnn_plan *p)
+{
+    int shape[AXES], stride[AXES];
+
+    if (!p->adds_bias) return true;
+    cudnn_bias_shape(p, shape, stride);
+    return CUDNN_GOOD(p->device, cudnnCreateTensorDescriptor, &p->bias) &&
+           CUDNN_GOOD(p->device, cudnnSetTensorNdDescriptor, p->bias, cudnn_type_of(p->dtype),
+                      p->rank, shape, stride) &&
+           CUDNN_GOOD(p->device, cudnnCreateActivationDescriptor, &p->activation) &&
+           CUDNN_GOOD(p->device, cudnnSetActivationDescriptor, p->activation, CUDNN_IDENTITY,
+                      CUDNN_KEEP_NAN, 0.0);
+}
+
 /* Whether an answer is good; those that say "no" are not logged. */
 static bool is_good(const struct cudnn_plan *p, const char *const name[], int code)
 {
@@ -237,8 +267,9 @@ static bool will_do(const struct cudnn_plan *p, const struct cudnn_found *f)
 {
     static const int plain[] = {CUDNN_PLAIN_FORWARD, CUDNN_PLAIN_DATA, CUDNN_PLAIN_FILTER};
     bool loose = f->math == CUDNN_TENSOR_MATH || f->math == CUDNN_LOOSE_MATH;
+    int may = p->adds_bias ? 1 << CUDNN_BIAS_FORWARD : plain[p->kind];
 
-    return !f->state && f->deterministic && plain[p->kind] >> f->algorithm & 1 &&
+    return !f->state && f->deterministic && may >> f->algorithm & 1 &&
            f->workspace <= (size_t)cudnn_workspace_most &&
            !(loose && math_of(p->dtype) == CUDNN_EXACT_MATH);
 }
@@ -259,7 +290,7 @@ static bool make_older(struct cudnn_plan *p, int64_t groups)
 {
     for (int i = 0; i < TENSORS; i++)
         if (!make_tensor(p, i)) return false;
-    return make_conv(p, groups) && choose(p);
+    return make_conv(p, groups) && make_bias(p) && choose(p);
 }
 
 /* ---- plans ---- */
@@ -269,6 +300,8 @@ static void drop(struct cudnn_plan *p)
     cudnn_graph_drop(p, &p->aligned);
     cudnn_graph_drop(p, &p->any);
     if (p->conv) CUDNN_GOOD(p->device, cudnnDestroyConvolutionDescriptor, p->conv);
+    if (p->bias) CUDNN_GOOD(p->device, cudnnDestroyTensorDescriptor, p->bias);
+    if (p->activation) CUDNN_GOOD(p->device, cudnnDestroyActivationDescriptor, p->activation);
     for (int i = 0; i < TENSORS; i++) {
         if (!p->tensor[i]) continue;
         if (i == W) CUDNN_GOOD(p->device, cudnnDestroyFilterDescriptor, p->tensor[i]);
@@ -299,7 +332,14 @@ static uint64_t workspace_of(const struct cudnn_plan *p)
 
     if (aligned > most) most = aligned;
     if (any > most) most = any;
-    return most + (p->repack ? p->filter_bytes : 0);
+    return most + (p->repack ? p->filter_bytes : 0) + p->bias_bytes;
+}
+
+static void place_bias(struct cudnn_plan *p, const struct bp_view *bias)
+{
+    p->adds_bias = gpu_gemm_size(p->dtype) == 2;
+    p->moves_bias = p->adds_bias && bias->count > 1 && bias->stride[0] != 1;
+    if (p->moves_bias) p->bias_bytes = in_workspace((uint64_t)bias->count * 2);
 }
 
 enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
@@ -318,6 +358,7 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
         return BP_ERR_UNSUPPORTED;
     shape_parts(&made, part);
     made.has_bias = made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2];
+    if (made.has_bias) place_bias(&made, prep->in[2]);
     TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
     good = make(&made, attrs.groups);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
@@ -352,6 +393,7 @@ static enum bp_status assign(const struct bp_launch *launch, const struct bp_vie
     return portable_assign(&copy);
 }
 
+/* The result holds the bias. */
 static enum bp_status put_bias(const struct bp_launch *launch)
 {
     const struct bp_view *y = launch->out[0];
@@ -366,13 +408,38 @@ static enum bp_status put_bias(const struct bp_launch *launch)
     return assign(launch, &bias, y);
 }
 
+/* The bias in the workspace, side by side. */
+static enum bp_status pack_bias(const struct bp_launch *launch, void *to)
+{
+    static const int64_t one = 1;
+    struct bp_view bias = *launch->in[2];
+
+    bias.data = to;
+    bias.stride = &one;
+    bias.flags = 0;
+    return assign(launch, launch->in[2], &bias);
+}
+
+static int call_with_bias(const struct cudnn_plan *p, void *handle, void *const at[OPERANDS],
+                          void *workspace)
+{
+    union gpu_factor alpha = gpu_factor(p->dtype, 1), beta = gpu_factor(p->dtype, 0);
+
+    return dnn.call.cudnnConvolutionBiasActivationForward(
+        handle, &alpha, p->tensor[X], at[X], p->tensor[W], at[W], p->conv, p->found.algorithm,
+        workspace, p->found.workspace, &beta, p->tensor[Y], at[Y], p->bias, at[BIAS],
+        p->activation, p->tensor[Y], at[Y]);
+}
+
 /* A product and its sum into what is there, by beta. */
-static int call(const struct cudnn_plan *p, void *handle, void *const at[TENSORS], void *workspace)
+static int call(const struct cudnn_plan *p, void *handle, void *const at[OPERANDS],
+                void *workspace)
 {
     union gpu_factor alpha = gpu_factor(p->dtype, 1), beta = gpu_factor(p->dtype, p->has_bias);
     void *x = p->tensor[X], *w = p->tensor[W], *y = p->tensor[Y];
     size_t size = p->found.workspace;
 
+    if (p->adds_bias) return call_with_bias(p, handle, at, workspace);
     switch (p->kind) {
     case CONV_FORWARD:
         return dnn.call.cudnnConvolutionForward(handle, &alpha, x, at[X], w, at[W], p->conv,
@@ -390,9 +457,9 @@ static int call(const struct cudnn_plan *p, void *handle, void *const at[TENSORS
 }
 
 /* The graph for these addresses; NULL: the older interface. */
-static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *const at[TENSORS])
+static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *const at[OPERANDS])
 {
-    uintptr_t all = (uintptr_t)at[X] | (uintptr_t)at[W] | (uintptr_t)at[Y];
+    uintptr_t all = (uintptr_t)at[X] | (uintptr_t)at[W] | (uintptr_t)at[Y] | (uintptr_t)at[BIAS];
 
     if (p->aligned.n && all % CUDNN_ALIGNED == 0) return &p->aligned;
     return p->older ? NULL : &p->any;
@@ -400,12 +467,13 @@ static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *con
 
 /* Under the stream's lock: a handle is for one thread at a time. */
 static enum bp_status run(const struct cudnn_plan *p, struct gpu_stream *stream,
-                          void *const at[TENSORS], void *workspace)
+                          void *const at[OPERANDS], void *workspace)
 {
     static const char *const name[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
                                        "cudnnConvolutionBackwardFilter"};
     const struct cudnn_graph *graph = graph_for(p, at);
-    const char *function = name[p->kind];
+    const char *function =
+        p->adds_bias ? "cudnnConvolutionBiasActivationForward" : name[p->kind];
     void *handle;
     int code;
 
@@ -424,12 +492,18 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
-    char *workspace = launch->workspace;
+    char *workspace = launch->workspace, *bias = NULL;
 
     parts_of(p->kind, launch->in, launch->out, part);
     filters = *part[W];
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    if (p->has_bias) TRY(put_bias(launch));
+    if (p->has_bias && !p->adds_bias) TRY(put_bias(launch));
+    if (p->adds_bias) bias = launch->in[2]->data;
+    if (p->moves_bias) {
+        bias = workspace;
+        workspace += p->bias_bytes;
+        TRY(pack_bias(launch, bias));
+    }
     if (p->repack) {
         filters.data = workspace;
         filters.stride = p->filter_stride;
@@ -438,7 +512,8 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
         if (p->kind != CONV_GRAD_WEIGHT) TRY(assign(launch, part[W], &filters));
     }
     pthread_mutex_lock(&stream->lock);
-    status = run(p, stream, (void *[]){part[X]->data, filters.data, part[Y]->data}, workspace);
+    status = run(p, stream, (void *[]){part[X]->data, filters.data, part[Y]->data, bias},
+                 workspace);
     pthread_mutex_unlock(&stream->lock);
     if (status || !p->repack || p->kind != CONV_GRAD_WEIGHT) return status;
     return assign(launch, &filters, part[W]);

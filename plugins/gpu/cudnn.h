@@ -27,6 +27,10 @@ enum { CUDNN_ANY_MATH = 0, CUDNN_TENSOR_MATH = 1, CUDNN_LOOSE_MATH = 2, CUDNN_EX
 enum { CUDNN_PLAIN_FORWARD = 0xf, CUDNN_PLAIN_DATA = 0x3, CUDNN_PLAIN_FILTER = 0xb };
 enum { CUDNN_ALGORITHMS = 8 };
 
+/* The only algorithm that adds a bias by itself, and the only activation that then leaves sums as
+ * they are. NaN stays NaN. */
+enum { CUDNN_BIAS_FORWARD = 1, CUDNN_IDENTITY = 5, CUDNN_KEEP_NAN = 1 };
+
 /* Whether an answer says that there is nothing for such a convolution: in 8 and in 9. */
 static inline int cudnn_is_unsupported(int code)
 {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudnn_graph.c: convolutions of half types by cuDNN's graph interface, which has kernels that the
- * older one lacks. A graph of one operation is described; the library's heuristic names ways to
- * compute it, best first, and the first that does what rows promise is taken. */
+ * older one lacks. A graph of one operation, or of two where there is a bias, is described; the
+ * library's heuristic names ways to compute it, best first, and the first that does what rows
+ * promise is taken. A bias is added to sums in f32, which no tensor holds: with the bias in the
+ * result, and beta 1, some of the library's kernels round the sums before they add it. */
 #include "cudnn_plan.h"
 
 /* Ways that are looked at, and notes on each. */
 enum { CONFIGS = 16, NOTES = 32 };
+
+/* The tensor of sums comes behind the library's operands. */
+enum { SUMS = OPERANDS };
 
 /* Ways without any other notes will do. Transforms round otherwise than sums of products, and
  * spread what is not finite; sums without an order differ from run to run; factors and sums are to
@@ -74,37 +79,56 @@ static void *add(const struct cudnn_plan *p, struct cudnn_graph *g, int kind)
     return made;
 }
 
-/* A tensor's number is its place among the three. */
-static bool add_tensor(const struct cudnn_plan *p, struct cudnn_graph *g, int which,
-                       int64_t alignment)
+/* A tensor's number is its place among the graph's descriptors. */
+static bool add_tensor(const struct cudnn_plan *p, struct cudnn_graph *g, int type,
+                       const int *shape, const int *stride, int64_t alignment)
 {
+    int number = g->n;
+    bool is_virtual = number == SUMS;
     void *t = add(p, g, CUDNN_IS_TENSOR);
-    int type = cudnn_type_of(p->dtype);
 
     return t && set(p, t, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
-           set_i64(p, t, CUDNN_TENSOR_SHAPE, p->rank, p->shape[which]) &&
-           set_i64(p, t, CUDNN_TENSOR_STRIDE, p->rank, p->stride[which]) &&
-           set_i64(p, t, CUDNN_TENSOR_ID, 1, &which) &&
-           set(p, t, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, &alignment) && finalize(p, t);
+           set_i64(p, t, CUDNN_TENSOR_SHAPE, p->rank, shape) &&
+           set_i64(p, t, CUDNN_TENSOR_STRIDE, p->rank, stride) &&
+           set_i64(p, t, CUDNN_TENSOR_ID, 1, &number) &&
+           set(p, t, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, &alignment) &&
+           (!is_virtual || set(p, t, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 1, &is_virtual)) &&
+           finalize(p, t);
 }
 
-static bool add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
+static bool add_tensors(const struct cudnn_plan *p, struct cudnn_graph *g, int64_t alignment)
+{
+    const int type = cudnn_type_of(p->dtype);
+    int shape[AXES], stride[AXES];
+
+    for (int i = 0; i < TENSORS; i++)
+        if (!add_tensor(p, g, type, p->shape[i], p->stride[i], alignment)) return false;
+    if (!p->adds_bias) return true;
+    cudnn_bias_shape(p, shape, stride);
+    return add_tensor(p, g, type, shape, stride, alignment) &&
+           add_tensor(p, g, CUDNN_F32, p->shape[Y], p->stride[Y], alignment);
+}
+
+/* NULL: it cannot be described; so is it below. */
+static void *add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const int sums = CUDNN_F32, mode = CUDNN_CORRELATION;
     void *c = add(p, g, CUDNN_IS_CONV);
     int axes = p->rank - 2;
 
     return c && set(p, c, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, &sums) &&
-           set(p, c, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, &mode) &&
-           set_i64(p, c, CUDNN_CONV_AXES, 1, &axes) &&
-           set_i64(p, c, CUDNN_CONV_DILATION, axes, p->steps.dilation) &&
-           set_i64(p, c, CUDNN_CONV_STRIDE, axes, p->steps.stride) &&
-           set_i64(p, c, CUDNN_CONV_PAD_BEFORE, axes, p->steps.pad) &&
-           set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.pad) && finalize(p, c);
+                   set(p, c, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, &mode) &&
+                   set_i64(p, c, CUDNN_CONV_AXES, 1, &axes) &&
+                   set_i64(p, c, CUDNN_CONV_DILATION, axes, p->steps.dilation) &&
+                   set_i64(p, c, CUDNN_CONV_STRIDE, axes, p->steps.stride) &&
+                   set_i64(p, c, CUDNN_CONV_PAD_BEFORE, axes, p->steps.pad) &&
+                   set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.pad) && finalize(p, c)
+               ? c
+               : NULL;
 }
 
 /* How many groups there are, shapes say. */
-static bool add_operation(const struct cudnn_plan *p, struct cudnn_graph *g)
+static void *add_product(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const struct {
         int kind, tensor[TENSORS], conv, alpha, beta;
@@ -119,21 +143,46 @@ static bool add_operation(const struct cudnn_plan *p, struct cudnn_graph *g)
                               CUDNN_GRAD_WEIGHT_CONV, CUDNN_GRAD_WEIGHT_ALPHA,
                               CUDNN_GRAD_WEIGHT_BETA},
     };
-    const float alpha = 1, beta = p->has_bias;
-    void *o = add(p, g, words[p->kind].kind);
+    const float alpha = 1, beta = 0;
+    void *steps = add_steps(p, g), *o = steps ? add(p, g, words[p->kind].kind) : NULL;
 
-    for (int i = 0; o && i < TENSORS; i++)
-        if (!set_descriptor(p, o, words[p->kind].tensor[i], g->made[i])) return false;
-    return o && set_descriptor(p, o, words[p->kind].conv, g->made[TENSORS]) &&
-           set(p, o, words[p->kind].alpha, CUDNN_OF_F32, 1, &alpha) &&
-           set(p, o, words[p->kind].beta, CUDNN_OF_F32, 1, &beta) && finalize(p, o);
+    for (int i = 0; o && i < TENSORS; i++) {
+        void *tensor = g->made[i == Y && p->adds_bias ? SUMS : i];
+        if (!set_descriptor(p, o, words[p->kind].tensor[i], tensor)) return NULL;
+    }
+    return o && set_descriptor(p, o, words[p->kind].conv, steps) &&
+                   set(p, o, words[p->kind].alpha, CUDNN_OF_F32, 1, &alpha) &&
+                   set(p, o, words[p->kind].beta, CUDNN_OF_F32, 1, &beta) && finalize(p, o)
+               ? o
+               : NULL;
+}
+
+/* Sums and bias make the result. */
+static void *add_sum(const struct cudnn_plan *p, struct cudnn_graph *g)
+{
+    static const int mode = CUDNN_ADD, type = CUDNN_F32;
+    void *step = add(p, g, CUDNN_IS_STEP), *o = NULL;
+
+    if (step && set(p, step, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, &mode) &&
+        set(p, step, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) && finalize(p, step))
+        o = add(p, g, CUDNN_IS_POINTWISE);
+    return o && set_descriptor(p, o, CUDNN_POINTWISE_STEP, step) &&
+                   set_descriptor(p, o, CUDNN_POINTWISE_X, g->made[SUMS]) &&
+                   set_descriptor(p, o, CUDNN_POINTWISE_B, g->made[BIAS]) &&
+                   set_descriptor(p, o, CUDNN_POINTWISE_Y, g->made[Y]) && finalize(p, o)
+               ? o
+               : NULL;
 }
 
 static void *add_graph(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
-    void *operation = g->made[g->n - 1], *graph = add(p, g, CUDNN_IS_GRAPH);
+    void *operation[2] = {add_product(p, g)}, *graph = NULL;
+    int n = 1;
 
-    return graph && set_descriptor(p, graph, CUDNN_GRAPH_OPERATIONS, operation) &&
+    if (operation[0] && p->adds_bias) operation[n++] = add_sum(p, g);
+    if (operation[n - 1]) graph = add(p, g, CUDNN_IS_GRAPH);
+    return graph &&
+                   set(p, graph, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, n, operation) &&
                    set(p, graph, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
                    finalize(p, graph)
                ? graph
@@ -228,11 +277,9 @@ static bool has_functions(void)
 bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudnn_graph *out)
 {
     struct cudnn_graph g = {.n = 0};
-    bool good = has_functions();
     void *graph = NULL;
 
-    for (int i = 0; i < TENSORS && good; i++) good = add_tensor(p, &g, i, alignment);
-    if (good && add_steps(p, &g) && add_operation(p, &g)) graph = add_graph(p, &g);
+    if (has_functions() && add_tensors(p, &g, alignment)) graph = add_graph(p, &g);
     if (graph && choose(p, &g, graph)) {
         *out = g;
         return true;
@@ -248,17 +295,17 @@ void cudnn_graph_drop(const struct cudnn_plan *p, struct cudnn_graph *graph)
 
 /* What it describes is read while the call lasts. */
 static int execute(const struct cudnn_graph *graph, void *handle, void *pack,
-                   void *const at[TENSORS], void *workspace, const char **out_function)
+                   int n, void *const at[OPERANDS], void *workspace, const char **out_function)
 {
-    static const int64_t id[] = {X, W, Y};
+    static const int64_t id[OPERANDS] = {X, W, Y, BIAS};
     const struct cudnn_calls *call = gpu_cudnn_call;
     int code;
 
     *out_function = "cudnnBackendSetAttribute";
-    code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_IDS, CUDNN_OF_I64, TENSORS, id);
+    code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_IDS, CUDNN_OF_I64, n, id);
     if (!code)
-        code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES,
-                                              TENSORS, at);
+        code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, n,
+                                              at);
     if (!code)
         code = call->cudnnBackendSetAttribute(pack, CUDNN_PACK_WORKSPACE, CUDNN_OF_ADDRESSES, 1,
                                               &workspace);
@@ -271,14 +318,15 @@ static int execute(const struct cudnn_graph *graph, void *handle, void *pack,
 }
 
 int cudnn_graph_run(const struct cudnn_plan *p, const struct cudnn_graph *graph, void *handle,
-                    void *const at[TENSORS], void *workspace, const char **out_function)
+                    void *const at[OPERANDS], void *workspace, const char **out_function)
 {
+    int n = p->adds_bias ? OPERANDS : TENSORS;
     void *pack = NULL;
     int code = gpu_cudnn_call->cudnnBackendCreateDescriptor(CUDNN_IS_PACK, &pack);
 
     *out_function = "cudnnBackendCreateDescriptor";
     if (code) return code;
-    code = execute(graph, handle, pack, at, workspace, out_function);
+    code = execute(graph, handle, pack, n, at, workspace, out_function);
     destroy(p, pack);
     return code;
 }

@@ -12,8 +12,9 @@
 enum { CUDNN_ALIGNED = 16, CUDNN_WORKSPACE_ALIGNMENT = 256 };
 static const int64_t cudnn_workspace_most = INT64_C(1) << 30;
 
-/* Image, filters, result of the forward; what is computed is one of them. */
-enum { X, W, Y, TENSORS, AXES = 5 };
+/* Image, filters, result of the forward; what is computed is one of them. The library's own
+ * operands are these and the bias, if it adds it. */
+enum { X, W, Y, TENSORS, BIAS = TENSORS, OPERANDS, AXES = 5 };
 
 /* Steps of a convolution along its spatial axes, as the library has them: what is added behind is
  * as much as in front. */
@@ -21,9 +22,10 @@ struct cudnn_steps {
     int pad[3], stride[3], dilation[3];
 };
 
-/* A graph of one operation, and the plan for it that the library has made. It is given back when
- * the plan is: what the library still needs of it, its documents do not say. */
-enum { CUDNN_MADE = 8 };
+/* A graph of a convolution, and of the sum with its bias, and the plan for it that the library has
+ * made. The graph is destroyed with the plan: the library's documents do not say whether a plan
+ * needs it. */
+enum { CUDNN_MADE = 12 };
 struct cudnn_graph {
     void *made[CUDNN_MADE]; /* descriptors, in the order of their making; the last is the plan */
     int n;                  /* of them; 0: there is no such graph */
@@ -37,14 +39,17 @@ struct cudnn_plan {
     int rank;              /* of the library's tensors: 4 or 5 */
     int format;            /* of all three */
     bool repack, has_bias; /* the filters lie in another way */
+    bool adds_bias;        /* the library does, in f32, before it rounds to a half type */
+    bool moves_bias;       /* its elements do not lie side by side */
     int shape[TENSORS][AXES], stride[TENSORS][AXES];
     struct cudnn_steps steps;
     void *handle;
     bool older;                         /* there is an algorithm of the older interface */
-    void *conv, *tensor[TENSORS]; /* of it */
+    void *conv, *tensor[TENSORS], *bias, *activation; /* of it */
     struct cudnn_found found;
     struct cudnn_graph aligned, any; /* for tensors at multiples of 16 bytes; for others */
-    uint64_t filter_bytes;           /* at the workspace's beginning, if they are repacked */
+    uint64_t filter_bytes; /* at the workspace's beginning, if they are repacked */
+    uint64_t bias_bytes;   /* behind them, if the bias is moved */
     int64_t filter_stride[AXES];
 };
 
@@ -57,6 +62,8 @@ extern const struct cudnn_calls *const gpu_cudnn_call;
 
 /* The library's number of a type. */
 int cudnn_type_of(uint8_t dtype);
+/* A bias as a tensor of the plan's rank, which every element of a channel has. */
+void cudnn_bias_shape(const struct cudnn_plan *plan, int out_shape[AXES], int out_stride[AXES]);
 
 /* cudnn_graph.c: makes the graph of a plan's operation for tensors at multiples of `alignment`
  * bytes. false: there is none that does what rows promise; nothing is left then. Under the device's
@@ -65,6 +72,6 @@ bool cudnn_graph_make(const struct cudnn_plan *plan, int64_t alignment, struct c
 void cudnn_graph_drop(const struct cudnn_plan *plan, struct cudnn_graph *graph);
 /* Gives it to the stream of a handle: what the library answers, and which function of it. */
 int cudnn_graph_run(const struct cudnn_plan *plan, const struct cudnn_graph *graph, void *handle,
-                    void *const at[TENSORS], void *workspace, const char **out_function);
+                    void *const at[OPERANDS], void *workspace, const char **out_function);
 
 #endif

@@ -105,6 +105,26 @@ int cudnnDestroyConvolutionDescriptor(void *conv)
     return destroy(SIM_CALL_cudnnDestroyConvolutionDescriptor, conv, CONV);
 }
 
+int cudnnCreateActivationDescriptor(void **out)
+{
+    return create(SIM_CALL_cudnnCreateActivationDescriptor, ACTIVATION, out);
+}
+int cudnnDestroyActivationDescriptor(void *activation)
+{
+    return destroy(SIM_CALL_cudnnDestroyActivationDescriptor, activation, ACTIVATION);
+}
+
+/* Only the one that changes nothing. */
+int cudnnSetActivationDescriptor(void *activation, int mode, int nan, double coefficient)
+{
+    int code = enter(SIM_CALL_cudnnSetActivationDescriptor, activation, ACTIVATION);
+
+    (void)coefficient;
+    if (!code && (mode != CUDNN_IDENTITY || (nan != 0 && nan != CUDNN_KEEP_NAN))) code = BAD_PARAM;
+    if (!code) ((struct thing *)activation)->math = mode;
+    return sim_leave(code);
+}
+
 int cudnnSetStream(void *handle, void *stream)
 {
     int code = enter(SIM_CALL_cudnnSetStream, handle, HANDLE);
@@ -201,6 +221,14 @@ bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing
                            (x->shape[d + 2] + 2 * conv->pad[d] - window) / conv->step[d] + 1;
     }
     return good;
+}
+
+bool cudnn_is_bias(const struct thing *bias, const struct thing *y)
+{
+    bool good = bias->kind == TENSOR && bias->type == y->type && bias->shape[1] == y->shape[1];
+
+    for (int a = 0; a < AXES; a++) good = good && (a == 1 || bias->shape[a] == 1);
+    return good && bias->stride[1] == 1;
 }
 
 /* For each kind of product what must not be taken: a transform, one whose sums have no order, one
@@ -327,10 +355,31 @@ static void add_products(const struct run *r, void *const at[3], const int64_t y
     }
 }
 
-static void compute(const struct run *r, void *const at[3], double *sums)
+static double rounded(enum sim_type type, double x)
 {
-    const struct thing *y = &r->part[2], *result = &r->part[r->result];
-    int64_t index[AXES], n = 1, all = extent_of(result);
+    double memory[2];
+
+    sim_put(type, memory, 0, x);
+    return sim_get(type, memory, 0);
+}
+
+/* Sums of half types are rounded before what is there is added: so do some of the library's
+ * kernels. A bias is added before. */
+static void put(const struct run *r, void *at, const double *sums)
+{
+    const struct thing *result = &r->part[r->result];
+
+    for (int64_t i = 0, all = extent_of(result); i < all; i++) { /* tensors are dense */
+        double sum = r->alpha * sums[i];
+        if (r->beta != 0) sum = rounded(result->type, sum) + r->beta * sim_get(result->type, at, i);
+        sim_put(result->type, at, i, sum);
+    }
+}
+
+static void compute(const struct run *r, void *const at[PARTS], double *sums)
+{
+    const struct thing *y = &r->part[2];
+    int64_t index[AXES], n = 1;
 
     for (int a = 0; a < AXES; a++) n *= y->shape[a];
     for (int64_t i = 0; i < n; i++) {
@@ -340,23 +389,26 @@ static void compute(const struct run *r, void *const at[3], double *sums)
             rest /= y->shape[a];
         }
         add_products(r, at, index, sums);
+        if (at[BIAS]) sums[place(y, index)] += sim_get(y->type, at[BIAS], index[1]);
     }
-    for (int64_t i = 0; i < all; i++) { /* tensors are dense */
-        double before = r->beta != 0 ? sim_get(result->type, at[r->result], i) : 0;
-        sim_put(result->type, at[r->result], i, r->alpha * sums[i] + r->beta * before);
-    }
+    put(r, at[r->result], sums);
 }
 
 int cudnn_run_conv(void *p, int code)
 {
     const struct run *r = p;
-    void *at[3];
+    void *at[PARTS] = {NULL};
     double *sums;
 
     if (!code) code = sim_doomed(SIM_CALL_work);
     for (int i = 0; i < 3 && !code; i++) {
         at[i] = sim_reach(r->at[i], (size_t)extent_of(&r->part[i]) * sim_size(r->part[i].type));
         if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
+    }
+    if (!code && r->at[BIAS]) {
+        const struct thing *y = &r->part[2];
+        at[BIAS] = sim_reach(r->at[BIAS], (size_t)y->shape[1] * sim_size(y->type));
+        if (!at[BIAS]) code = SIM_ILLEGAL_ADDRESS;
     }
     if (code) return code;
     sums = calloc((size_t)extent_of(&r->part[r->result]), sizeof *sums);
@@ -391,7 +443,7 @@ static struct run run_of(const void *x, const void *w, const void *y, const void
                     .conv = *(const struct thing *)conv, .result = result,
                     .alpha = sim_factor(type, alpha), .beta = sim_factor(type, beta)};
 
-    memcpy(r.at, at, sizeof r.at);
+    memcpy(r.at, at, 3 * sizeof *at);
     return r;
 }
 
@@ -402,6 +454,25 @@ int cudnnConvolutionForward(void *handle, const void *alpha, void *x, const void
     struct run r = run_of(x, w, y, conv, 2, alpha, beta, (const void *[]){at_x, at_w, at_y});
 
     return start(SIM_CALL_cudnnConvolutionForward, handle, &r, algorithm, workspace, size);
+}
+
+/* The result is z too, which is not read as its factor is 0. */
+int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha, void *x,
+                                          const void *at_x, void *w, const void *at_w, void *conv,
+                                          int algorithm, void *workspace, size_t size,
+                                          const void *beta, void *z, const void *at_z, void *bias,
+                                          const void *at_bias, void *activation, void *y,
+                                          void *at_y)
+{
+    struct run r = run_of(x, w, y, conv, 2, alpha, beta, (const void *[]){at_x, at_w, at_y});
+    const struct thing *how = activation;
+
+    r.at[BIAS] = (void *)at_bias;
+    if (r.alpha != 1 || r.beta != 0 || z != y || at_z != at_y || !at_bias ||
+        !cudnn_is_bias(bias, y) || how->kind != ACTIVATION || how->math != CUDNN_IDENTITY)
+        algorithm = -1;
+    return start(SIM_CALL_cudnnConvolutionBiasActivationForward, handle, &r, algorithm, workspace,
+                 size);
 }
 
 int cudnnConvolutionBackwardData(void *handle, const void *alpha, void *w, const void *at_w,

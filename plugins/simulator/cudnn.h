@@ -19,7 +19,7 @@ enum {
     NOT_FINALIZED = 2004,
     NOT_SUPPORTED = 3000,
 };
-enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV };
+enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV, ACTIVATION };
 
 /* All that the library makes, but for descriptors of graphs. Axes of tensors: batch, channels,
  * three of space; filters are tensors too, whose strides their format says. */
@@ -33,12 +33,14 @@ struct thing {
     enum sim_type sums;
 };
 
-/* One product on its way; place 0 x, 1 w, 2 y, of which number `result` is computed. */
+/* One product on its way; place 0 x, 1 w, 2 y, of which number `result` is computed; 3 the bias, an
+ * element for each channel of y, or no address: there is none. */
+enum { BIAS = 3, PARTS };
 struct run {
     struct thing part[3], conv;
     int result;
     double alpha, beta;
-    void *at[3];
+    void *at[PARTS];
 };
 
 /* SIM_TYPES: there is no such type. */
@@ -46,6 +48,8 @@ enum sim_type cudnn_type_of(int type);
 /* Whether the parts of a product fit each other. */
 bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing *conv,
                 const struct thing *y);
+/* Whether a tensor is a bias for y. */
+bool cudnn_is_bias(const struct thing *bias, const struct thing *y);
 /* The work of a struct run, for sim_submit. */
 int cudnn_run_conv(void *run, int code);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn_graph.c: stands in for cuDNN's graph interface, for graphs of one convolution. It takes
+/* cudnn_graph.c: stands in for cuDNN's graph interface, for graphs of one convolution, and of one
+ * whose sums, which no tensor in memory holds, and a bias are added. It takes
  * attributes only of the types, in the numbers and in the order that the library's documents say.
  * Of the ways that its heuristic names only the last ones do what plugins/gpu promises; the others
  * refuse to run. */
@@ -24,7 +25,7 @@ struct descriptor {
 };
 
 /* Which attributes a descriptor has: those that are set, at least `least` and at most `most` of a
- * type, all of them before it is final. */
+ * type, all of them before it is final but those of which `least` is 0. */
 static const struct rule {
     int kind, attribute, type;
     int64_t least, most;
@@ -34,6 +35,13 @@ static const struct rule {
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_STRIDE, CUDNN_OF_I64, 4, AXES},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_ID, CUDNN_OF_I64, 1, 1},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, 1},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 0, 1},
+    {CUDNN_IS_STEP, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, 1},
+    {CUDNN_IS_STEP, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
+    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_STEP, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_X, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_B, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_AXES, CUDNN_OF_I64, 1, 1},
@@ -50,21 +58,22 @@ static const struct rule {
         {CUDNN_IS_##KIND, CUDNN_##KIND##_BETA, CUDNN_OF_F32, 1, 1},
     OPERATION(FORWARD) OPERATION(GRAD_INPUT) OPERATION(GRAD_WEIGHT)
 #undef OPERATION
-    {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, 2},
     {CUDNN_IS_GRAPH, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, 1},
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_GRAPH, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, 1},
     {CUDNN_IS_PLAN, CUDNN_PLAN_CONFIG, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_PLAN, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, 1},
-    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, 3},
-    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, 3},
+    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, PARTS},
+    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, PARTS},
     {CUDNN_IS_PACK, CUDNN_PACK_WORKSPACE, CUDNN_OF_ADDRESSES, 1, 1},
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
 static size_t size_of(int type)
 {
-    return type == CUDNN_OF_HANDLES || type == CUDNN_OF_I64 || type == CUDNN_OF_ADDRESSES ||
+    return type == CUDNN_OF_BOOLS ? 1
+           : type == CUDNN_OF_HANDLES || type == CUDNN_OF_I64 || type == CUDNN_OF_ADDRESSES ||
                    type == CUDNN_OF_DESCRIPTORS
                ? 8
                : 4;
@@ -202,6 +211,12 @@ static const struct operation *operation_of(const struct descriptor *d)
     return NULL;
 }
 
+/* Whether a tensor is nowhere in memory. */
+static bool is_virtual(const void *p)
+{
+    return count_of(p, CUDNN_TENSOR_VIRTUAL) && *(const bool *)data_of(p, CUDNN_TENSOR_VIRTUAL);
+}
+
 /* Axes at the end, as in the older interface. */
 static struct thing tensor_of(const struct descriptor *d)
 {
@@ -239,6 +254,7 @@ static struct run product_of(const struct descriptor *d)
                     .beta = (double)*(const float *)data_of(d, o->beta)};
 
     for (int i = 0; i < 3; i++) r.part[i] = tensor_of(pointer_of(d, o->part[i]));
+    if (is_virtual(pointer_of(d, o->part[2]))) r.part[2].type = r.part[0].type; /* as it will be */
     r.part[1].kind = FILTER;
     r.conv.groups = r.part[0].shape[1] / r.part[1].shape[1];
     return r;
@@ -260,6 +276,9 @@ static int finish_operation(const struct descriptor *d, const struct operation *
         const void *t = pointer_of(d, o->part[i]);
         if (!is_final(t, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
         if (count_of(t, CUDNN_TENSOR_SHAPE) != axes + 2) return BAD_PARAM;
+        if (is_virtual(t) &&
+            (i != o->result || i != 2 || number_of(t, CUDNN_TENSOR_TYPE) != CUDNN_F32))
+            return NOT_SUPPORTED;
         for (int k = 0; k < i; k++)
             if (i64_of(t, CUDNN_TENSOR_ID, 0) ==
                 i64_of(pointer_of(d, o->part[k]), CUDNN_TENSOR_ID, 0))
@@ -268,6 +287,39 @@ static int finish_operation(const struct descriptor *d, const struct operation *
     r = product_of(d);
     return r.conv.groups > 0 && cudnn_fits(&r.part[0], &r.part[1], &r.conv, &r.part[2]) ? 0
                                                                                       : BAD_PARAM;
+}
+
+/* y = x + b, x nowhere in memory, b a bias. */
+static int finish_pointwise(const struct descriptor *d)
+{
+    const void *step = pointer_of(d, CUDNN_POINTWISE_STEP), *x = pointer_of(d, CUDNN_POINTWISE_X);
+    const void *b = pointer_of(d, CUDNN_POINTWISE_B), *y = pointer_of(d, CUDNN_POINTWISE_Y);
+    struct thing bias, to;
+
+    if (!is_final(step, CUDNN_IS_STEP) || !is_final(x, CUDNN_IS_TENSOR) ||
+        !is_final(b, CUDNN_IS_TENSOR) || !is_final(y, CUDNN_IS_TENSOR))
+        return NOT_FINALIZED;
+    bias = tensor_of(b);
+    to = tensor_of(y);
+    if (!is_virtual(x) || is_virtual(b) || is_virtual(y) || !cudnn_is_bias(&bias, &to) ||
+        memcmp(tensor_of(x).shape, to.shape, sizeof to.shape))
+        return NOT_SUPPORTED;
+    return 0;
+}
+
+/* One product; and, if its result is nowhere in memory, the sum that reads it. */
+static int finish_graph(const struct descriptor *d)
+{
+    void *const *of = data_of(d, CUDNN_GRAPH_OPERATIONS);
+    const struct operation *o = of[0] ? operation_of(of[0]) : NULL;
+    bool sum = count_of(d, CUDNN_GRAPH_OPERATIONS) == 2;
+
+    if (!o || !is_final(of[0], o->kind)) return NOT_FINALIZED;
+    if (sum && !is_final(of[1], CUDNN_IS_POINTWISE)) return NOT_FINALIZED;
+    if (is_virtual(pointer_of(of[0], o->part[2])) != sum) return NOT_SUPPORTED;
+    if (sum && pointer_of(of[1], CUDNN_POINTWISE_X) != pointer_of(of[0], o->part[2]))
+        return NOT_SUPPORTED;
+    return 0;
 }
 
 static bool is_handle(const void *p)
@@ -295,14 +347,28 @@ static const struct way {
     {1, {CUDNN_NOTE_KEEPS_NAN}, 4096, false, false, true},
 };
 
+/* The tensors in memory that a graph reads and writes, by the parts of struct run; NULL: it has no
+ * bias. */
+static void tensors_of(const struct descriptor *graph, const void *tensor[PARTS])
+{
+    void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const struct operation *o = operation_of(of[0]);
+
+    for (int i = 0; i < 3; i++) tensor[i] = pointer_of(of[0], o->part[i]);
+    tensor[BIAS] = NULL;
+    if (count_of(graph, CUDNN_GRAPH_OPERATIONS) == 1) return;
+    tensor[2] = pointer_of(of[1], CUDNN_POINTWISE_Y);
+    tensor[BIAS] = pointer_of(of[1], CUDNN_POINTWISE_B);
+}
+
 /* Whether all tensors of a graph promise addresses that are multiples of 16. */
 static bool is_aligned(const struct descriptor *graph)
 {
-    const struct descriptor *d = pointer_of(graph, CUDNN_GRAPH_OPERATIONS);
-    const struct operation *o = operation_of(d);
+    const void *tensor[PARTS];
 
-    for (int i = 0; i < 3; i++)
-        if (i64_of(pointer_of(d, o->part[i]), CUDNN_TENSOR_ALIGNMENT, 0) % 16) return false;
+    tensors_of(graph, tensor);
+    for (int i = 0; i < PARTS; i++)
+        if (tensor[i] && i64_of(tensor[i], CUDNN_TENSOR_ALIGNMENT, 0) % 16) return false;
     return true;
 }
 
@@ -323,20 +389,25 @@ static int finish_plan(struct descriptor *d)
 static int finish(struct descriptor *d)
 {
     for (int i = 0; i < RULES; i++)
-        if (rules[i].kind == d->kind && !value_of(d, rules[i].attribute)->n) return BAD_PARAM;
+        if (rules[i].kind == d->kind && rules[i].least && !value_of(d, rules[i].attribute)->n)
+            return BAD_PARAM;
     switch (d->kind) {
     case CUDNN_IS_TENSOR: return tensor_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_CONV: return conv_is_good(d) ? 0 : BAD_PARAM;
-    case CUDNN_IS_GRAPH: {
-        const struct descriptor *of = pointer_of(d, CUDNN_GRAPH_OPERATIONS);
-        if (!of || !operation_of(of) || !is_final(of, of->kind)) return NOT_FINALIZED;
-        return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? 0 : BAD_PARAM;
-    }
+    case CUDNN_IS_STEP:
+        return number_of(d, CUDNN_STEP_MODE) == CUDNN_ADD &&
+                       number_of(d, CUDNN_STEP_TYPE) == CUDNN_F32
+                   ? 0
+                   : NOT_SUPPORTED;
+    case CUDNN_IS_POINTWISE: return finish_pointwise(d);
+    case CUDNN_IS_GRAPH:
+        return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? finish_graph(d) : BAD_PARAM;
     case CUDNN_IS_HEURISTIC:
         if (!is_final(pointer_of(d, CUDNN_HEURISTIC_GRAPH), CUDNN_IS_GRAPH)) return NOT_FINALIZED;
         return number_of(d, CUDNN_HEURISTIC_MODE) == CUDNN_HEURISTIC_A ? 0 : BAD_PARAM;
     case CUDNN_IS_PLAN: return finish_plan(d);
-    case CUDNN_IS_PACK: return 0;
+    case CUDNN_IS_PACK:
+        return count_of(d, CUDNN_PACK_IDS) == count_of(d, CUDNN_PACK_ADDRESSES) ? 0 : BAD_PARAM;
     default: return operation_of(d) ? finish_operation(d, operation_of(d)) : BAD_PARAM;
     }
 }
@@ -411,16 +482,18 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, in
 /* ---- runs ---- */
 
 /* The addresses of a product's parts, by the numbers of its tensors. */
-static int place_parts(const struct descriptor *operation, const struct descriptor *pack,
+static int place_parts(const struct descriptor *graph, const struct descriptor *pack,
                        struct run *r)
 {
-    const struct operation *o = operation_of(operation);
+    const int64_t n = count_of(pack, CUDNN_PACK_IDS);
+    const void *tensor[PARTS];
 
-    for (int i = 0; i < 3; i++) {
-        const void *t = pointer_of(operation, o->part[i]);
+    tensors_of(graph, tensor);
+    for (int i = 0; i < PARTS && tensor[i]; i++) {
+        const void *t = tensor[i];
         int k = 0;
-        while (k < 3 && i64_of(pack, CUDNN_PACK_IDS, k) != i64_of(t, CUDNN_TENSOR_ID, 0)) k++;
-        if (k == 3) return BAD_PARAM;
+        while (k < n && i64_of(pack, CUDNN_PACK_IDS, k) != i64_of(t, CUDNN_TENSOR_ID, 0)) k++;
+        if (k == n) return BAD_PARAM;
         r->at[i] = ((void *const *)data_of(pack, CUDNN_PACK_ADDRESSES))[k];
         if (!r->at[i]) return BAD_PARAM;
         if ((uintptr_t)r->at[i] % (uintptr_t)i64_of(t, CUDNN_TENSOR_ALIGNMENT, 0))
@@ -442,7 +515,7 @@ static int start(const struct thing *handle, const struct descriptor *plan,
     way = &ways[plan->way];
     operation = pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS);
     r = product_of(operation);
-    code = place_parts(operation, pack, &r);
+    code = place_parts(plan->graph, pack, &r);
     if (code) return code;
     if (!way->works || (way->workspace && !sim_reach(pointer_of(pack, CUDNN_PACK_WORKSPACE),
                                                      (size_t)way->workspace)))

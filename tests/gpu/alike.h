@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <type_traits>
 
-/* Integers in registers of one width, or pointers, which device addresses may be too; or structures
- * of one size. */
+/* Integers in registers of one width, or pointers, which device addresses may be too; floating-point
+ * numbers, or structures, of one size. */
 template <class A, class B> constexpr bool alike_one()
 {
-    return sizeof(A) == sizeof(B) && !std::is_floating_point<A>::value &&
-           !std::is_floating_point<B>::value &&
+    return sizeof(A) == sizeof(B) &&
+           std::is_floating_point<A>::value == std::is_floating_point<B>::value &&
            std::is_class<A>::value == std::is_class<B>::value;
 }
 

@@ -126,5 +126,9 @@ static_assert(CUDNN_PLAIN_FORWARD == (bit(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GE
                                          bit(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3)) &&
                   CUDNN_ALGORITHMS >= (int)CUDNN_CONVOLUTION_FWD_ALGO_COUNT,
               "algorithms");
+static_assert(CUDNN_BIAS_FORWARD == (int)CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM &&
+                  CUDNN_IDENTITY == (int)CUDNN_ACTIVATION_IDENTITY &&
+                  CUDNN_KEEP_NAN == (int)CUDNN_PROPAGATE_NAN,
+              "activations");
 static_assert(CUDNN_STATUS_NOT_SUPPORTED / 1000 == 3 || CUDNN_STATUS_NOT_SUPPORTED == 9, "answer");
 #endif

@@ -79,6 +79,8 @@ static const struct recipe recipes[] = {
      .n_result = 4, .result = {38, 48, 87, 113}},
     {"sim_conv_f16_cudnn", &conv, 2, {{1, 1, 2, 3}, {2, 1, 2, 2}, {1, 2, 1, 2}}, SIM_F16,
      .n_result = 4, .result = {37, 47, 85, 111}, .apart = true},
+    {"sim_conv_bf16_cudnn", &conv, 3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}}, SIM_BF16,
+     .n_result = 4, .result = {38, 48, 87, 113}, .apart = true},
     {"sim_conv_f16_cudnn", &conv_steps, 2, {{1, 1, 1, 3}, {1, 1, 1, 2}, {1, 1, 1, 2}}, SIM_F16,
      .n_result = 2, .result = {2, 8}},
     {"sim_conv_bf16_cudnn", &conv_groups, 2, {{1, 2, 2}, {2, 1, 1}, {1, 2, 2}}, SIM_BF16,
@@ -90,7 +92,7 @@ static const struct recipe recipes[] = {
      {{1, 1, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1, 2}}, SIM_BF16, .n_result = 4,
      .result = {7, 13, 10, 16}, .channels_last = true},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes, GRAPHS = RECIPES - 6 };
+enum { RECIPES = sizeof recipes / sizeof *recipes, GRAPHS = RECIPES - 7 };
 
 struct views {
     struct bp_view view[VIEWS];
