@@ -38,7 +38,7 @@ static int set_up(void *handle, void *raw_stream, const char **out_function)
 struct gpu_vendor gpu_cudnn = {
     .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .symbol = symbols, .n = SYMBOLS,
     .function = dnn.function, .calls = &dnn.first, .lock = PTHREAD_MUTEX_INITIALIZER,
-    .version = version,
+    .version = version, .forget = cudnn_forget,
     .for_streams = true, .set_up = set_up,
 };
 
@@ -297,8 +297,8 @@ static bool make_older(struct cudnn_plan *p, int64_t groups)
 
 static void drop(struct cudnn_plan *p)
 {
-    cudnn_graph_drop(p, &p->aligned);
-    cudnn_graph_drop(p, &p->any);
+    cudnn_graph_return(p->device, p->aligned);
+    cudnn_graph_return(p->device, p->any);
     if (p->conv) CUDNN_GOOD(p->device, cudnnDestroyConvolutionDescriptor, p->conv);
     if (p->bias) CUDNN_GOOD(p->device, cudnnDestroyTensorDescriptor, p->bias);
     if (p->activation) CUDNN_GOOD(p->device, cudnnDestroyActivationDescriptor, p->activation);
@@ -317,9 +317,10 @@ static bool make(struct cudnn_plan *p, int64_t groups)
     bool half = gpu_gemm_size(p->dtype) == 2, good;
 
     pthread_mutex_lock(&p->device->loading);
-    if (half) cudnn_graph_make(p, CUDNN_ALIGNED, &p->aligned);
+    if (half) p->aligned = cudnn_graph_take(p, CUDNN_ALIGNED);
     p->older = make_older(p, groups);
-    good = p->older || (half && cudnn_graph_make(p, (int64_t)gpu_gemm_size(p->dtype), &p->any));
+    if (half && !p->older) p->any = cudnn_graph_take(p, (int64_t)gpu_gemm_size(p->dtype));
+    good = p->older || p->any;
     pthread_mutex_unlock(&p->device->loading);
     return good;
 }
@@ -327,11 +328,11 @@ static bool make(struct cudnn_plan *p, int64_t groups)
 /* Enough for each way that a launch may take. */
 static uint64_t workspace_of(const struct cudnn_plan *p)
 {
-    const uint64_t aligned = (uint64_t)p->aligned.workspace, any = (uint64_t)p->any.workspace;
+    const struct cudnn_graph *graph[] = {p->aligned, p->any};
     uint64_t most = p->found.workspace;
 
-    if (aligned > most) most = aligned;
-    if (any > most) most = any;
+    for (int i = 0; i < 2; i++)
+        if (graph[i] && (uint64_t)graph[i]->workspace > most) most = (uint64_t)graph[i]->workspace;
     return most + (p->repack ? p->filter_bytes : 0) + p->bias_bytes;
 }
 
@@ -461,8 +462,8 @@ static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *con
 {
     uintptr_t all = (uintptr_t)at[X] | (uintptr_t)at[W] | (uintptr_t)at[Y] | (uintptr_t)at[BIAS];
 
-    if (p->aligned.n && all % CUDNN_ALIGNED == 0) return &p->aligned;
-    return p->older ? NULL : &p->any;
+    if (p->aligned && all % CUDNN_ALIGNED == 0) return p->aligned;
+    return p->older ? NULL : p->any;
 }
 
 /* Under the stream's lock: a handle is for one thread at a time. */

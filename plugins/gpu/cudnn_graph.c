@@ -30,9 +30,9 @@ static void *create(const struct cudnn_plan *p, int kind)
     return CUDNN_GOOD(p->device, cudnnBackendCreateDescriptor, kind, &made) ? made : NULL;
 }
 
-static void destroy(const struct cudnn_plan *p, void *descriptor)
+static void destroy(const struct gpu_device *device, void *descriptor)
 {
-    if (descriptor) CUDNN_GOOD(p->device, cudnnBackendDestroyDescriptor, descriptor);
+    if (descriptor) CUDNN_GOOD(device, cudnnBackendDestroyDescriptor, descriptor);
 }
 
 static bool set(const struct cudnn_plan *p, void *descriptor, int attribute, int type, int64_t n,
@@ -210,7 +210,7 @@ static bool config_is_good(const struct cudnn_plan *p, void *config)
                 get(p, config, CUDNN_CONFIG_ENGINE, CUDNN_OF_DESCRIPTORS, 1, &n, &engine) &&
                 n == 1 && notes_are_good(p, engine);
 
-    destroy(p, engine);
+    destroy(p->device, engine);
     return good;
 }
 
@@ -225,7 +225,7 @@ static void *make_plan(const struct cudnn_plan *p, void *config, int64_t *out_wo
         get(p, plan, CUDNN_PLAN_WORKSPACE, CUDNN_OF_I64, 1, &n, out_workspace) && n == 1 &&
         *out_workspace >= 0 && *out_workspace <= cudnn_workspace_most)
         return plan;
-    destroy(p, plan);
+    destroy(p->device, plan);
     return NULL;
 }
 
@@ -261,8 +261,8 @@ static bool choose(const struct cudnn_plan *p, struct cudnn_graph *g, void *grap
     good = good &&
            get(p, heuristic, CUDNN_HEURISTIC_RESULTS, CUDNN_OF_DESCRIPTORS, CONFIGS, &n, config);
     good = good && take_first(p, g, config, n < CONFIGS ? n : CONFIGS);
-    for (int64_t i = 0; i < made; i++) destroy(p, config[i]);
-    destroy(p, heuristic);
+    for (int64_t i = 0; i < made; i++) destroy(p->device, config[i]);
+    destroy(p->device, heuristic);
     return good;
 }
 
@@ -284,13 +284,13 @@ bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudn
         *out = g;
         return true;
     }
-    cudnn_graph_drop(p, &g);
+    cudnn_graph_drop(p->device, &g);
     return false;
 }
 
-void cudnn_graph_drop(const struct cudnn_plan *p, struct cudnn_graph *graph)
+void cudnn_graph_drop(const struct gpu_device *device, struct cudnn_graph *graph)
 {
-    while (graph->n) destroy(p, graph->made[--graph->n]);
+    while (graph->n) destroy(device, graph->made[--graph->n]);
 }
 
 /* What it describes is read while the call lasts. */
@@ -327,6 +327,6 @@ int cudnn_graph_run(const struct cudnn_plan *p, const struct cudnn_graph *graph,
     *out_function = "cudnnBackendCreateDescriptor";
     if (code) return code;
     code = execute(graph, handle, pack, n, at, workspace, out_function);
-    destroy(p, pack);
+    destroy(p->device, pack);
     return code;
 }

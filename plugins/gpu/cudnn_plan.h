@@ -28,7 +28,7 @@ struct cudnn_steps {
 enum { CUDNN_MADE = 12 };
 struct cudnn_graph {
     void *made[CUDNN_MADE]; /* descriptors, in the order of their making; the last is the plan */
-    int n;                  /* of them; 0: there is no such graph */
+    int n;                  /* of them */
     int64_t workspace;
 };
 
@@ -47,7 +47,8 @@ struct cudnn_plan {
     bool older;                         /* there is an algorithm of the older interface */
     void *conv, *tensor[TENSORS], *bias, *activation; /* of it */
     struct cudnn_found found;
-    struct cudnn_graph aligned, any; /* for tensors at multiples of 16 bytes; for others */
+    const struct cudnn_graph *aligned, *any; /* for tensors at multiples of 16 bytes; for others;
+                                                NULL: there is none */
     uint64_t filter_bytes; /* at the workspace's beginning, if they are repacked */
     uint64_t bias_bytes;   /* behind them, if the bias is moved */
     int64_t filter_stride[AXES];
@@ -69,9 +70,17 @@ void cudnn_bias_shape(const struct cudnn_plan *plan, int out_shape[AXES], int ou
  * bytes. false: there is none that does what rows promise; nothing is left then. Under the device's
  * lock of loading. */
 bool cudnn_graph_make(const struct cudnn_plan *plan, int64_t alignment, struct cudnn_graph *out);
-void cudnn_graph_drop(const struct cudnn_plan *plan, struct cudnn_graph *graph);
+void cudnn_graph_drop(const struct gpu_device *device, struct cudnn_graph *graph);
 /* Gives it to the stream of a handle: what the library answers, and which function of it. */
 int cudnn_graph_run(const struct cudnn_plan *plan, const struct cudnn_graph *graph, void *handle,
                     void *const at[OPERANDS], void *workspace, const char **out_function);
+
+/* cudnn_kept.c: such a graph, which the device keeps, and gives to other plans of equal operations;
+ * NULL: there is none. Under the device's lock of loading. */
+const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *plan, int64_t alignment);
+/* A plan needs it no more (NULL: nothing). */
+void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *graph);
+/* The device is about to be closed: destroys all that it keeps. */
+void cudnn_forget(struct gpu_device *device);
 
 #endif

@@ -245,12 +245,12 @@ void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS
 
 void gpu_vendor_close(struct gpu_device *device)
 {
-    gpu_vendor_finish(device, device->vendor);
-    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) {
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) { /* before handles, if of them */
         void *spare = atomic_exchange(&device->spare[vendors[i]->id], NULL);
-        if (spare) drop_handle(device, vendors[i], spare);
         if (vendors[i]->forget) vendors[i]->forget(device);
+        if (spare) drop_handle(device, vendors[i], spare);
     }
+    gpu_vendor_finish(device, device->vendor);
 }
 
 void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cudnn_kept.c: graphs of cuDNN's that a device keeps, for plans of equal convolutions to share. To
+ * make one can take 0.1 s, since cuDNN compiles kernels for it, and 8 MB of the host's memory; of
+ * some that are destroyed cuDNN 9.19 does not free about 70 KB. So those that no plan uses are kept
+ * too, the last few. */
+#include "cudnn_plan.h"
+#include <string.h>
+
+enum { UNUSED = 8 }; /* graphs without a plan that a device keeps */
+
+/* What a graph depends on. Compared as bytes. */
+struct key {
+    int64_t alignment;
+    int kind, dtype, rank, adds_bias;
+    int shape[TENSORS][AXES], stride[TENSORS][AXES];
+    struct cudnn_steps steps;
+    int zero;
+};
+_Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (14 + 2 * TENSORS * AXES),
+               "no padding");
+
+struct kept {
+    struct cudnn_graph graph; /* the first: plans have its address */
+    struct key key;
+    struct kept *next; /* taken before it */
+    int users;
+};
+
+static struct key key_of(const struct cudnn_plan *p, int64_t alignment)
+{
+    struct key key = {.alignment = alignment, .kind = (int)p->kind, .dtype = p->dtype,
+                      .rank = p->rank, .adds_bias = p->adds_bias, .steps = p->steps};
+
+    memcpy(key.shape, p->shape, sizeof key.shape);
+    memcpy(key.stride, p->stride, sizeof key.stride);
+    return key;
+}
+
+static void destroy(const struct gpu_device *device, struct kept *kept)
+{
+    const struct bp_host *host = device->gpu->host;
+
+    cudnn_graph_drop(device, &kept->graph);
+    host->release(host->ctx, kept, sizeof *kept);
+}
+
+static struct kept *make(const struct cudnn_plan *p, const struct key *key)
+{
+    const struct bp_host *host = p->device->gpu->host;
+    struct kept *kept = host->allocate(host->ctx, sizeof *kept, _Alignof(struct kept));
+
+    if (!kept) return NULL;
+    *kept = (struct kept){.key = *key};
+    if (cudnn_graph_make(p, key->alignment, &kept->graph)) return kept;
+    host->release(host->ctx, kept, sizeof *kept);
+    return NULL;
+}
+
+const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t alignment)
+{
+    const struct key key = key_of(p, alignment);
+    struct kept **at = (struct kept **)&p->device->graphs, *kept;
+
+    while (*at && memcmp(&(*at)->key, &key, sizeof key)) at = &(*at)->next;
+    kept = *at;
+    if (kept) *at = kept->next;
+    else kept = make(p, &key);
+    if (!kept) return NULL;
+    kept->users++;
+    kept->next = p->device->graphs;
+    p->device->graphs = kept;
+    return &kept->graph;
+}
+
+/* Destroys those without a plan but the last few. */
+static void trim(struct gpu_device *device)
+{
+    struct kept **at = (struct kept **)&device->graphs, *kept;
+    int unused = 0;
+
+    while ((kept = *at) != NULL) {
+        unused += !kept->users;
+        if (kept->users || unused <= UNUSED) {
+            at = &kept->next;
+            continue;
+        }
+        *at = kept->next;
+        destroy(device, kept);
+    }
+}
+
+void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *graph)
+{
+    struct kept *kept = (struct kept *)graph;
+
+    if (!kept) return;
+    pthread_mutex_lock(&device->loading);
+    kept->users--;
+    trim(device);
+    pthread_mutex_unlock(&device->loading);
+}
+
+void cudnn_forget(struct gpu_device *device)
+{
+    struct kept *kept;
+
+    while ((kept = device->graphs) != NULL) {
+        device->graphs = kept->next;
+        destroy(device, kept);
+    }
+}
