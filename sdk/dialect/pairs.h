@@ -48,7 +48,11 @@ KFN ord ord_pow(ord x, ord y)
 
 KFN acc acc_atan2(acc x, acc y)
 {
+#if !defined(ON_HOST) && defined(ELEM_f64)
+    return atan2_f64(x, y);
+#else
     return (acc)INNER(atan2)((inner)x, (inner)y);
+#endif
 }
 
 /* Squares of f32 fit in f64. Infinite if either side is, even where the other is NaN. */
@@ -58,6 +62,8 @@ KFN acc acc_hypot(acc x, acc y)
     f64 a = (f64)x * x, b = (f64)y * y;
 
     return a > 0x1p1000 || b > 0x1p1000 ? (acc)INFINITY : (acc)sqrt(a + b);
+#elif !defined(ON_HOST) && defined(ELEM_f64)
+    return hypot_f64(x, y);
 #else
     return MATH(hypot)(x, y);
 #endif
