@@ -38,17 +38,23 @@ struct roi_region {
     real begin[2], bin[2];
 };
 
+/* The number of the image that region r lies on; 0, and a fault, where there is no such image. */
+KFN i64 roi_image_at(const struct roi_args *a, i64 r, GLOBAL const void *images, GLOBAL u32 *fault)
+{
+    i64 image = index_at(images, a->wide, r);
+
+    if (image >= 0 && image < a->n) return image;
+    fault_set(fault, 1);
+    return 0;
+}
+
 KFN struct roi_region roi_region_at(const struct roi_args *a, i64 r, GLOBAL const f32 *rois,
                                     GLOBAL const void *images, GLOBAL u32 *fault)
 {
     struct roi_region g;
     real shift = a->whole ? 0 : (real)0.5;
 
-    g.image = index_at(images, a->wide, r);
-    if (g.image < 0 || g.image >= a->n) {
-        fault_set(fault, 1);
-        g.image = 0;
-    }
+    g.image = roi_image_at(a, r, images, fault);
     for (int s = 0; s < 2; s++) {
         real begin = fma((real)rois[4 * r + 1 - s], a->scale, -shift);
         real end = fma((real)rois[4 * r + 3 - s], a->scale, -shift), length = end - begin;
@@ -246,11 +252,7 @@ KFN struct roi_places roi_places_at(const struct roi_args *a, i64 r, GLOBAL cons
 {
     struct roi_places g;
 
-    g.image = index_at(images, a->wide, r);
-    if (g.image < 0 || g.image >= a->n) {
-        fault_set(fault, 1);
-        g.image = 0;
-    }
+    g.image = roi_image_at(a, r, images, fault);
     for (int s = 0; s < 2; s++) {
         i64 last = roi_whole((real)rois[4 * r + 3 - s] * a->scale);
         g.first[s] = roi_whole((real)rois[4 * r + 1 - s] * a->scale);
@@ -339,11 +341,7 @@ KFN struct psroi_bin psroi_bin_at(const struct roi_args *a, i64 r, i64 o, GLOBAL
 {
     struct psroi_bin g;
 
-    g.image = index_at(images, a->wide, r);
-    if (g.image < 0 || g.image >= a->n) {
-        fault_set(fault, 1);
-        g.image = 0;
-    }
+    g.image = roi_image_at(a, r, images, fault);
     for (int s = 0; s < 2; s++) {
         i64 k = s ? o % a->out[1] : o / a->out[1];
         real begin = (real)roi_whole(rois[4 * r + 1 - s]) * a->scale;
