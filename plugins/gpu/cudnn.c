@@ -50,6 +50,9 @@ int cudnn_type_of(uint8_t dtype)
                              : CUDNN_BF16;
 }
 
+/* What is computed, by enum conv_kind. */
+static const int result_of[] = {[CONV_FORWARD] = Y, [CONV_GRAD_INPUT] = X, [CONV_GRAD_WEIGHT] = W};
+
 /* The views that play the three parts. */
 static void parts_of(enum conv_kind kind, const struct bp_view *const *in,
                      const struct bp_view *const *out, const struct bp_view *part[TENSORS])
@@ -144,21 +147,23 @@ void cudnn_bias_shape(const struct cudnn_plan *p, int out_shape[AXES], int out_s
     }
 }
 
-/* false: what the attributes say cannot be said so. */
+/* false: what the attributes say cannot be said so. Pads behind that no window reaches are of no
+ * consequence: they are as those in front where that gives the result the same extent. */
 static bool steps_of(struct cudnn_steps *out, const struct bp_conv_attrs *attrs,
                      const struct bp_view *const part[TENSORS])
 {
     int n = part[X]->rank - 2, gap = n == 1;
 
-    *out = (struct cudnn_steps){{0}, {1, 1, 1}, {1, 1, 1}};
+    *out = (struct cudnn_steps){{0}, {0}, {1, 1, 1}, {1, 1, 1}};
     for (int d = 0; d < n; d++) {
         int64_t window = (part[W]->shape[d + 2] - 1) * attrs->dilation[d] + 1;
         int64_t room = part[X]->shape[d + 2] + 2 * attrs->pad[d] - window;
-        if (room < 0 || room / attrs->stride[d] + 1 != part[Y]->shape[d + 2]) return false;
-        if (attrs->pad[d] > INT16_MAX || attrs->stride[d] > INT16_MAX ||
-            attrs->dilation[d] > INT16_MAX)
+        bool even = room >= 0 && room / attrs->stride[d] + 1 == part[Y]->shape[d + 2];
+        if (attrs->pad[d] > INT16_MAX || attrs->pad[d + 3] > INT16_MAX ||
+            attrs->stride[d] > INT16_MAX || attrs->dilation[d] > INT16_MAX)
             return false;
         out->pad[d + gap] = (int)attrs->pad[d];
+        out->behind[d + gap] = (int)attrs->pad[even ? d : d + 3];
         out->stride[d + gap] = (int)attrs->stride[d];
         out->dilation[d + gap] = (int)attrs->dilation[d];
     }
@@ -190,6 +195,8 @@ static bool make_conv(struct cudnn_plan *p, int64_t groups)
 {
     const struct cudnn_steps *s = &p->steps;
 
+    for (int d = 0; d < 3; d++)
+        if (s->pad[d] != s->behind[d]) return false;
     return CUDNN_GOOD(p->device, cudnnCreateConvolutionDescriptor, &p->conv) &&
            CUDNN_GOOD(p->device, cudnnSetConvolutionNdDescriptor, p->conv, p->rank - 2, s->pad,
                       s->stride, s->dilation, CUDNN_CORRELATION,
@@ -288,9 +295,10 @@ static bool choose(struct cudnn_plan *p)
 
 static bool make_older(struct cudnn_plan *p, int64_t groups)
 {
+    if (!make_conv(p, groups)) return false;
     for (int i = 0; i < TENSORS; i++)
         if (!make_tensor(p, i)) return false;
-    return make_conv(p, groups) && make_bias(p) && choose(p);
+    return make_bias(p) && choose(p);
 }
 
 /* ---- plans ---- */
@@ -310,8 +318,8 @@ static void drop(struct cudnn_plan *p)
 }
 
 /* A graph's kernels may want 16 bytes of alignment. Tensors that have less go to the older
- * interface, or, where that has nothing, to a graph for them. The device's handle is for one thread
- * at a time. */
+ * interface, or, where that has nothing, to a graph for them; where there is none, they are copied
+ * to such addresses. The device's handle is for one thread at a time. */
 static bool make(struct cudnn_plan *p, int64_t groups)
 {
     bool half = gpu_gemm_size(p->dtype) == 2, good;
@@ -320,7 +328,8 @@ static bool make(struct cudnn_plan *p, int64_t groups)
     if (half) p->aligned = cudnn_graph_take(p, CUDNN_ALIGNED);
     p->older = make_older(p, groups);
     if (half && !p->older) p->any = cudnn_graph_take(p, (int64_t)gpu_gemm_size(p->dtype));
-    good = p->older || p->any;
+    p->moves_all = p->aligned && !p->older && !p->any;
+    good = p->older || p->any || p->moves_all;
     pthread_mutex_unlock(&p->device->loading);
     return good;
 }
@@ -333,14 +342,27 @@ static uint64_t workspace_of(const struct cudnn_plan *p)
 
     for (int i = 0; i < 2; i++)
         if (graph[i] && (uint64_t)graph[i]->workspace > most) most = (uint64_t)graph[i]->workspace;
+    for (int i = 0; i < TENSORS; i++) most += p->moved_bytes[i];
     return most + (p->repack ? p->filter_bytes : 0) + p->bias_bytes;
 }
 
-static void place_bias(struct cudnn_plan *p, const struct bp_view *bias)
+static void plan_bias(struct cudnn_plan *p, const struct bp_view *bias)
 {
+    p->has_bias = true;
     p->adds_bias = gpu_gemm_size(p->dtype) == 2;
     p->moves_bias = p->adds_bias && bias->count > 1 && bias->stride[0] != 1;
-    if (p->moves_bias) p->bias_bytes = in_workspace((uint64_t)bias->count * 2);
+}
+
+/* What the workspace has beside the library's. */
+static void plan_moves(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
+{
+    uint64_t size = gpu_gemm_size(p->dtype);
+
+    p->moves_bias |= p->moves_all && p->adds_bias;
+    if (p->moves_bias) p->bias_bytes = in_workspace((uint64_t)part[Y]->shape[1] * size);
+    for (int i = 0; i < TENSORS; i++)
+        if (p->moves_all && !(i == W && p->repack))
+            p->moved_bytes[i] = in_workspace((uint64_t)part[i]->count * size);
 }
 
 enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
@@ -358,10 +380,10 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
         !steps_of(&made.steps, &attrs, part) || !choose_format(&made, part))
         return BP_ERR_UNSUPPORTED;
     shape_parts(&made, part);
-    made.has_bias = made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2];
-    if (made.has_bias) place_bias(&made, prep->in[2]);
+    if (made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2]) plan_bias(&made, prep->in[2]);
     TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
     good = make(&made, attrs.groups);
+    plan_moves(&made, part);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
     if (!plan) {
         drop(&made);
@@ -457,12 +479,17 @@ static int call(const struct cudnn_plan *p, void *handle, void *const at[OPERAND
     }
 }
 
-/* The graph for these addresses; NULL: the older interface. */
-static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *const at[OPERANDS])
+static bool is_aligned(void *const at[OPERANDS])
 {
     uintptr_t all = (uintptr_t)at[X] | (uintptr_t)at[W] | (uintptr_t)at[Y] | (uintptr_t)at[BIAS];
 
-    if (p->aligned && all % CUDNN_ALIGNED == 0) return p->aligned;
+    return all % CUDNN_ALIGNED == 0;
+}
+
+/* The graph for these addresses; NULL: the older interface. */
+static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *const at[OPERANDS])
+{
+    if (p->aligned && is_aligned(at)) return p->aligned;
     return p->older ? NULL : p->any;
 }
 
@@ -484,38 +511,59 @@ static enum bp_status run(const struct cudnn_plan *p, struct gpu_stream *stream,
     return gpu_vendor_check(p->device, &gpu_cudnn, function, code);
 }
 
+/* The operand as the library gets it: as it is, or in the workspace, where it is put unless it is
+ * the result. */
+static enum bp_status place(const struct bp_launch *launch, int i, const struct bp_view *part,
+                            bool move, char **workspace, struct bp_view *out)
+{
+    const struct cudnn_plan *p = launch->plan;
+    bool packs = i == W && p->repack;
+
+    *out = *part;
+    if (!move && !packs) return BP_OK;
+    out->data = *workspace;
+    *workspace += packs ? p->filter_bytes : p->moved_bytes[i];
+    if (packs) {
+        out->stride = p->filter_stride;
+        out->flags = BP_VIEW_STRIDED;
+    }
+    return i == result_of[p->kind] ? BP_OK : assign(launch, part, out);
+}
+
+static enum bp_status place_bias(const struct bp_launch *launch, char **workspace, void **out)
+{
+    const struct cudnn_plan *p = launch->plan;
+
+    if (p->has_bias && !p->adds_bias) return put_bias(launch);
+    if (!p->adds_bias) return BP_OK;
+    *out = p->moves_bias ? *workspace : launch->in[2]->data;
+    *workspace += p->bias_bytes;
+    return p->moves_bias ? pack_bias(launch, *out) : BP_OK;
+}
+
 enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
 {
     const struct cudnn_plan *p = launch->plan;
     struct gpu_stream *stream = launch->stream;
+    const int result = result_of[p->kind];
     const struct bp_view *part[TENSORS];
-    struct bp_view filters;
+    struct bp_view at[TENSORS];
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
-    char *workspace = launch->workspace, *bias = NULL;
+    char *workspace = launch->workspace;
+    void *bias = NULL;
+    bool move;
 
     parts_of(p->kind, launch->in, launch->out, part);
-    filters = *part[W];
+    move = p->moves_all &&
+           !is_aligned((void *[]){part[X]->data, part[W]->data, part[Y]->data, NULL});
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    if (p->has_bias && !p->adds_bias) TRY(put_bias(launch));
-    if (p->adds_bias) bias = launch->in[2]->data;
-    if (p->moves_bias) {
-        bias = workspace;
-        workspace += p->bias_bytes;
-        TRY(pack_bias(launch, bias));
-    }
-    if (p->repack) {
-        filters.data = workspace;
-        filters.stride = p->filter_stride;
-        filters.flags = BP_VIEW_STRIDED;
-        workspace += p->filter_bytes;
-        if (p->kind != CONV_GRAD_WEIGHT) TRY(assign(launch, part[W], &filters));
-    }
+    TRY(place_bias(launch, &workspace, &bias));
+    for (int i = 0; i < TENSORS; i++) TRY(place(launch, i, part[i], move, &workspace, &at[i]));
     pthread_mutex_lock(&stream->lock);
-    status = run(p, stream, (void *[]){part[X]->data, filters.data, part[Y]->data, bias},
-                 workspace);
+    status = run(p, stream, (void *[]){at[X].data, at[W].data, at[Y].data, bias}, workspace);
     pthread_mutex_unlock(&stream->lock);
-    if (status || !p->repack || p->kind != CONV_GRAD_WEIGHT) return status;
-    return assign(launch, &filters, part[W]);
+    if (status || at[result].data == part[result]->data) return status;
+    return assign(launch, &at[result], part[result]);
 }

@@ -122,7 +122,7 @@ static void *add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
                    set_i64(p, c, CUDNN_CONV_DILATION, axes, p->steps.dilation) &&
                    set_i64(p, c, CUDNN_CONV_STRIDE, axes, p->steps.stride) &&
                    set_i64(p, c, CUDNN_CONV_PAD_BEFORE, axes, p->steps.pad) &&
-                   set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.pad) && finalize(p, c)
+                   set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.behind) && finalize(p, c)
                ? c
                : NULL;
 }

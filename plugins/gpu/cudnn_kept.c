@@ -14,9 +14,8 @@ struct key {
     int kind, dtype, rank, adds_bias;
     int shape[TENSORS][AXES], stride[TENSORS][AXES];
     struct cudnn_steps steps;
-    int zero;
 };
-_Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (14 + 2 * TENSORS * AXES),
+_Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (16 + 2 * TENSORS * AXES),
                "no padding");
 
 struct kept {

@@ -16,10 +16,10 @@ static const int64_t cudnn_workspace_most = INT64_C(1) << 30;
  * operands are these and the bias, if it adds it. */
 enum { X, W, Y, TENSORS, BIAS = TENSORS, OPERANDS, AXES = 5 };
 
-/* Steps of a convolution along its spatial axes, as the library has them: what is added behind is
- * as much as in front. */
+/* Steps of a convolution along its spatial axes, as the library has them; pads in front and behind,
+ * which the older interface has alike only. */
 struct cudnn_steps {
-    int pad[3], stride[3], dilation[3];
+    int pad[3], behind[3], stride[3], dilation[3];
 };
 
 /* A graph of a convolution, and of the sum with its bias, and the plan for it that the library has
@@ -49,6 +49,8 @@ struct cudnn_plan {
     struct cudnn_found found;
     const struct cudnn_graph *aligned, *any; /* for tensors at multiples of 16 bytes; for others;
                                                 NULL: there is none */
+    bool moves_all; /* tensors at other addresses are copied, as only `aligned` is there */
+    uint64_t moved_bytes[TENSORS]; /* of the workspace, behind the filters */
     uint64_t filter_bytes; /* at the workspace's beginning, if they are repacked */
     uint64_t bias_bytes;   /* behind them, if the bias is moved */
     int64_t filter_stride[AXES];

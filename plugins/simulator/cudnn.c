@@ -181,7 +181,7 @@ int cudnnSetConvolutionNdDescriptor(void *p, int axes, const int *pad, const int
     t->sums = cudnn_type_of(sums);
     for (int d = 0; d < 3; d++) {
         int from = d - (3 - axes);
-        t->pad[d] = from < 0 ? 0 : pad[from];
+        t->pad[d] = t->behind[d] = from < 0 ? 0 : pad[from];
         t->step[d] = from < 0 ? 1 : stride[from];
         t->dilation[d] = from < 0 ? 1 : dilation[from];
     }
@@ -217,8 +217,8 @@ bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing
 
     for (int d = 0; d < 3; d++) {
         int64_t window = (w->shape[d + 2] - 1) * conv->dilation[d] + 1;
-        good = good && y->shape[d + 2] ==
-                           (x->shape[d + 2] + 2 * conv->pad[d] - window) / conv->step[d] + 1;
+        int64_t room = x->shape[d + 2] + conv->pad[d] + conv->behind[d] - window;
+        good = good && y->shape[d + 2] == room / conv->step[d] + 1;
     }
     return good;
 }

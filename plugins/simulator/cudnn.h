@@ -28,7 +28,7 @@ struct thing {
     void *stream;
     enum sim_type type;
     int64_t shape[AXES], stride[AXES];
-    int64_t pad[3], step[3], dilation[3], groups;
+    int64_t pad[3], behind[3], step[3], dilation[3], groups;
     int math;
     enum sim_type sums;
 };

@@ -178,7 +178,6 @@ static bool tensor_is_good(const struct descriptor *d)
     return good;
 }
 
-/* What is added behind is as much as in front: more the products here cannot do. */
 static bool conv_is_good(const struct descriptor *d)
 {
     int64_t n = i64_of(d, CUDNN_CONV_AXES, 0);
@@ -188,7 +187,8 @@ static bool conv_is_good(const struct descriptor *d)
                 count_of(d, CUDNN_CONV_PAD_BEFORE) == n && count_of(d, CUDNN_CONV_PAD_BEHIND) == n;
 
     for (int64_t i = 0; i < n && good; i++)
-        good = i64_of(d, CUDNN_CONV_PAD_BEFORE, i) == i64_of(d, CUDNN_CONV_PAD_BEHIND, i) &&
+        good = i64_of(d, CUDNN_CONV_PAD_BEFORE, i) >= 0 &&
+               i64_of(d, CUDNN_CONV_PAD_BEHIND, i) >= 0 &&
                i64_of(d, CUDNN_CONV_DILATION, i) > 0 && i64_of(d, CUDNN_CONV_STRIDE, i) > 0;
     return good;
 }
@@ -239,6 +239,7 @@ static struct thing conv_of(const struct descriptor *d)
 
     for (int64_t i = 0; i < n; i++) {
         t.pad[i + 3 - n] = i64_of(d, CUDNN_CONV_PAD_BEFORE, i);
+        t.behind[i + 3 - n] = i64_of(d, CUDNN_CONV_PAD_BEHIND, i);
         t.step[i + 3 - n] = i64_of(d, CUDNN_CONV_STRIDE, i);
         t.dilation[i + 3 - n] = i64_of(d, CUDNN_CONV_DILATION, i);
     }

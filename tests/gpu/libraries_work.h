@@ -37,6 +37,9 @@ static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 
 static const struct bp_conv_attrs conv_steps = {
     .size = sizeof conv_steps, .stride = {1, 2, 1}, .pad = {0, 1}, .dilation = {1, 1, 1},
     .groups = 1};
+static const struct bp_conv_attrs conv_uneven = {
+    .size = sizeof conv_uneven, .stride = {1, 1, 1}, .pad = {0, 1}, .dilation = {1, 1, 1},
+    .groups = 1};
 static const struct bp_conv_attrs conv_groups = {.size = sizeof conv_groups, .stride = {1, 1, 1},
                                                  .dilation = {1, 1, 1}, .groups = 2};
 static const struct bp_conv_grad_input_attrs grad_input = {
@@ -91,8 +94,11 @@ static const struct recipe recipes[] = {
     {"sim_conv_grad_weight_bf16_cudnn", &grad_weight, 3,
      {{1, 1, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1, 2}}, SIM_BF16, .n_result = 4,
      .result = {7, 13, 10, 16}, .channels_last = true},
+    /* The older interface has no such pads. */
+    {"sim_conv_f16_cudnn", &conv_uneven, 2, {{1, 1, 1, 3}, {1, 1, 1, 2}, {1, 1, 1, 3}}, SIM_F16,
+     .n_result = 3, .result = {2, 5, 8}, .apart = true},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes, GRAPHS = RECIPES - 7 };
+enum { RECIPES = sizeof recipes / sizeof *recipes, GRAPHS = RECIPES - 8, UNEVEN = RECIPES - 1 };
 
 struct views {
     struct bp_view view[VIEWS];
