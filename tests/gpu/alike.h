@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <type_traits>
 
-/* Integers in registers of one width, or pointers, which device addresses may be too; floating-point
- * numbers, or structures, of one size. */
+/* Integers in registers of one width, or pointers, which device addresses may be too;
+ * floating-point numbers, or structures, of one size. */
 template <class A, class B> constexpr bool alike_one()
 {
     return sizeof(A) == sizeof(B) &&
