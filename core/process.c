@@ -68,6 +68,11 @@ bool bp_leaving(void)
     return atomic_load(&leaving);
 }
 
+bool bp_process_begin_leaving(void)
+{
+    return atomic_exchange(&leaving, true);
+}
+
 enum bp_status bp_prepare_enter(void)
 {
     atomic_fetch_add(&preparing, 1);
@@ -83,8 +88,12 @@ void bp_prepare_leave(void)
     atomic_fetch_sub(&preparing, 1);
 }
 
-/* The child has one thread, and none of the work, locks and cores of its parent. */
-static void in_child(void)
+bool bp_preparing_elsewhere(void)
+{
+    return atomic_load(&preparing) != own;
+}
+
+void bp_process_forked(void)
 {
     uint32_t generation = atomic_load(&bp_generation) & ~(uint32_t)BP_STOPPED;
 
@@ -93,6 +102,12 @@ static void in_child(void)
     atomic_store(&preparing, own);
     pthread_mutex_init(&lock, NULL);
     cores = NULL;
+}
+
+/* The child has one thread, and none of the work, locks and cores of its parent. */
+static void in_child(void)
+{
+    bp_process_forked();
     bp_activity_forked();
     bp_queue_forked();
     bp_library_forked();
@@ -101,7 +116,7 @@ static void in_child(void)
 
 /* Threads launch and copy without a fence: here is one for all of them. Where the kernel has none,
  * a store has long left a processor after a millisecond. */
-static void stop(void)
+void bp_process_stop(void)
 {
     atomic_fetch_or(&bp_generation, BP_STOPPED);
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) ||
@@ -109,47 +124,80 @@ static void stop(void)
         usleep(1000);
 }
 
-static uint64_t now_ns(void)
+bool bp_process_visit(bool wait, bool (*visit)(struct bp_core *core, void *ctx), void *ctx)
 {
-    struct timespec t;
+    bool found = false;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    if (wait) pthread_mutex_lock(&lock);
+    else if (pthread_mutex_trylock(&lock)) return false;
+    for (struct bp_core *core = cores; core && !found; core = core->next) found = visit(core, ctx);
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
-/* Whether the host still runs something; what says what. Locks are held for the look only. */
+/* A look at open devices, until it answers true. Locks are held for that only. */
+struct look {
+    bool (*at)(struct bp_device *device, void *ctx);
+    void *ctx;
+    bool wait; /* for locks that somebody has; else what they protect is passed by */
+};
+
+static bool look_in_core(struct bp_core *core, void *ctx)
+{
+    const struct look *look = ctx;
+    bool found = false;
+
+    if (look->wait) pthread_mutex_lock(&core->lock);
+    else if (pthread_mutex_trylock(&core->lock)) return false;
+    for (struct bp_device *d = core->devices; d && !found; d = d->next)
+        found = look->at(d, look->ctx);
+    pthread_mutex_unlock(&core->lock);
+    return found;
+}
+
+static bool look_at_devices(struct look look)
+{
+    return bp_process_visit(look.wait, look_in_core, &look);
+}
+
+/* Text on what a device does. */
+struct text {
+    char *text;
+    size_t size;
+};
+
+static bool is_device_busy(struct bp_device *device, void *ctx)
+{
+    const struct text *what = ctx;
+
+    return bp_device_busy(device, what->text, what->size);
+}
+
+/* Whether the host still runs something; what says what. */
 static bool is_busy(char *what, size_t size)
 {
-    bool busy = atomic_load(&preparing) != own;
+    struct text text = {what, size};
 
-    if (busy) snprintf(what, size, "a plan is being built, or a plugin or device opened or closed");
-    pthread_mutex_lock(&lock);
-    for (struct bp_core *core = cores; core && !busy; core = core->next) {
-        pthread_mutex_lock(&core->lock);
-        for (struct bp_device *d = core->devices; d && !busy; d = d->next)
-            busy = bp_device_busy(d, what, size);
-        pthread_mutex_unlock(&core->lock);
+    if (bp_preparing_elsewhere()) {
+        snprintf(what, size, "a plan is being built, or a plugin or device opened or closed");
+        return true;
     }
-    pthread_mutex_unlock(&lock);
-    return busy;
+    return look_at_devices((struct look){is_device_busy, &text, true});
+}
+
+static bool is_given_work(struct bp_device *device, void *ctx)
+{
+    struct bp_activity *out = ctx;
+
+    if (!bp_device_gives(device, out->what, sizeof out->what)) return false;
+    snprintf(out->plugin, sizeof out->plugin, "%s", device->entry->plugin.name);
+    return true;
 }
 
 /* Locks that somebody has are passed by: it may be the thread that a signal handler interrupts. */
 static bool find_launch(struct bp_activity *out)
 {
-    bool found = false;
-
-    if (pthread_mutex_trylock(&lock)) return false;
-    for (struct bp_core *core = cores; core && !found; core = core->next) {
-        if (pthread_mutex_trylock(&core->lock)) continue;
-        for (struct bp_device *d = core->devices; d && !found; d = d->next) {
-            found = bp_device_gives(d, out->what, sizeof out->what);
-            if (found) snprintf(out->plugin, sizeof out->plugin, "%s", d->entry->plugin.name);
-        }
-        pthread_mutex_unlock(&core->lock);
-    }
-    pthread_mutex_unlock(&lock);
-    return found;
+    return look_at_devices((struct look){is_given_work, out, false});
 }
 
 bool bp_activity_launch(struct bp_activity *out)
@@ -164,58 +212,53 @@ bool bp_activity_launch(struct bp_activity *out)
     return true;
 }
 
-static bool wait_for_host(uint64_t end, char *what, size_t size)
+static bool wait_for_host(const struct bp_deadline *until, char *what, size_t size)
 {
     struct timespec pause = {0, 20000};
 
     while (is_busy(what, size)) {
-        if (now_ns() >= end) return false;
+        if (!bp_deadline_left(until)) return false;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
     }
     return true;
 }
 
-/* All open devices, each with a reference. */
-static enum bp_status list_devices(struct bp_device ***out_list, size_t *out_n)
-{
-    struct bp_device **list = NULL;
-    size_t n = 0, room = 0;
-    bool full = false;
+/* Devices, each with a reference. */
+struct device_list {
+    struct bp_device **at;
+    size_t n, room;
+};
 
-    pthread_mutex_lock(&lock);
-    for (struct bp_core *core = cores; core && !full; core = core->next) {
-        pthread_mutex_lock(&core->lock);
-        for (struct bp_device *d = core->devices; d && !full; d = d->next) {
-            if (n == room) {
-                struct bp_device **more = realloc(list, (room += 16) * sizeof *more);
-                full = !more;
-                if (more) list = more;
-            }
-            if (full) break;
-            bp_device_retain(d);
-            list[n++] = d;
-        }
-        pthread_mutex_unlock(&core->lock);
+/* Whether there is no memory for one more. */
+static bool is_list_full(struct bp_device *device, void *ctx)
+{
+    struct device_list *list = ctx;
+
+    if (list->n == list->room) {
+        struct bp_device **more = realloc(list->at, (list->room + 16) * sizeof *more);
+        if (!more) return true;
+        list->at = more;
+        list->room += 16;
     }
-    pthread_mutex_unlock(&lock);
-    *out_list = list;
-    *out_n = n;
-    return full ? bp_error(BP_ERR_MEMORY, "bp_shutdown: no memory to list the devices") : BP_OK;
+    bp_device_retain(device);
+    list->at[list->n++] = device;
+    return false;
 }
 
 /* What devices do behind the host's back. */
 static enum bp_status wait_for_devices(const struct bp_deadline *until)
 {
-    struct bp_device **list;
-    size_t n;
-    enum bp_status status = list_devices(&list, &n);
+    struct device_list list = {0};
+    enum bp_status status = BP_OK;
 
-    for (size_t i = 0; i < n; i++) {
-        if (status == BP_OK) status = bp_device_settle(list[i], until);
-        bp_device_release(list[i]);
+    if (look_at_devices((struct look){is_list_full, &list, true}))
+        status = bp_error(BP_ERR_MEMORY, "bp_shutdown: no memory to list the devices");
+    for (size_t i = 0; i < list.n; i++) {
+        if (status == BP_OK) status = bp_device_settle(list.at[i], until);
+        bp_device_release(list.at[i]);
     }
-    free(list);
+    free(list.at);
     return status;
 }
 
@@ -227,29 +270,32 @@ enum bp_status bp_shutdown(uint64_t timeout_ns)
     if (bp_on_worker())
         return bp_error(BP_ERR_INVALID, "bp_shutdown: called by a function of bp_stream_callback, "
                                         "for whose end it would wait; call it elsewhere");
-    stop();
-    if (!wait_for_host(until.end, what, sizeof what))
+    bp_process_stop();
+    if (!wait_for_host(&until, what, sizeof what))
         return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over after %llu ms: %s",
                         (unsigned long long)(timeout_ns / 1000000), what);
     return wait_for_devices(&until);
+}
+
+static bool wake_device(struct bp_device *device, void *ctx)
+{
+    (void)ctx;
+    bp_device_wake(device);
+    return false;
 }
 
 /* Registered several times, of which the first call counts. Streams are told, so that their threads
  * begin nothing more. */
 static void at_exit(void)
 {
+    struct bp_deadline until;
     char what[512];
 
-    if (atomic_exchange(&leaving, true)) return;
-    stop();
-    pthread_mutex_lock(&lock);
-    for (struct bp_core *core = cores; core; core = core->next) {
-        pthread_mutex_lock(&core->lock);
-        for (struct bp_device *d = core->devices; d; d = d->next) bp_device_wake(d);
-        pthread_mutex_unlock(&core->lock);
-    }
-    pthread_mutex_unlock(&lock);
-    wait_for_host(now_ns() + EXIT_SECONDS * UINT64_C(1000000000), what, sizeof what);
+    if (bp_process_begin_leaving()) return;
+    bp_process_stop();
+    look_at_devices((struct look){wake_device, NULL, true});
+    until = bp_deadline_in(EXIT_SECONDS * UINT64_C(1000000000));
+    wait_for_host(&until, what, sizeof what);
 }
 
 /* The first uses of a row, and then ever fewer: libraries make more of their statics as they meet

@@ -58,6 +58,9 @@ static inline bool bp_stopping(void)
 }
 /* The answer then: BP_ERR_SHUTDOWN, with its message. */
 enum bp_status bp_stopped(void);
+/* Stops intake. When it returns, launches and copies that did not see the stop are seen to be
+ * under way. */
+void bp_process_stop(void);
 
 /* A thread that gives up because intake has stopped calls this for an object that it would have
  * freed: the object stays reachable, so that leak checkers do not report it. */
@@ -66,12 +69,16 @@ void bp_process_abandon(const void *object);
 /* Whether the process is in exit(): workers begin no further task, and who waits for one gives up.
  */
 bool bp_leaving(void);
+/* From now on it is. Whether it was already. */
+bool bp_process_begin_leaving(void);
 
 /* Around what a plugin must not be in when its process ends, other than launches and copies:
  * preparing plans, opening and closing. Enter refuses with BP_ERR_SHUTDOWN once intake has stopped.
  * They may be nested. */
 enum bp_status bp_prepare_enter(void);
 void bp_prepare_leave(void);
+/* Whether another thread is between the two. */
+bool bp_preparing_elsewhere(void);
 
 /* A library may have registered handlers for exit() while a plan of row (the plugin's own row, or
  * any other constant address) was built: registers the core's again, so that it runs before them.
@@ -82,11 +89,17 @@ void bp_exit_rearm(const void *row);
 enum bp_status bp_process_enter(struct bp_core *core);
 /* Gives a reference back; true if it was the last, and the core is not known any more. */
 bool bp_process_leave(struct bp_core *core);
+/* Calls visit for each of them, none of which ends meanwhile, until it answers true, and answers
+ * whether it did. Without wait a signal handler may call it: false, and no call of visit, where
+ * another thread has the list. */
+bool bp_process_visit(bool wait, bool (*visit)(struct bp_core *core, void *ctx), void *ctx);
 
 /* Runs fn(arg) on a thread of its own, which nobody waits for. false: there is no thread. */
 bool bp_process_detach(void *(*fn)(void *), void *arg);
 
-/* In a forked child: global locks that another thread may have held. */
+/* In a forked child: no core is known, no handle fits. */
+void bp_process_forked(void);
+/* The same: global locks that another thread may have held. */
 void bp_library_forked(void);  /* plugin/ltdl.c */
 void bp_manifest_forked(void); /* plugin/manifest.c */
 
