@@ -5,6 +5,7 @@
 #include "op/op.h"
 #include "plugin/entry.h"
 #include "random/generator.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -198,6 +199,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);
 
+    bp_runtime_init();
     status = bp_process_enter(core);
     if (status) {
         end_core(core);

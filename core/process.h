@@ -80,6 +80,8 @@ void bp_prepare_leave(void);
 /* Whether another thread is between the two. */
 bool bp_preparing_elsewhere(void);
 
+/* handler is called at exit(), perhaps several times. Once, before the first core. */
+void bp_exit_arm(void (*handler)(void));
 /* A library may have registered handlers for exit() while a plan of row (the plugin's own row, or
  * any other constant address) was built: registers the core's again, so that it runs before them.
  * To be called after each; most calls cost a look-up. */
@@ -99,8 +101,5 @@ bool bp_process_detach(void *(*fn)(void *), void *arg);
 
 /* In a forked child: no core is known, no handle fits. */
 void bp_process_forked(void);
-/* The same: global locks that another thread may have held. */
-void bp_library_forked(void);  /* plugin/ltdl.c */
-void bp_manifest_forked(void); /* plugin/manifest.c */
 
 #endif

@@ -79,4 +79,8 @@ enum bp_status bp_plugin_add_path(struct bp_core *core, const char *path, uint32
 /* Destroys the plugin's instance and frees the entry. The library stays mapped. */
 void bp_plugin_entry_destroy(struct bp_plugin_entry *entry);
 
+/* In a forked child: global locks that another thread may have held. */
+void bp_library_forked(void);  /* ltdl.c */
+void bp_manifest_forked(void); /* manifest.c */
+
 #endif

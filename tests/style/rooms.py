@@ -21,7 +21,7 @@ import sys
 # From the lowest to the highest. A file belongs to the first pattern that it fits.
 ROOMS = [
     ("base", ["core/dtype.c", "core/environment.c", "core/error.c", "core/log.c", "core/host_memory.c", "core/activity.c",
-              "core/process.c", "core/device/deadline.c", "core/random/*"]),
+              "core/process.c", "core/random/*"]),
     ("schema", ["core/op/info.c", "core/op/attrs.c", "core/op/custom.c"]),
     ("plugin", ["core/plugin/*"]),
     ("device", ["core/device/*"]),
@@ -33,7 +33,7 @@ ROOMS = [
     ("ops", ["sdk/ops/*"]),
     ("call", ["core/op/*", "calls.c"]),
     ("ccl", ["core/ccl/*"]),
-    ("runtime", ["core/core.c"]),
+    ("runtime", ["core/core.c", "core/runtime/*"]),
 ]
 TOWER = ["base", "schema", "plugin", "device", "memory", "tensor", "graph", "call", "ops", "autodiff", "exec", "ccl",
          "runtime"]

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shutdown.c: the way out of the process, bp_shutdown and exit; and a forked child. */
+#include "../activity.h"
+#include "../device/device.h"
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { EXIT_SECONDS = 5 };
+
+/* The child has one thread, and none of the work, locks and cores of its parent. */
+static void in_child(void)
+{
+    bp_process_forked();
+    bp_activity_forked();
+    bp_queue_forked();
+    bp_library_forked();
+    bp_manifest_forked();
+}
+
+/* A look at open devices, until it answers true. Locks are held for that only. */
+struct look {
+    bool (*at)(struct bp_device *device, void *ctx);
+    void *ctx;
+    bool wait; /* for locks that somebody has; else what they protect is passed by */
+};
+
+static bool look_in_core(struct bp_core *core, void *ctx)
+{
+    const struct look *look = ctx;
+    bool found = false;
+
+    if (look->wait) pthread_mutex_lock(&core->lock);
+    else if (pthread_mutex_trylock(&core->lock)) return false;
+    for (struct bp_device *d = core->devices; d && !found; d = d->next)
+        found = look->at(d, look->ctx);
+    pthread_mutex_unlock(&core->lock);
+    return found;
+}
+
+static bool look_at_devices(struct look look)
+{
+    return bp_process_visit(look.wait, look_in_core, &look);
+}
+
+/* Text on what a device does. */
+struct text {
+    char *text;
+    size_t size;
+};
+
+static bool is_device_busy(struct bp_device *device, void *ctx)
+{
+    const struct text *what = ctx;
+
+    return bp_device_busy(device, what->text, what->size);
+}
+
+/* Whether the host still runs something; what says what. */
+static bool is_busy(char *what, size_t size)
+{
+    struct text text = {what, size};
+
+    if (bp_preparing_elsewhere()) {
+        snprintf(what, size, "a plan is being built, or a plugin or device opened or closed");
+        return true;
+    }
+    return look_at_devices((struct look){is_device_busy, &text, true});
+}
+
+static bool is_given_work(struct bp_device *device, void *ctx)
+{
+    struct bp_activity *out = ctx;
+
+    if (!bp_device_gives(device, out->what, sizeof out->what)) return false;
+    snprintf(out->plugin, sizeof out->plugin, "%s", device->entry->plugin.name);
+    return true;
+}
+
+/* Locks that somebody has are passed by: it may be the thread that a signal handler interrupts. */
+static bool find_launch(struct bp_activity *out)
+{
+    return look_at_devices((struct look){is_given_work, out, false});
+}
+
+bool bp_activity_launch(struct bp_activity *out)
+{
+    struct bp_activity full = {.step = BP_ACTIVITY_LAUNCH, .word = "launch",
+                               .text = "it has been given a launch or a copy, and has not come "
+                                       "back"};
+
+    if (!out || out->size < sizeof out->size || !find_launch(&full)) return false;
+    full.size = out->size < sizeof full ? out->size : sizeof full;
+    memcpy(out, &full, full.size);
+    return true;
+}
+
+static bool wait_for_host(const struct bp_deadline *until, char *what, size_t size)
+{
+    struct timespec pause = {0, 20000};
+
+    while (is_busy(what, size)) {
+        if (!bp_deadline_left(until)) return false;
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
+    }
+    return true;
+}
+
+/* Devices, each with a reference. */
+struct device_list {
+    struct bp_device **at;
+    size_t n, room;
+};
+
+/* Whether there is no memory for one more. */
+static bool is_list_full(struct bp_device *device, void *ctx)
+{
+    struct device_list *list = ctx;
+
+    if (list->n == list->room) {
+        struct bp_device **more = realloc(list->at, (list->room + 16) * sizeof *more);
+        if (!more) return true;
+        list->at = more;
+        list->room += 16;
+    }
+    bp_device_retain(device);
+    list->at[list->n++] = device;
+    return false;
+}
+
+/* What devices do behind the host's back. */
+static enum bp_status wait_for_devices(const struct bp_deadline *until)
+{
+    struct device_list list = {0};
+    enum bp_status status = BP_OK;
+
+    if (look_at_devices((struct look){is_list_full, &list, true}))
+        status = bp_error(BP_ERR_MEMORY, "bp_shutdown: no memory to list the devices");
+    for (size_t i = 0; i < list.n; i++) {
+        if (status == BP_OK) status = bp_device_settle(list.at[i], until);
+        bp_device_release(list.at[i]);
+    }
+    free(list.at);
+    return status;
+}
+
+enum bp_status bp_shutdown(uint64_t timeout_ns)
+{
+    struct bp_deadline until = bp_deadline_in(timeout_ns);
+    char what[512] = "";
+
+    if (bp_on_worker())
+        return bp_error(BP_ERR_INVALID, "bp_shutdown: called by a function of bp_stream_callback, "
+                                        "for whose end it would wait; call it elsewhere");
+    bp_process_stop();
+    if (!wait_for_host(&until, what, sizeof what))
+        return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over after %llu ms: %s",
+                        (unsigned long long)(timeout_ns / 1000000), what);
+    return wait_for_devices(&until);
+}
+
+static bool wake_device(struct bp_device *device, void *ctx)
+{
+    (void)ctx;
+    bp_device_wake(device);
+    return false;
+}
+
+/* Registered several times, of which the first call counts. Streams are told, so that their threads
+ * begin nothing more. */
+static void at_exit(void)
+{
+    struct bp_deadline until;
+    char what[512];
+
+    if (bp_process_begin_leaving()) return;
+    bp_process_stop();
+    look_at_devices((struct look){wake_device, NULL, true});
+    until = bp_deadline_in(EXIT_SECONDS * UINT64_C(1000000000));
+    wait_for_host(&until, what, sizeof what);
+}
+
+static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+    bp_exit_arm(at_exit);
+}
+
+void bp_runtime_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, prepare);
+}
