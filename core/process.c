@@ -49,6 +49,24 @@ enum bp_status bp_stopped(void)
     return bp_error(BP_ERR_SHUTDOWN, "the library has been shut down (bp_shutdown, or exit)");
 }
 
+enum bp_status bp_stale(const char *call, const char *what)
+{
+    if (bp_stopping())
+        return bp_error(BP_ERR_SHUTDOWN,
+                        "%s: the library has been shut down (bp_shutdown, or exit)", call);
+    return bp_error(BP_ERR_SHUTDOWN,
+                    "%s: the %s was made before a fork: make a new core in the child, and all "
+                    "else from that",
+                    call, what);
+}
+
+enum bp_status bp_not_a_for(const char *call, const char *what)
+{
+    if (bp_was_stale()) return bp_stale(call, what);
+    return bp_error(BP_ERR_INVALID, "%s: expected %s %s, got NULL or something else", call,
+                    *what == 'e' ? "an" : "a", what);
+}
+
 void bp_process_abandon(const void *object)
 {
     struct abandoned *a = malloc(sizeof *a);
