@@ -39,7 +39,7 @@ static enum bp_status synchronize_streams(struct bp_device *device, const struct
 
 /* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
  * that they are told, nobody else is. Then the plugin's streams, and the device. */
-static enum bp_status drain(struct bp_device *device, const struct bp_deadline *until)
+enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
         if (t->queue) TRY(bp_timeline_drain(t, until));
@@ -57,7 +57,7 @@ static void end_device(struct bp_device *device)
 {
     struct bp_core *core = device->core;
 
-    drain(device, &bp_no_deadline);
+    bp_device_drain(device, &bp_no_deadline);
     if (bp_leaving()) {
         bp_process_abandon(device);
         return;
@@ -416,29 +416,6 @@ enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_p
     return bp_answer(out, &device->properties, sizeof device->properties);
 }
 
-enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out)
-{
-    struct bp_memory_stats s = {.size = sizeof s};
-    struct bp_plugin_entry *entry;
-
-    if (!bp_device_is(device)) return bp_not_a("device");
-    bp_pending_pass(device, false);
-    entry = device->entry;
-    bp_memory_stats(device, &s);
-    if (entry->runtime.memory_info) {
-        TRY(bp_device_check_lost(device));
-        bp_error_enter();
-        TRY(bp_device_leave(
-            device,
-            entry->runtime.memory_info(entry->self, device->index, &s.device_free, &s.device_total),
-            "memory_info"));
-    } else {
-        s.device_total = device->properties.memory;
-        s.device_free = s.device_total > s.reserved ? s.device_total - s.reserved : 0;
-    }
-    return bp_answer(out, &s, sizeof s);
-}
-
 uint32_t bp_device_kernels(struct bp_device *device)
 {
     return bp_device_is(device) ? device->entry->n_kernel : 0;
@@ -462,19 +439,4 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
     info.priority = k->priority;
     info.reason = device->entry->kernel_reason[index] ? device->entry->kernel_reason[index] : "";
     return bp_answer(out, &info, sizeof info);
-}
-
-enum bp_status bp_device_synchronize(struct bp_device *device)
-{
-    struct bp_deadline until;
-
-    if (!bp_device_is(device)) return bp_not_a("device");
-    until = bp_deadline_of(device);
-    TRY(drain(device, &until));
-    TRY(bp_device_check_lost(device));
-    bp_memory_collect(device);
-    bp_timelines_poll(device);
-    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        TRY(bp_timeline_untold(t));
-    return bp_device_refuse(device);
 }

@@ -109,6 +109,10 @@ void bp_device_wake(struct bp_device *device);
 /* Waits for work behind the host's back. BP_ERR_TIMEOUT; other failures are not its business. */
 enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadline *until);
 
+/* Waits for all of the device's work: what its queues hold, callbacks, the plugin's. A failure of
+ * work is kept; BP_ERR_TIMEOUT. */
+enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until);
+
 /* The plugin's synchronize of the whole device. A failure of work is kept and not answered. */
 enum bp_status bp_device_synchronize_until(struct bp_device *device,
                                            const struct bp_deadline *until);
@@ -179,12 +183,5 @@ static inline bool bp_stream_failed(const struct bp_stream *stream)
     return bp_failed(&stream->timeline->failure) || bp_failed(&stream->device->failure);
 }
 enum bp_status bp_stream_check(struct bp_stream *stream);
-
-/* Waits for the stream's work and says whether any has failed. */
-enum bp_status bp_stream_drain(struct bp_stream *stream);
-
-/* BP_SYNC=launch: the same, after a launch or copy. A function of bp_stream_callback that gives
- * work to its own stream goes on: it must not wait. */
-enum bp_status bp_stream_pace(struct bp_stream *stream);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: streams as the app sees them: made, destroyed, waited for. */
+/* stream.c: streams as the app sees them: made, destroyed, asked. */
 #include "../memory/memory.h"
 #include "../op/cache.h"
 #include "../random/generator.h"
@@ -94,33 +94,6 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
     TRY(bp_device_check_lost(stream->device));
     TRY(bp_failure_refuse(stream->device, "stream", &stream->timeline->failure));
     return bp_device_refuse(stream->device);
-}
-
-enum bp_status bp_stream_drain(struct bp_stream *stream)
-{
-    struct bp_timeline *timeline = stream->timeline;
-    struct bp_deadline until = bp_deadline_of(stream->device);
-    enum bp_status status = bp_timeline_drain(timeline, &until);
-
-    if (status) return bp_timeline_tell(timeline, atomic_load(&timeline->last), status);
-    bp_memory_collect(stream->device);
-    return bp_stream_check(stream);
-}
-
-enum bp_status bp_stream_pace(struct bp_stream *stream)
-{
-    const struct bp_timeline *timeline = stream->timeline;
-
-    if (!stream->synchronous || bp_queue_is_mine(timeline->queue) ||
-        bp_queue_is_mine(atomic_load(&timeline->caller)))
-        return BP_OK;
-    return bp_stream_drain(stream);
-}
-
-enum bp_status bp_stream_synchronize(struct bp_stream *stream)
-{
-    if (!bp_stream_is(stream)) return bp_not_a("stream");
-    return bp_stream_drain(stream);
 }
 
 uint64_t bp_stream_last(struct bp_stream *stream)

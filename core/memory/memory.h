@@ -114,6 +114,13 @@ bool bp_memory_is_live(struct bp_device *device);
 /* Finds what is known to have ended: waits for nothing, asks nothing. */
 void bp_memory_collect(struct bp_device *device);
 
+/* Waits for the stream's work and says whether any has failed. */
+enum bp_status bp_stream_drain(struct bp_stream *stream);
+
+/* BP_SYNC=launch: the same, after a launch or copy. A function of bp_stream_callback that gives
+ * work to its own stream goes on: it must not wait. */
+enum bp_status bp_stream_pace(struct bp_stream *stream);
+
 /* Bytes that a plan of a call keeps besides, as its plugin says: they count against BP_MEM_LIMIT.
  * BP_ERR_MEMORY: it leaves no room, also once caches have given up what they had. Without locks. */
 enum bp_status bp_memory_plan_take(struct bp_device *device, uint64_t bytes);
@@ -157,9 +164,5 @@ void bp_capture_end(struct bp_pool *capture);
  * never run). Its memory goes back when that has ended: storages that live keep theirs until they
  * go. */
 void bp_capture_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number);
-
-/* Fills the figures of a device, but for what its driver says. */
-struct bp_memory_stats;
-void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out_stats);
 
 #endif

@@ -73,7 +73,8 @@ static void add_up(struct bp_device *device, struct bp_memory_stats *out)
     out->limit = device->core->memory_limit;
 }
 
-void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out)
+/* All of them but for what the driver says. */
+static void fill_stats(struct bp_device *device, struct bp_memory_stats *out)
 {
     struct bp_memory_state *m = device->memory;
     uint64_t elsewhere = 0, path[BP_PATH_COUNT];
@@ -93,6 +94,29 @@ void bp_memory_stats(struct bp_device *device, struct bp_memory_stats *out)
     out->stolen = path[BP_PATH_STOLEN];
     out->after_wait = path[BP_PATH_WAIT];
     out->failures = atomic_load_explicit(&m->failures, memory_order_relaxed);
+}
+
+enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats *out)
+{
+    struct bp_memory_stats s = {.size = sizeof s};
+    struct bp_plugin_entry *entry;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    bp_pending_pass(device, false);
+    entry = device->entry;
+    fill_stats(device, &s);
+    if (entry->runtime.memory_info) {
+        TRY(bp_device_check_lost(device));
+        bp_error_enter();
+        TRY(bp_device_leave(
+            device,
+            entry->runtime.memory_info(entry->self, device->index, &s.device_free, &s.device_total),
+            "memory_info"));
+    } else {
+        s.device_total = device->properties.memory;
+        s.device_free = s.device_total > s.reserved ? s.device_total - s.reserved : 0;
+    }
+    return bp_answer(out, &s, sizeof s);
 }
 
 struct search {

@@ -10,7 +10,7 @@ devices of the simulator, or the device of late work, tests/conform/lazy.c), and
 MODEL, SUITES, BOTH = "model", "suites", "both"
 
 POOL, CHUNK, HEAP = "core/memory/pool.c", "core/memory/chunk.c", "core/memory/heap.c"
-STORAGE, EXHAUST = "core/memory/storage.c", "core/memory/exhaust.c"
+STORAGE, EXHAUST, APP_WAIT = "core/memory/storage.c", "core/memory/exhaust.c", "core/memory/wait.c"
 CAPTURE, STATS, QUEUED = "core/memory/capture.c", "core/memory/stats.c", "core/tensor/queued.c"
 SEEN, LINES, LINE = "core/device/seen.c", "core/device/timelines.c", "core/device/timeline.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
@@ -414,9 +414,9 @@ RULES = [
      "if (can_follow(timeline, other)) status = timeline->device == other->device ? "
      "follow_mark(timeline, other, number, &until) : BP_ERR_INVALID;",
      "sim", "runtime/pair/waits"),
-    (SUITES, "a device waits for all devices", DEVICE,
-     "TRY(drain(device, &until));\n    TRY(bp_device_check_lost(device));",
-     "for (struct bp_device *d = device->core->devices; d; d = d->next) drain(d, &until);\n"
+    (SUITES, "a device waits for all devices", APP_WAIT,
+     "TRY(bp_device_drain(device, &until));\n    TRY(bp_device_check_lost(device));",
+     "for (struct bp_device *d = device->core->devices; d; d = d->next) bp_device_drain(d, &until);\n"
      "    TRY(bp_device_check_lost(device));",
      "sim", "runtime/pair/at-once"),
     (SUITES, "tensors of another device are taken", CHECK,
