@@ -195,6 +195,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     atomic_init(&core->refs, 1);
     core->log = bp_log_to_stderr;
     core->end = end_core;
+    core->open = bp_device_create_at;
     core->allocator = bp_allocator_default;
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);

@@ -72,6 +72,9 @@ struct bp_core {
     struct bp_core *next;  /* process.c */
 
     void (*end)(struct bp_core *core); /* called when the last reference is given back */
+    /* bp_device_create_at, for the files below it. */
+    enum bp_status (*open)(struct bp_core *core, uint32_t plugin, uint32_t index,
+                           struct bp_device **out_device);
     void (*log)(void *ctx, uint32_t level, const char *text);
     void *log_ctx;
     uint32_t log_level;

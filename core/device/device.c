@@ -118,21 +118,27 @@ static void end(struct bp_device *device)
                     device->name);
 }
 
-/* The last reference goes under the core's lock, so that nobody finds a device that is on its way
- * out. Storages keep the device without references: while some live it stays where it can be found,
- * and the last of them ends it. */
 void bp_device_release(struct bp_device *device)
 {
-    struct bp_core *core = device->core;
-    struct bp_device **at = &core->devices;
     uint32_t refs = atomic_load_explicit(&device->refs, memory_order_relaxed);
-    bool stopped;
 
     while (refs > 1)
         if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs - 1,
                                                   memory_order_release, memory_order_relaxed))
             return;
-    stopped = bp_prepare_enter() != BP_OK;
+    device->close(device);
+}
+
+/* The last reference goes under the core's lock, so that nobody finds a device that is on its way
+ * out. Storages keep the device without references: while some live it stays where it can be found,
+ * and the last of them ends it. */
+static void close_device(struct bp_device *device)
+{
+    struct bp_core *core = device->core;
+    struct bp_device **at = &core->devices;
+    bool stopped = bp_prepare_enter() != BP_OK;
+    uint32_t refs;
+
     pthread_mutex_lock(&core->lock);
     refs = atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel);
     if (refs == 1 && bp_memory_is_live(device)) refs = 0; /* its last storage ends it */
@@ -234,6 +240,7 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
     device->core = entry->core;
     device->entry = entry;
     device->index = index;
+    device->close = close_device;
     device->sign = bp_sign_device();
     snprintf(device->name, sizeof device->name, "%.63s:%u", entry->plugin.kind, index);
     pthread_mutex_init(&device->lock, NULL);

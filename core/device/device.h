@@ -66,6 +66,10 @@ struct bp_device {
      * Called without locks. */
     void (*forget_calls)(struct bp_device *device, uint64_t storage);
     struct bp_fallback *fallback; /* what ran otherwise, under lock */
+
+    /* Functions of what stands above devices; set before the device can be found. */
+    void (*close)(struct bp_device *device); /* gives the last reference back */
+    void (*destroy_cache)(struct bp_cache *cache); /* of a stream that is destroyed, or NULL */
 };
 
 static inline bool bp_device_is(const struct bp_device *device)

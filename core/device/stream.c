@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: streams as the app sees them: made, destroyed, asked. */
-#include "../memory/memory.h"
-#include "../op/cache.h"
 #include "../random/generator.h"
+#include "device.h"
 
 #include <stdlib.h>
 
@@ -82,7 +81,7 @@ void bp_stream_destroy(struct bp_stream *stream)
     device = stream->device;
     stream->scope.magic = 0;
     stream->inline_of = NULL;
-    bp_cache_destroy(stream->cache);
+    device->destroy_cache(stream->cache);
     if (stream->generator) bp_generator_release(stream->generator);
     bp_timeline_retire(stream->timeline);
     free(stream);

@@ -352,6 +352,7 @@ static void forget(struct bp_device *device, uint64_t storage)
 void bp_cache_open(struct bp_device *device)
 {
     device->forget_calls = forget;
+    device->destroy_cache = bp_cache_destroy;
     device->calls_pressure = (struct bp_pressure){give_up, device, NULL};
     bp_memory_on_pressure(device, &device->calls_pressure);
 }

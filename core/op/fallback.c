@@ -101,7 +101,7 @@ enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **o
 
     for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
         struct bp_device *host;
-        if (core->entry[i] == device->entry || bp_device_create_at(core, i, 0, &host)) continue;
+        if (core->entry[i] == device->entry || core->open(core, i, 0, &host)) continue;
         if (host->is_inline && host->host_visible) {
             *out_host = host;
             return BP_OK;
