@@ -4,9 +4,13 @@
 #ifndef BP_RUNTIME_PRIVATE_H
 #define BP_RUNTIME_PRIVATE_H
 
-#include "../core.h"
+#include "../device/device.h"
 
 /* Before the first core: from now on a fork and exit() are noticed. Costs nothing the next time. */
 void bp_runtime_init(void);
+
+/* bp_device_release for a reference that may be the last: that ends the device, unless its storages
+ * keep it. */
+void bp_device_close(struct bp_device *device);
 
 #endif

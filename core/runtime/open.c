@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* open.c: devices, found by name and opened. */
+#include "../activity.h"
+#include "../memory/memory.h"
+#include "../op/cache.h"
+#include "../tensor/tensor.h"
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t emulated(const struct bp_device *device)
+{
+    const struct bp_runtime *runtime = &device->entry->runtime;
+    bool records = device->entry->graphs.capture_begin || device->is_inline;
+    bool joins = device->entry->ccl.comm_create || device->is_inline;
+
+    return (runtime->stream_create ? 0 : BP_EMULATED_STREAMS) |
+           (runtime->event_create ? 0 : BP_EMULATED_EVENTS) |
+           (runtime->stream_wait ? 0 : BP_EMULATED_STREAM_WAIT) |
+           (runtime->memory_info ? 0 : BP_EMULATED_MEMORY_INFO) |
+           (records ? 0 : BP_EMULATED_RECORDING) | (joins ? 0 : BP_EMULATED_COLLECTIVES);
+}
+
+static enum bp_status read_properties(struct bp_device *device)
+{
+    struct bp_device_properties *p = &device->properties;
+    struct bp_plugin_entry *entry = device->entry;
+
+    uint32_t note = bp_activity_enter(BP_ACTIVITY_DEVICE, entry->plugin.name, device->name);
+    enum bp_status status;
+
+    p->size = sizeof *p;
+    bp_error_enter();
+    status = entry->runtime.device_properties(entry->self, device->index, p);
+    bp_activity_leave(note);
+    TRY(bp_error_leave(status, entry->plugin.name,
+                       "device_properties")); /* not open yet: not lost */
+    if (p->size != sizeof *p)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: device_properties changed size from %zu, which the core had set, to "
+                        "%zu: write the other fields alone, with BP_SET",
+                        device->name, sizeof *p, p->size);
+    if (!memchr(p->name, 0, sizeof p->name) || !memchr(p->driver, 0, sizeof p->driver))
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: name or driver in its properties has no end within %zu bytes; the "
+                        "plugin's device_properties is at fault",
+                        device->name, sizeof p->name);
+    if (!memchr(p->pci, 0, sizeof p->pci) || !memchr(p->arch, 0, sizeof p->arch))
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: pci or arch in its properties has no end within %zu or %zu bytes; the "
+                        "plugin's device_properties is at fault",
+                        device->name, sizeof p->pci, sizeof p->arch);
+    if (!p->alignment) p->alignment = 256;
+    if (p->alignment & (p->alignment - 1) || p->alignment > 1 << 20)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: alignment is %llu: expected a power of two up to 1 MiB; the plugin's "
+                        "device_properties is at fault",
+                        device->name, (unsigned long long)p->alignment);
+    device->alignment = p->alignment;
+    if (p->flags & BP_DEVICE_HANDLES && p->flags & BP_DEVICE_HOST_VISIBLE)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: device_properties says both HANDLES and HOST_VISIBLE: memory of "
+                        "handles has no address that the host could use",
+                        device->name);
+    device->is_inline = p->flags & BP_DEVICE_INLINE;
+    device->host_visible = p->flags & BP_DEVICE_HOST_VISIBLE;
+    device->emulated = emulated(device);
+    return BP_OK;
+}
+
+/* Under core->lock: a device that is open already, with a new reference. */
+static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry *entry,
+                                   uint32_t index)
+{
+    for (struct bp_device *d = core->devices; d; d = d->next)
+        if (d->entry == entry && d->index == index) {
+            bp_device_retain(d);
+            return d;
+        }
+    return NULL;
+}
+
+/* Opened by device_open: properties, the host's timeline, memory. */
+static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
+{
+    struct bp_device *device = calloc(1, sizeof *device);
+
+    if (!device) return NULL;
+    device->magic = bp_magic(BP_MAGIC_DEVICE);
+    atomic_init(&device->refs, 1);
+    device->core = entry->core;
+    device->entry = entry;
+    device->index = index;
+    device->close = bp_device_close;
+    device->sign = bp_sign_device();
+    snprintf(device->name, sizeof device->name, "%.63s:%u", entry->plugin.kind, index);
+    pthread_mutex_init(&device->lock, NULL);
+    return device;
+}
+
+/* Two threads may open one device at once: the plugin is asked without a lock, the first to enter
+ * wins. */
+static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
+                                  struct bp_device **out)
+{
+    struct bp_core *core = entry->core;
+    struct bp_device *device = make(entry, index), *found;
+    enum bp_status status = device ? read_properties(device)
+                                   : bp_error(BP_ERR_MEMORY, "no memory for a device");
+
+    if (status == BP_OK) status = bp_timeline_create_host(device);
+    if (status == BP_OK) status = bp_memory_init(device);
+    if (status == BP_OK) bp_cache_open(device);
+    if (status == BP_OK) {
+        pthread_mutex_lock(&core->lock);
+        found = find_open(core, entry, index);
+        if (!found) {
+            device->next = core->devices;
+            core->devices = device;
+            bp_core_retain(core);
+        }
+        pthread_mutex_unlock(&core->lock);
+        *out = found ? found : device;
+        if (!found) return BP_OK;
+    }
+    if (device) {
+        bp_memory_finish(device);
+        bp_timelines_finish(device);
+        pthread_mutex_destroy(&device->lock);
+    }
+    free(device);
+    return status;
+}
+
+static enum bp_status no_such_device(const struct bp_plugin_entry *entry, uint32_t index)
+{
+    return bp_error(BP_ERR_NOT_FOUND, "%s:%u: there is no such device: plugin %s has %u",
+                    entry->plugin.kind, index, entry->plugin.name, entry->n_device);
+}
+
+enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32_t index,
+                                   struct bp_device **out_device)
+{
+    struct bp_plugin_entry *entry = NULL;
+
+    if (!bp_core_is(core)) return bp_not_a("core");
+    if (!out_device) return bp_error(BP_ERR_INVALID, "bp_device_create_at: out_device is NULL");
+    pthread_mutex_lock(&core->lock);
+    if (plugin < core->n_entry) entry = core->entry[plugin];
+    pthread_mutex_unlock(&core->lock);
+    if (!entry)
+        return bp_error(BP_ERR_INVALID, "bp_device_create_at: there is no plugin %u, only %u",
+                        plugin, bp_core_plugins(core));
+    TRY(bp_plugin_load(entry));
+    if (index >= entry->n_device) return no_such_device(entry, index);
+    return open_device(entry, index, out_device);
+}
+
+/* "kind" or "kind:index". */
+static enum bp_status parse_name(const char *name, char *kind, size_t size, uint32_t *out_index)
+{
+    size_t n = strcspn(name, ":");
+    char *end = "";
+    unsigned long index = 0;
+
+    if (name[n] == ':') index = strtoul(name + n + 1, &end, 10);
+    if (!n || n >= size || *end || (name[n] == ':' && (name[n + 1] < '0' || name[n + 1] > '9')) ||
+        index > UINT32_MAX)
+        return bp_error(BP_ERR_INVALID, "device name '%.80s': expected kind or kind:index", name);
+    memcpy(kind, name, n);
+    kind[n] = 0;
+    *out_index = (uint32_t)index;
+    return BP_OK;
+}
+
+/* The entries of one kind, best first: n of them in list; the worst are left out. */
+static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
+                                struct bp_plugin_entry **list, uint32_t max)
+{
+    uint32_t n = 0;
+
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; i < core->n_entry; i++) {
+        struct bp_plugin_entry *e = core->entry[i];
+        uint32_t at;
+        if (!e->manifest.kind || strcmp(e->manifest.kind, kind)) continue;
+        if (n == max && list[n - 1]->manifest.priority >= e->manifest.priority) continue;
+        at = n == max ? max - 1 : n++;
+        for (; at > 0 && list[at - 1]->manifest.priority < e->manifest.priority; at--)
+            list[at] = list[at - 1];
+        list[at] = e;
+    }
+    pthread_mutex_unlock(&core->lock);
+    return n;
+}
+
+/* Says too what could be behind it: manifests that were refused, a selection. */
+static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
+{
+    const char *selection = core->plugins ? core->plugins : bp_env("BP_PLUGINS");
+    char kinds[512] = "", refused[64] = "";
+    uint32_t broken = 0;
+    size_t used = 0;
+
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; i < core->n_entry; i++) {
+        struct bp_plugin_entry *e = core->entry[i];
+        broken += e->state == BP_PLUGIN_BROKEN;
+        if (e->manifest.kind && *e->manifest.kind && used < sizeof kinds - 64)
+            used += (size_t)snprintf(kinds + used, sizeof kinds - used, " %.63s", e->manifest.kind);
+    }
+    pthread_mutex_unlock(&core->lock);
+    if (broken) snprintf(refused, sizeof refused, "; %u plugins were refused", broken);
+    return bp_error(
+        BP_ERR_NOT_FOUND,
+        "device kind '%s': no plugin serves it; there are:%s%s%s%s (`bp list` says more)", kind,
+        *kinds ? kinds : " none", refused,
+        selection && *selection ? "; only these are selected: " : "", selection ? selection : "");
+}
+
+enum bp_status bp_device_create(struct bp_core *core, const char *name,
+                                struct bp_device **out_device)
+{
+    enum { MAX = 32 };
+    struct bp_plugin_entry *list[MAX];
+    char kind[64];
+    uint32_t index, n;
+    enum bp_status status = BP_OK, first = BP_OK;
+    char why[1024] = "";
+
+    if (!bp_core_is(core)) return bp_not_a("core");
+    if (!name || !out_device)
+        return bp_error(BP_ERR_INVALID, "bp_device_create: name or out_device is NULL");
+    TRY(parse_name(name, kind, sizeof kind, &index));
+    n = entries_of_kind(core, kind, list, MAX);
+    if (!n) return no_such_kind(core, kind);
+    for (uint32_t i = 0; i < n; i++) {
+        status = bp_plugin_load(list[i]);
+        if (status == BP_OK)
+            return index < list[i]->n_device ? open_device(list[i], index, out_device)
+                                             : no_such_device(list[i], index);
+        if (status == BP_ERR_MEMORY) return status; /* another plugin may not stand in for it */
+        if (i > 0) continue;
+        first = status;
+        snprintf(why, sizeof why, "%s", bp_error_message());
+    }
+    return bp_error(first, "%s", why);
+}
