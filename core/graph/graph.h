@@ -60,7 +60,7 @@ enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, co
 void bp_graph_drop_name(struct bp_graph *graph, struct bp_value *v);
 void bp_graph_forget_names(struct bp_graph *graph);
 
-/* record.c: a new value with a symbolic tensor for it. */
+/* op/record.c: a new value with a symbolic tensor for it. */
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
                                   const struct bp_type *type, struct bp_tensor **out_tensor);
 

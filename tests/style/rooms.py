@@ -27,7 +27,7 @@ ROOMS = [
     ("device", ["core/device/*"]),
     ("memory", ["core/memory/*"]),
     ("tensor", ["core/tensor/*"]),
-    ("graph", ["core/graph/graph.c", "core/graph/names.c", "core/graph/record.c"]),
+    ("graph", ["core/graph/graph.c", "core/graph/names.c"]),
     ("autodiff", ["core/graph/gradient.c", "core/op/gradient.c", "core/op/gradient_expand.c"]),
     ("exec", ["core/graph/*", "core/op/recording.c"]),
     ("ops", ["sdk/ops/*"]),

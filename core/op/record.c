@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* record.c: values and nodes are added to a graph. */
-#include "graph.h"
+#include "../graph/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
