@@ -8,6 +8,10 @@
 
 #include <stdlib.h>
 
+static enum bp_status take(struct bp_recording *r, struct bp_prepared *p);
+static void count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
+                  uint64_t bytes);
+
 static enum bp_status no_memory(const struct bp_device *device)
 {
     return bp_error(BP_ERR_MEMORY, "%s: no host memory for a recording", device->name);
@@ -68,6 +72,8 @@ static enum bp_status make(struct bp_stream *stream, const struct bp_graph *grap
     r->base = atomic_load(&stream->timeline->base);
     r->graph = graph;
     r->pending.release = give_back;
+    r->take = take;
+    r->count = count;
     bp_device_retain(r->device);
     *out = r;
     return BP_OK;
@@ -205,7 +211,7 @@ static enum bp_status check_step(const struct bp_step *step)
     return check_row(step->row);
 }
 
-enum bp_status bp_recording_take(struct bp_recording *r, struct bp_prepared *p)
+static enum bp_status take(struct bp_recording *r, struct bp_prepared *p)
 {
     TRY(check_row(p->row));
     for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(&p->step[i]));
@@ -223,8 +229,8 @@ enum bp_status bp_recording_take(struct bp_recording *r, struct bp_prepared *p)
 }
 
 /* Without memory replays are not counted. */
-void bp_recording_count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
-                        uint64_t bytes)
+static void count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
+                  uint64_t bytes)
 {
     if (r->n_fallback == r->room_fallback) {
         uint32_t room = r->room_fallback ? 2 * r->room_fallback : 16;

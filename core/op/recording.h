@@ -27,6 +27,11 @@ struct bp_recording {
     struct bp_prepared **kept;    /* references */
     struct bp_recorded_fallback *fallback;
     uint32_t n_kept, room_kept, n_fallback, room_fallback;
+
+    /* Functions of recording.c, for calls, which stand below it. */
+    enum bp_status (*take)(struct bp_recording *recording, struct bp_prepared *prepared);
+    void (*count)(struct bp_recording *recording, const struct bp_op_row *row, uint32_t kind,
+                  uint64_t bytes);
 };
 
 /* From now to end or abort the stream's calls are recorded, on this thread. BP_ERR_UNSUPPORTED: the
@@ -50,9 +55,16 @@ void bp_recording_destroy(struct bp_recording *recording);
 uint64_t bp_recording_bytes(const struct bp_recording *recording);
 
 /* A call is about to be recorded: refuses one that cannot be, and keeps it otherwise. */
-enum bp_status bp_recording_take(struct bp_recording *recording, struct bp_prepared *prepared);
+static inline enum bp_status bp_recording_take(struct bp_recording *recording,
+                                               struct bp_prepared *prepared)
+{
+    return recording->take(recording, prepared);
+}
 /* A recorded step of another kind than the call's own. */
-void bp_recording_count(struct bp_recording *recording, const struct bp_op_row *row, uint32_t kind,
-                        uint64_t bytes);
+static inline void bp_recording_count(struct bp_recording *recording, const struct bp_op_row *row,
+                                      uint32_t kind, uint64_t bytes)
+{
+    recording->count(recording, row, kind, bytes);
+}
 
 #endif
