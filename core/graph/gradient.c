@@ -144,7 +144,7 @@ static enum bp_status take_value(struct work *w, uint32_t value)
                         "it, and is needed: ask for the gradient before that is recorded",
                         g->value[value].name);
     if (w->sweep.value[value]) return BP_OK;
-    return bp_tensor_symbol(g, value, &g->value[value].type->view, &w->sweep.value[value]);
+    return bp_graph_symbol(g, value, &w->sweep.value[value]);
 }
 
 /* Which values a wanted one is behind. */

@@ -67,6 +67,15 @@ void bp_graph_release(struct bp_graph *graph)
     free(graph);
 }
 
+enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
+                               struct bp_tensor **out_tensor)
+{
+    TRY(bp_tensor_symbol(graph, value, &graph->value[value].type->view, bp_graph_release,
+                         out_tensor));
+    bp_graph_retain(graph);
+    return BP_OK;
+}
+
 void bp_graph_destroy(struct bp_graph *graph)
 {
     if (bp_graph_is(graph)) bp_graph_release(graph);

@@ -52,6 +52,9 @@ enum bp_status bp_graph_make(struct bp_graph **out_graph);
 enum bp_status bp_graph_check_open(const char *what, const struct bp_graph *graph);
 void bp_graph_retain(struct bp_graph *graph);
 void bp_graph_release(struct bp_graph *graph);
+/* The symbolic tensor of a value, which has a reference to the graph. */
+enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
+                               struct bp_tensor **out_tensor);
 
 /* names.c: the names of values are different ones, but in a graph without a core, where nobody sees
  * them. give: a copy of name, which is not taken, in place of the one that v has. */

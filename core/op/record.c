@@ -79,8 +79,7 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
     TRY(add_value(graph, type, BP_VALUE_INPUT));
     v = &graph->value[graph->n_value - 1];
     status = bp_graph_give_name(graph, v, name ? name : own);
-    if (status == BP_OK)
-        status = bp_tensor_symbol(graph, graph->n_value - 1, &v->type->view, out_tensor);
+    if (status == BP_OK) status = bp_graph_symbol(graph, graph->n_value - 1, out_tensor);
     if (status) drop_value(graph);
     else graph->input[graph->n_input++] = graph->n_value - 1;
     return status;
@@ -168,7 +167,7 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *
         node->out[i] = graph->n_value - 1;
         if (i) own_name(graph, node->name, i, name);
         TRY(bp_graph_give_name(graph, v, i ? name : node->name));
-        TRY(bp_tensor_symbol(graph, node->out[i], &v->type->view, &out[i]));
+        TRY(bp_graph_symbol(graph, node->out[i], &out[i]));
     }
     return BP_OK;
 }

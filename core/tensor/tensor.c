@@ -2,8 +2,6 @@
 /* tensor.c: making tensors, what they are, and who may change them; views are in view.c. */
 #include "tensor.h"
 
-#include "../graph/graph.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,12 +164,21 @@ enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline 
     return BP_OK;
 }
 
+struct symbol {
+    struct bp_tensor tensor; /* first */
+    void (*release)(struct bp_graph *graph);
+};
+
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
+                                void (*release)(struct bp_graph *graph),
                                 struct bp_tensor **out_tensor)
 {
-    struct bp_tensor *t = calloc(1, sizeof *t);
+    struct symbol *symbol = calloc(1, sizeof *symbol);
+    struct bp_tensor *t;
 
-    if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
+    if (!symbol) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
+    symbol->release = release;
+    t = &symbol->tensor;
     t->view = *type;
     t->view.shape = t->shape;
     t->view.stride = t->stride;
@@ -181,7 +188,6 @@ enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const st
     atomic_init(&t->refs, 1);
     t->graph = graph;
     t->value = value;
-    bp_graph_retain(graph);
     *out_tensor = t;
     return BP_OK;
 }
@@ -379,7 +385,7 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
     tensor->magic = 0;
     tensor->sig = 0;
     if (tensor->graph) {
-        bp_graph_release(tensor->graph);
+        ((struct symbol *)tensor)->release(tensor->graph);
         free(tensor);
     } else {
         struct bp_storage *storage = tensor->storage;

@@ -162,8 +162,10 @@ enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline 
 struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage,
                                        const struct bp_typed_view *like, uint64_t sig);
 
-/* A symbolic tensor: a value of a graph. Takes a reference to the graph. */
+/* A symbolic tensor: a value of a graph. It takes over a reference to the graph, unless it fails,
+ * which release gives back when the tensor is destroyed. */
 enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
+                                void (*release)(struct bp_graph *graph),
                                 struct bp_tensor **out_tensor);
 
 /* Makes an axis shorter, for extents that were found later: the handle views less. */
