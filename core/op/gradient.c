@@ -83,7 +83,7 @@ static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
     struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
-                           site->n_in, site->n_out};
+                           site->n_in, site->n_out, bp_grad_expanded};
     enum bp_status status = BP_OK;
 
     bp_site_flatten(site, call, in);

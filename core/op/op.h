@@ -215,6 +215,8 @@ struct bp_grad {
     const uint8_t *want;
     struct bp_tensor **dx;
     uint32_t n_in, n_out;
+    /* bp_grad_expanded, for a rule that does a part of the cases itself. */
+    enum bp_status (*expanded)(struct bp_grad *grad);
 };
 
 /* gradient_expand.c: the gradient of an operator that is defined in others. */

@@ -339,7 +339,7 @@ enum bp_status bp_grad_label_loss(struct bp_grad *g)
                                          .logits = f->logits};
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    if (g->want[2]) return bp_grad_expanded(g);
+    if (g->want[2]) return g->expanded(g);
     if (!g->want[0] || !g->dy[0]) return BP_OK;
     bp_compose_keep(&c, MAKE(&c, label_loss_grad, &a, g->in[0], g->in[1], g->dy[0], g->in[2]),
                     &g->dx[0]);
