@@ -66,6 +66,13 @@ void bp_pool_destroy(struct bp_pool *pool)
     free(pool);
 }
 
+uint64_t bp_storage_ids(uint64_t n)
+{
+    static _Atomic uint64_t next = 1;
+
+    return atomic_fetch_add_explicit(&next, n, memory_order_relaxed);
+}
+
 static uint64_t next_id(struct bp_pool *pool)
 {
     if (pool->id == pool->ids) {

@@ -6,13 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-uint64_t bp_storage_ids(uint64_t n)
-{
-    static _Atomic uint64_t next = 1;
-
-    return atomic_fetch_add_explicit(&next, n, memory_order_relaxed);
-}
-
 static enum bp_status create_slowly(struct bp_device *device, struct bp_timeline *home,
                                     uint32_t space, uint64_t size, struct bp_storage **out_storage)
 {
@@ -143,35 +136,6 @@ enum bp_status bp_memory_init(struct bp_device *device)
     return BP_OK;
 }
 
-/* A timeline's own, where a capture has its place too. */
-static struct bp_pool *ordinary(struct bp_timeline *timeline, uint32_t space)
-{
-    struct bp_pool *pool = bp_pool_at(timeline, space), *aside;
-
-    while (pool && pool->captures) {
-        aside = atomic_load(&timeline->aside);
-        if (aside) return aside;
-        pool = bp_pool_at(timeline, space); /* it has just ended */
-    }
-    return pool;
-}
-
-void bp_pools_visit(struct bp_device *device, uint32_t space,
-                    void (*visit)(struct bp_pool *pool, void *ctx), void *ctx)
-{
-    struct bp_pool *next;
-
-    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        for (uint32_t i = 0; i < BP_SPACES; i++) {
-            struct bp_pool *pool = space == i || space == BP_SPACES ? ordinary(t, i) : NULL;
-            if (pool) visit(pool, ctx);
-        }
-    for (struct bp_pool *pool = atomic_load(&device->memory->captures); pool; pool = next) {
-        next = pool->next;
-        if (space == pool->space || space == BP_SPACES) visit(pool, ctx);
-    }
-}
-
 /* The plugin may still be asked: pools go before timelines, regions before what they lie in. */
 static void drop(struct bp_pool *pool, void *ctx)
 {
@@ -184,14 +148,6 @@ static void destroy(struct bp_pool *pool, void *ctx)
     (void)ctx;
     atomic_store(&pool->home->pool[pool->space], NULL);
     bp_pool_destroy(pool);
-}
-
-static void settle(struct bp_pool *pool, void *ctx)
-{
-    (void)ctx;
-    bp_pool_lock(pool);
-    bp_pool_settle(pool);
-    bp_pool_unlock(pool);
 }
 
 static void finish_users(struct bp_pool *pool, void *ctx)
@@ -214,65 +170,4 @@ void bp_memory_finish(struct bp_device *device)
     pthread_mutex_destroy(&m->lock);
     pthread_mutex_destroy(&m->moving);
     free(m);
-}
-
-static void count_live(struct bp_pool *pool, void *ctx)
-{
-    bp_pool_lock(pool);
-    *(bool *)ctx |= pool->counts.live > 0;
-    bp_pool_unlock(pool);
-}
-
-bool bp_memory_is_live(struct bp_device *device)
-{
-    bool live = false;
-
-    bp_pools_visit(device, BP_SPACES, count_live, &live);
-    return live;
-}
-
-void bp_memory_collect(struct bp_device *device)
-{
-    bp_pending_collect(device, false);
-    bp_pools_visit(device, BP_SPACES, settle, NULL);
-}
-
-void bp_memory_on_pressure(struct bp_device *device, struct bp_pressure *pressure)
-{
-    struct bp_memory_state *m = device->memory;
-
-    pthread_mutex_lock(&m->lock);
-    pressure->next = m->pressure;
-    m->pressure = pressure;
-    pthread_mutex_unlock(&m->lock);
-}
-
-void bp_memory_off_pressure(struct bp_device *device, struct bp_pressure *pressure)
-{
-    struct bp_memory_state *m = device->memory;
-    struct bp_pressure **at = &m->pressure;
-
-    pthread_mutex_lock(&m->lock);
-    while (m->pressing) pthread_cond_wait(&m->pressed, &m->lock);
-    while (*at && *at != pressure) at = &(*at)->next;
-    if (*at) *at = pressure->next;
-    pthread_mutex_unlock(&m->lock);
-}
-
-/* The list does not lose any while callbacks run; new ones come at its beginning. */
-bool bp_device_pressure(struct bp_device *device)
-{
-    struct bp_memory_state *m = device->memory;
-    struct bp_pressure *first;
-    bool any = false;
-
-    pthread_mutex_lock(&m->lock);
-    first = m->pressure;
-    m->pressing++;
-    pthread_mutex_unlock(&m->lock);
-    for (struct bp_pressure *p = first; p; p = p->next) any |= p->give_up(p->ctx);
-    pthread_mutex_lock(&m->lock);
-    if (!--m->pressing) pthread_cond_broadcast(&m->pressed);
-    pthread_mutex_unlock(&m->lock);
-    return any;
 }

@@ -9,7 +9,7 @@ devices of the simulator, or the device of late work, tests/conform/lazy.c), and
 """
 MODEL, SUITES, BOTH = "model", "suites", "both"
 
-POOL, CHUNK, HEAP = "core/memory/pool.c", "core/memory/chunk.c", "core/memory/heap.c"
+POOL, POOLS, CHUNK, HEAP = "core/memory/pool.c", "core/memory/pools.c", "core/memory/chunk.c", "core/memory/heap.c"
 STORAGE, EXHAUST, APP_WAIT = "core/memory/storage.c", "core/memory/exhaust.c", "core/memory/wait.c"
 CAPTURE, STATS, QUEUED = "core/memory/capture.c", "core/memory/stats.c", "core/tensor/queued.c"
 SEEN, LINES, LINE = "core/device/seen.c", "core/device/timelines.c", "core/device/timeline.c"
@@ -141,7 +141,7 @@ RULES = [
      "atomic_store(&home->pool[BP_SPACE_DEVICE], pool);",
      "",
      None, None),
-    (MODEL, "a stream's own memory is not seen while it is captured", STORAGE,
+    (MODEL, "a stream's own memory is not seen while it is captured", POOLS,
      "if (aside) return aside;",
      "if (aside) return pool;",
      None, None),
@@ -215,7 +215,7 @@ RULES = [
      "first = data + 32;",
      "inline", "memory/tensor/alignment"),
     # The device lives as long as its memory.
-    (BOTH, "storages do not keep the device", STORAGE,
+    (BOTH, "storages do not keep the device", POOLS,
      "*(bool *)ctx |= pool->counts.live > 0;",
      "(void)pool, (void)ctx;",
      "inline", "memory/device/kept"),
