@@ -76,6 +76,10 @@ static inline bool bp_device_is(const struct bp_device *device)
 {
     return bp_is(device ? device->magic : 0, BP_MAGIC_DEVICE);
 }
+static inline bool bp_device_has_events(const struct bp_device *device)
+{
+    return !(device->emulated & BP_EMULATED_EVENTS);
+}
 /* Behind a device's name where it is not another one: " of another core"; "" where names differ. */
 const char *bp_device_which(const struct bp_device *device, const struct bp_device *other);
 

@@ -5,11 +5,6 @@
 
 #include <stdlib.h>
 
-static bool has_events(const struct bp_device *device)
-{
-    return !(device->emulated & BP_EMULATED_EVENTS);
-}
-
 /* Under the lock: marks that were reached go to the spare ones. */
 static void drop_reached(struct bp_timeline *timeline)
 {
@@ -177,10 +172,8 @@ static enum bp_status record(struct bp_timeline *timeline, const struct bp_deadl
     return BP_OK;
 }
 
-/* The first mark at or after number, with a reference; made if there is none. NULL: the number has
- * been reached. */
-static enum bp_status find_mark(struct bp_timeline *timeline, uint64_t number,
-                                const struct bp_deadline *until, struct bp_mark **out_mark)
+enum bp_status bp_mark_find(struct bp_timeline *timeline, uint64_t number,
+                            const struct bp_deadline *until, struct bp_mark **out_mark)
 {
     struct bp_mark *mark;
 
@@ -194,7 +187,7 @@ static enum bp_status find_mark(struct bp_timeline *timeline, uint64_t number,
     return BP_OK;
 }
 
-static void release_mark(struct bp_timeline *timeline, struct bp_mark *mark)
+void bp_mark_release(struct bp_timeline *timeline, struct bp_mark *mark)
 {
     if (!mark) return;
     pthread_mutex_lock(&timeline->lock);
@@ -207,10 +200,11 @@ enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number)
 {
     struct bp_mark *mark;
 
-    if (bp_timeline_passed(timeline, number) || timeline->queue || !has_events(timeline->device))
+    if (bp_timeline_passed(timeline, number) || timeline->queue ||
+        !bp_device_has_events(timeline->device))
         return BP_OK;
-    TRY(find_mark(timeline, number, &bp_no_deadline, &mark));
-    release_mark(timeline, mark);
+    TRY(bp_mark_find(timeline, number, &bp_no_deadline, &mark));
+    bp_mark_release(timeline, mark);
     return BP_OK;
 }
 
@@ -227,17 +221,15 @@ static enum bp_status await_event(struct bp_timeline *timeline, uint64_t number,
     return status;
 }
 
-/* Asks about a mark, or waits for it: until is not NULL. What was found to have failed has ended
- * too. */
-static enum bp_status ask_mark(struct bp_timeline *timeline, uint64_t number,
-                               const struct bp_deadline *until)
+enum bp_status bp_mark_ask(struct bp_timeline *timeline, uint64_t number,
+                           const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
     struct bp_mark *mark;
     enum bp_status status;
 
-    TRY(find_mark(timeline, number, until ? until : &bp_no_deadline, &mark));
+    TRY(bp_mark_find(timeline, number, until ? until : &bp_no_deadline, &mark));
     if (!mark) return BP_OK;
     bp_error_enter();
     status = until ? await_event(timeline, number, mark->event, until)
@@ -246,7 +238,7 @@ static enum bp_status ask_mark(struct bp_timeline *timeline, uint64_t number,
         status = bp_device_leave(device, status, until ? "event_wait" : "event_query");
     bp_timeline_fail(timeline, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_timeline_reached(timeline, mark->number);
-    release_mark(timeline, mark);
+    bp_mark_release(timeline, mark);
     if (status == BP_ERR_TIMEOUT && until)
         return bp_deadline_missed(device, timeline, number, until);
     return status;
@@ -258,8 +250,8 @@ bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number)
     if (bp_timeline_passed(timeline, number)) return true;
     if (bp_device_is_lost(timeline->device) && !timeline->queue) return true;
     if (atomic_load(&timeline->seized)) return false;
-    if (timeline->queue || !has_events(timeline->device)) return false;
-    ask_mark(timeline, number, NULL);
+    if (timeline->queue || !bp_device_has_events(timeline->device)) return false;
+    bp_mark_ask(timeline, number, NULL);
     return bp_timeline_passed(timeline, number);
 }
 
@@ -301,8 +293,8 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
     if (bp_timeline_passed(timeline, number)) return BP_OK;
     if (timeline->queue) return bp_queue_wait(timeline->queue, number, until);
     TRY(bp_device_check_lost(timeline->device));
-    if (!has_events(timeline->device)) return wait_without_events(timeline, until);
-    status = ask_mark(timeline, number, until);
+    if (!bp_device_has_events(timeline->device)) return wait_without_events(timeline, until);
+    status = bp_mark_ask(timeline, number, until);
     return status == BP_ERR_MEMORY ? wait_without_events(timeline, until) : status;
 }
 
@@ -315,14 +307,14 @@ static enum bp_status follow_mark(struct bp_timeline *timeline, struct bp_timeli
     struct bp_mark *mark;
     enum bp_status status;
 
-    TRY(find_mark(other, number, until, &mark));
+    TRY(bp_mark_find(other, number, until, &mark));
     if (!mark) return BP_OK;
     number = mark->number;
     bp_error_enter();
     status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, mark->event);
     if (status != BP_ERR_UNSUPPORTED)
         status = bp_device_leave(device, status, "stream_wait");
-    release_mark(other, mark);
+    bp_mark_release(other, mark);
     if (status == BP_OK) bp_timeline_saw(timeline, other, number);
     return status;
 }
@@ -338,14 +330,14 @@ enum bp_status bp_timeline_delay(struct bp_timeline *timeline, struct bp_timelin
 
     TRY(bp_timeline_hold(timeline, &bp_no_deadline, &open));
     if (!open) return BP_OK;
-    status = find_mark(other, number, &bp_no_deadline, &mark);
+    status = bp_mark_find(other, number, &bp_no_deadline, &mark);
     if (mark) {
         bp_error_enter();
         status = bp_device_leave(device,
                                  entry->runtime.stream_wait(entry->self, device->index,
                                                             timeline->stream, mark->event),
                                  "stream_wait");
-        release_mark(other, mark);
+        bp_mark_release(other, mark);
     }
     bp_timeline_let(timeline);
     return status;
@@ -356,7 +348,7 @@ static bool can_follow(const struct bp_timeline *timeline, const struct bp_timel
 {
     return !timeline->now && !timeline->queue && !other->queue && !other->now &&
            timeline->device->entry == other->device->entry &&
-           timeline->device->entry->runtime.stream_wait && has_events(other->device);
+           timeline->device->entry->runtime.stream_wait && bp_device_has_events(other->device);
 }
 
 enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,

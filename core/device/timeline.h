@@ -159,6 +159,16 @@ void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number);
  * with it. Nothing to do where work has ended or there are no events. */
 enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number);
 
+/* The first mark at or after number, with a reference; made if there is none. NULL: the number has
+ * been reached. */
+enum bp_status bp_mark_find(struct bp_timeline *timeline, uint64_t number,
+                            const struct bp_deadline *until, struct bp_mark **out_mark);
+void bp_mark_release(struct bp_timeline *timeline, struct bp_mark *mark); /* NULL: nothing */
+/* Asks about that mark, or waits for it: until is not NULL. What was found to have failed has ended
+ * too. */
+enum bp_status bp_mark_ask(struct bp_timeline *timeline, uint64_t number,
+                           const struct bp_deadline *until);
+
 /* Whether work number, which was submitted, has ended: asks the device if need be, never waits.
  * false too where a device cannot be asked. */
 bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number);
