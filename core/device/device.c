@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: references to devices, a wait for all of a device's work, and what is known of it. */
+/* device.c: references to devices, and what is known of them. */
 #include "device.h"
 
 #include <string.h>
@@ -13,36 +13,6 @@ const char *bp_device_which(const struct bp_device *device, const struct bp_devi
 void bp_device_retain(struct bp_device *device)
 {
     atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
-}
-
-/* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
- * a failure is that of its stream. One that is being recorded has none to wait for. */
-static enum bp_status synchronize_streams(struct bp_device *device, const struct bp_deadline *until)
-{
-    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
-        enum bp_status status;
-        if (t->now || t->queue || atomic_load(&t->seized) ||
-            bp_timeline_passed(t, atomic_load(&t->submitted)))
-            continue;
-        status = bp_timeline_drain(t, until);
-        if (bp_is_of_the_wait(status)) TRY(status);
-    }
-    return BP_OK;
-}
-
-/* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
- * that they are told, nobody else is. Then the plugin's streams, and the device. */
-enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until)
-{
-    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        if (t->queue) TRY(bp_timeline_drain(t, until));
-    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
-        struct bp_queue *caller = atomic_load(&t->caller);
-        if (caller) TRY(bp_queue_flush(caller, until));
-    }
-    if (!(device->emulated & BP_EMULATED_STREAMS) && !bp_device_is_lost(device))
-        TRY(synchronize_streams(device, until));
-    return bp_device_synchronize_until(device, until);
 }
 
 void bp_device_release(struct bp_device *device)

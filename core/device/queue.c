@@ -330,55 +330,6 @@ enum bp_status bp_queue_flush(struct bp_queue *queue, const struct bp_deadline *
     return status;
 }
 
-struct follow_task {
-    struct bp_task task; /* first */
-    struct bp_timeline *other;
-    uint64_t number;
-    struct bp_device *keep; /* the other's, with a reference, if it is not this one */
-};
-
-/* A failure of the other's work stays with the other. A wait that could not be made would let later
- * work run too early: then this stream has failed. */
-static enum bp_status follow(struct bp_task *task, struct bp_timeline *timeline)
-{
-    struct follow_task *f = (struct follow_task *)task;
-    enum bp_status status = bp_timeline_wait(f->other, f->number, &bp_no_deadline);
-
-    (void)timeline;
-    if (bp_timeline_passed(f->other, f->number) || !bp_is_of_the_wait(status)) return BP_OK;
-    return bp_error(status, "the wait for an event of %s was not possible: %s",
-                    f->other->device->name, bp_error_message());
-}
-
-static void free_follow(struct bp_task *task)
-{
-    struct follow_task *f = (struct follow_task *)task;
-
-    if (f->keep) bp_device_release(f->keep);
-    free(f);
-}
-
-enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other, uint64_t number)
-{
-    struct bp_deadline until = bp_deadline_of(queue->timeline->device);
-    struct follow_task *f = calloc(1, sizeof *f);
-    enum bp_status status;
-
-    if (!f) return bp_error(BP_ERR_MEMORY, "no memory for a wait");
-    f->task.run = follow;
-    f->task.name = "a wait for an event";
-    f->task.destroy = free_follow;
-    f->task.always = true;
-    f->other = other;
-    f->number = number;
-    if (other->device != queue->timeline->device) f->keep = other->device;
-    if (f->keep) bp_device_retain(f->keep);
-    status = bp_queue_push(queue, &f->task, &until);
-    if (status) free_follow(&f->task);
-    else bp_timeline_saw(queue->timeline, other, number);
-    return status;
-}
-
 bool bp_queue_idle(struct bp_queue *queue)
 {
     bool idle;

@@ -57,9 +57,6 @@ bool bp_on_worker(void);
 /* In a forked child: it is not any more. A worker that forked, in a function of the app's, ends. */
 void bp_queue_forked(void);
 
-/* Later tasks wait on the worker for work number of other. */
-enum bp_status bp_queue_follow(struct bp_queue *queue, struct bp_timeline *other, uint64_t number);
-
 /* Nothing is waiting or running. */
 bool bp_queue_idle(struct bp_queue *queue);
 

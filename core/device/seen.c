@@ -118,3 +118,34 @@ void bp_users_finish(struct bp_users *users)
     free(users->more);
     *users = (struct bp_users){0};
 }
+
+enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *only,
+                                struct bp_snapshot *out_snapshot)
+{
+    struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
+
+    *out_snapshot = (struct bp_snapshot){0};
+    for (; t; t = only ? NULL : t->next)
+        if (!t->now &&
+            !bp_users_add(&out_snapshot->users, t,
+                          atomic_load_explicit(&t->submitted, memory_order_acquire))) {
+            bp_snapshot_finish(out_snapshot);
+            return bp_error(BP_ERR_MEMORY, "%s: no memory to wait for its streams", device->name);
+        }
+    return BP_OK;
+}
+
+void bp_snapshot_reached(const struct bp_snapshot *snapshot)
+{
+    const struct bp_users *users = &snapshot->users;
+
+    for (uint32_t i = 0; i < users->n; i++) {
+        const struct bp_user *user = i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
+        if (!user->timeline->queue) bp_timeline_reached(user->timeline, user->number);
+    }
+}
+
+void bp_snapshot_finish(struct bp_snapshot *snapshot)
+{
+    bp_users_finish(&snapshot->users);
+}

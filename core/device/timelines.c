@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timelines.c: the timelines of a device: made, handed from stream to stream, freed at its end. */
-#include "../memory/memory.h"
+#include "device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,37 +272,6 @@ void bp_timelines_finish(struct bp_device *device)
     }
 }
 
-enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *only,
-                                struct bp_snapshot *out_snapshot)
-{
-    struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
-
-    *out_snapshot = (struct bp_snapshot){0};
-    for (; t; t = only ? NULL : t->next)
-        if (!t->now &&
-            !bp_users_add(&out_snapshot->users, t,
-                          atomic_load_explicit(&t->submitted, memory_order_acquire))) {
-            bp_snapshot_finish(out_snapshot);
-            return bp_error(BP_ERR_MEMORY, "%s: no memory to wait for its streams", device->name);
-        }
-    return BP_OK;
-}
-
-void bp_snapshot_reached(const struct bp_snapshot *snapshot)
-{
-    const struct bp_users *users = &snapshot->users;
-
-    for (uint32_t i = 0; i < users->n; i++) {
-        const struct bp_user *user = i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
-        if (!user->timeline->queue) bp_timeline_reached(user->timeline, user->number);
-    }
-}
-
-void bp_snapshot_finish(struct bp_snapshot *snapshot)
-{
-    bp_users_finish(&snapshot->users);
-}
-
 /* Of one timeline: work that is being given to the plugin by another thread, or that a queue runs
  * or holds. */
 static bool timeline_busy(struct bp_timeline *timeline, char *what, size_t size)
@@ -359,4 +328,34 @@ enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadli
                         names);
     }
     return BP_OK;
+}
+
+/* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
+ * a failure is that of its stream. One that is being recorded has none to wait for. */
+static enum bp_status synchronize_streams(struct bp_device *device, const struct bp_deadline *until)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        enum bp_status status;
+        if (t->now || t->queue || atomic_load(&t->seized) ||
+            bp_timeline_passed(t, atomic_load(&t->submitted)))
+            continue;
+        status = bp_timeline_drain(t, until);
+        if (bp_is_of_the_wait(status)) TRY(status);
+    }
+    return BP_OK;
+}
+
+/* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
+ * that they are told, nobody else is. Then the plugin's streams, and the device. */
+enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (t->queue) TRY(bp_timeline_drain(t, until));
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        struct bp_queue *caller = atomic_load(&t->caller);
+        if (caller) TRY(bp_queue_flush(caller, until));
+    }
+    if (!(device->emulated & BP_EMULATED_STREAMS) && !bp_device_is_lost(device))
+        TRY(synchronize_streams(device, until));
+    return bp_device_synchronize_until(device, until);
 }

@@ -13,8 +13,9 @@ POOL, POOLS, CHUNK, HEAP = "core/memory/pool.c", "core/memory/pools.c", "core/me
 STORAGE, EXHAUST, APP_WAIT = "core/memory/storage.c", "core/memory/exhaust.c", "core/memory/wait.c"
 CAPTURE, STATS, QUEUED = "core/memory/capture.c", "core/memory/stats.c", "core/tensor/queued.c"
 SEEN, LINES, LINE = "core/device/seen.c", "core/device/timelines.c", "core/device/timeline.c"
+FOLLOW = "core/device/follow.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
-DEVICE, TRANSFER, GRAPH = "core/device/device.c", "core/tensor/transfer.c", "core/graph/execute.c"
+TRANSFER, GRAPH = "core/tensor/transfer.c", "core/graph/execute.c"
 PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
 LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/check.c"
 GRADIENT = "core/graph/gradient.c"
@@ -220,35 +221,35 @@ RULES = [
      "(void)pool, (void)ctx;",
      "inline", "memory/device/kept"),
     # The order of work: waits.
-    (SUITES, "no stream waits", LINE,
+    (SUITES, "no stream waits", FOLLOW,
      "if (timeline == other || bp_timeline_passed(other, number)) return BP_OK;",
      "if (timeline == other || other) return BP_OK;",
      "async", "runtime/wait/forward"),
-    (SUITES, "streams with queues have one order", LINE,
+    (SUITES, "streams with queues have one order", FOLLOW,
      "!timeline->now && !timeline->queue && !other->queue)\n        return BP_OK; /* one order */",
      "!timeline->now)\n        return BP_OK; /* one order */",
      "async", "runtime/wait/diamond"),
-    (SUITES, "an inline stream does not wait", LINE,
+    (SUITES, "an inline stream does not wait", FOLLOW,
      "return bp_timeline_wait(other, number, &until);\n}",
      "return BP_OK;\n}",
      "inline", "runtime/wait/back"),
-    (SUITES, "an inline stream's wait is not counted", LINE,
+    (SUITES, "an inline stream's wait is not counted", FOLLOW,
      "TRY(bp_block(timeline->device, timeline->now ? BP_BLOCK_INLINE_WAIT : BP_BLOCK_STREAM_WAIT));",
      "",
      "inline", "runtime/wait/counted"),
-    (SUITES, "a queue does not wait", QUEUE,
+    (SUITES, "a queue does not wait", FOLLOW,
      "enum bp_status status = bp_timeline_wait(f->other, f->number, &bp_no_deadline);",
      "enum bp_status status = f ? BP_OK : BP_ERR_BUSY; return BP_OK;",
      "async", "runtime/wait/chain"),
-    (SUITES, "a queue waits for all work but the last", QUEUE,
+    (SUITES, "a queue waits for all work but the last", FOLLOW,
      "f->number = number;",
      "f->number = number - 1;",
      "async", "runtime/wait/of-callback"),
-    (SUITES, "a queue waits for later work too", QUEUE,
+    (SUITES, "a queue waits for later work too", FOLLOW,
      "f->number = number;",
      "f->number = number + 1;",
      "inline", "runtime/wait/earlier"),
-    (SUITES, "the device is not told to wait", LINE,
+    (SUITES, "the device is not told to wait", FOLLOW,
      "status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, mark->event);",
      "status = entry ? BP_OK : BP_ERR_BUSY;",
      "lazy", "runtime/wait/back"),
@@ -314,11 +315,11 @@ RULES = [
      "if (queue->ended < given) TRY(bp_queue_refuse_mine(queue));",
      "given -= queue->ended < given && bp_queue_is_mine(queue);",
      "lazy", "runtime/callback/own-wait"),
-    (SUITES, "a stream's end is not waited for by those who call back", LINE,
+    (SUITES, "a stream's end is not waited for by those who call back", FOLLOW,
      "if (caller) TRY(bp_queue_flush(caller, until));",
      "(void)caller;",
      "lazy", "runtime/callback/order"),
-    (SUITES, "the device does not wait for queues", DEVICE,
+    (SUITES, "the device does not wait for queues", LINES,
      "if (t->queue) TRY(bp_timeline_drain(t, until));",
      "(void)t;",
      "async", "runtime/order/device-synchronize"),
@@ -326,13 +327,13 @@ RULES = [
      "(bp_timeline_passed(timeline, submitted) ||",
      "(true ||",
      "lazy", "runtime/order/destroyed"),
-    (SUITES, "another device is not waited for", LINE,
+    (SUITES, "another device is not waited for", FOLLOW,
      "if (bp_timeline_poll(other, number)) return BP_OK;\n    TRY(bp_block",
      "if (timeline->device != other->device) return BP_OK;\n    TRY(bp_block",
      "lazy", "runtime/other/waits-for-host"),
-    (SUITES, "a queue does not wait for other devices", LINE,
-     "if (timeline->queue) return bp_queue_follow(timeline->queue, other, number);",
-     "if (timeline->device != other->device) return BP_OK;\n    if (timeline->queue) return bp_queue_follow(timeline->queue, other, number);",
+    (SUITES, "a queue does not wait for other devices", FOLLOW,
+     "if (timeline->queue) return follow_in_queue(timeline, other, number);",
+     "if (timeline->device != other->device) return BP_OK;\n    if (timeline->queue) return follow_in_queue(timeline, other, number);",
      "template", "runtime/other/async-host-waits"),
     # Copies.
     (SUITES, "host memory is read later", QUEUED,
@@ -379,7 +380,7 @@ RULES = [
      "queue->given++;\n        if (queue->waiting + 1 < QUEUE_MAX) { *queue->end = task;\n        queue->end = &task->next; }\n"
      "        else { queue->given--; task->destroy(task); }\n        queue->waiting++;",
      "async", "runtime/launch/many"),
-    (SUITES, "no stream waits for launches", LINE,
+    (SUITES, "no stream waits for launches", FOLLOW,
      "if (timeline == other || bp_timeline_passed(other, number)) return BP_OK;",
      "if (timeline == other || other) return BP_OK;",
      "async", "runtime/launch/across"),
@@ -409,7 +410,7 @@ RULES = [
      "if (status == BP_OK && number > base)",
      "async", "runtime/failure/before"),
     # Two devices.
-    (SUITES, "a wait for another device waits for nothing", LINE,
+    (SUITES, "a wait for another device waits for nothing", FOLLOW,
      "if (can_follow(timeline, other)) status = follow_mark(timeline, other, number, &until);",
      "if (can_follow(timeline, other)) status = timeline->device == other->device ? "
      "follow_mark(timeline, other, number, &until) : BP_ERR_INVALID;",
