@@ -40,7 +40,7 @@ extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
 /* The row of a name or an alias; NULL. Makes the table ready on first use. */
 const struct bp_op_row *bp_row_find(const char *name);
 void bp_rows_init(void);
-/* What is derived of a row whose other members are filled. attr: op->attr, to be written. */
+/* row.c: what is derived of a row whose other members are filled. attr: op->attr, to be written. */
 void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr);
 
 /* custom.c: operators that plugins bring. find: NULL if there is none. add: for the process, for

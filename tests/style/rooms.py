@@ -22,7 +22,7 @@ import sys
 ROOMS = [
     ("base", ["core/dtype.c", "core/environment.c", "core/error.c", "core/log.c", "core/host_memory.c", "core/activity.c",
               "core/process.c", "core/random/*"]),
-    ("schema", ["core/op/info.c", "core/op/attrs.c", "core/op/custom.c"]),
+    ("schema", ["core/op/info.c", "core/op/attrs.c", "core/op/custom.c", "core/op/row.c"]),
     ("plugin", ["core/plugin/*"]),
     ("device", ["core/device/*"]),
     ("memory", ["core/memory/*"]),
