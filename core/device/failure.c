@@ -116,6 +116,17 @@ static enum bp_status refuse(struct bp_timeline *timeline, uint64_t number)
     return status;
 }
 
+enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel)
+{
+    uint32_t code = timeline->fault;
+
+    timeline->fault = 0;
+    return bp_error(BP_ERR_FAULT,
+                    "%s: kernel %s found bad values in its inputs (code %u); what it wrote is "
+                    "undefined",
+                    kernel->op, kernel->name, code);
+}
+
 enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number)
 {
     enum bp_status status;

@@ -222,6 +222,9 @@ enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status sta
 /* The same, with the message as it is, whoever ran the work. */
 enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status status);
 
+/* What a kernel on the host has written to its fault word, as the launch's failure. */
+enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel);
+
 /* Answers the failure of the stream whose work had this number, or of the device, unless all work
  * up to it is known to have ended well before. */
 enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fallback.c: calls that run otherwise than by a kernel of their own: counted, reported, and handed
- * to the device that runs everything. */
+/* fallback.c: calls that run otherwise than by a kernel of their own: counted and reported; and the
+ * device that runs everything. */
 #include "fallback.h"
 
 #include <inttypes.h>
@@ -109,55 +109,4 @@ enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **o
         bp_device_release(host);
     }
     return bp_error(BP_ERR_UNSUPPORTED, "no other device could run it");
-}
-
-/* A step's tensors there: copies of the inputs, room for the outputs. */
-struct there {
-    struct bp_stream *stream;
-    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX];
-};
-
-static enum bp_status bring(const struct bp_prepared *p, struct there *t,
-                            struct bp_tensor *const *in)
-{
-    for (uint32_t i = 0; i < p->n_in; i++) {
-        if (!in[i]) continue;
-        TRY(bp_tensor_make_like(p->device, NULL, &p->type[i], &t->in[i]));
-        TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
-    }
-    for (uint32_t i = 0; i < p->n_out; i++) {
-        const struct bp_port *port = &p->row->info.out[bp_out_port(p->row, p->out_at, i)];
-        const struct bp_typed_view *type = &p->type[p->n_in + i];
-        if (port->kind == BP_PORT_UPDATE) /* written over there as here */
-            t->out[i] = bp_tensor_retain(t->in[p->in_at[port->share]]);
-        else if (type->view.rank != BP_ABSENT)
-            TRY(bp_tensor_make_like(p->device, NULL, type, &t->out[i]));
-    }
-    return BP_OK;
-}
-
-static void end(const struct bp_prepared *p, struct there *t)
-{
-    for (uint32_t i = 0; i < p->n_in; i++) bp_tensor_destroy(t->in[i]);
-    for (uint32_t i = 0; i < p->n_out; i++) bp_tensor_destroy(t->out[i]);
-    bp_stream_destroy(t->stream);
-    free(t);
-}
-
-enum bp_status bp_fallback_run(const struct bp_step *step, struct bp_stream *stream,
-                               struct bp_tensor *const *in, struct bp_tensor *const *out,
-                               const struct bp_run *run)
-{
-    struct bp_prepared *p = step->elsewhere;
-    struct there *t = calloc(1, sizeof *t);
-    enum bp_status status;
-
-    if (!t) return bp_error(BP_ERR_MEMORY, "%s: no memory to run it elsewhere", p->row->info.name);
-    status = bp_stream_create_with(p->device, BP_STREAM_INLINE, &t->stream);
-    if (status == BP_OK) status = bring(p, t, in);
-    if (status == BP_OK) status = bp_prepared_go(p, t->stream, t->in, t->out, run);
-    for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
-        if (out[i]) status = bp_tensor_copy(stream, out[i], t->out[i]);
-    end(p, t);
-    return status;
 }

@@ -15,9 +15,4 @@ void bp_fallback_count(struct bp_device *device, const struct bp_op_row *row, ui
                        uint64_t bytes, uint64_t nanoseconds);
 void bp_fallback_finish(struct bp_device *device);
 
-/* Runs a step on the device of step->elsewhere, by way of copies. */
-enum bp_status bp_fallback_run(const struct bp_step *step, struct bp_stream *stream,
-                               struct bp_tensor *const *in, struct bp_tensor *const *out,
-                               const struct bp_run *run);
-
 #endif

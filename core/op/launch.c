@@ -39,17 +39,6 @@ static void note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t n
     if (!noted) bp_timeline_wait(timeline, number, &bp_no_deadline);
 }
 
-enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel)
-{
-    uint32_t code = timeline->fault;
-
-    timeline->fault = 0;
-    return bp_error(BP_ERR_FAULT,
-                    "%s: kernel %s found bad values in its inputs (code %u); what it wrote is "
-                    "undefined",
-                    kernel->op, kernel->name, code);
-}
-
 /* Hands one launch to the kernel, or its copy to the stream's queue. */
 static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_step *step,
                                 struct bp_timeline *timeline, struct bp_launch *l)
@@ -207,6 +196,58 @@ static void count(const struct bp_prepared *p, const struct bp_step *step,
     else bp_fallback_count(p->device, p->row, step->kind, bytes, now_ns() - began);
 }
 
+/* A step's tensors there: copies of the inputs, room for the outputs. */
+struct there {
+    struct bp_stream *stream;
+    struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX];
+};
+
+static enum bp_status bring(const struct bp_prepared *p, struct there *t,
+                            struct bp_tensor *const *in)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        if (!in[i]) continue;
+        TRY(bp_tensor_make_like(p->device, NULL, &p->type[i], &t->in[i]));
+        TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
+    }
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        const struct bp_port *port = &p->row->info.out[bp_out_port(p->row, p->out_at, i)];
+        const struct bp_typed_view *type = &p->type[p->n_in + i];
+        if (port->kind == BP_PORT_UPDATE) /* written over there as here */
+            t->out[i] = bp_tensor_retain(t->in[p->in_at[port->share]]);
+        else if (type->view.rank != BP_ABSENT)
+            TRY(bp_tensor_make_like(p->device, NULL, type, &t->out[i]));
+    }
+    return BP_OK;
+}
+
+static void end_there(const struct bp_prepared *p, struct there *t)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) bp_tensor_destroy(t->in[i]);
+    for (uint32_t i = 0; i < p->n_out; i++) bp_tensor_destroy(t->out[i]);
+    bp_stream_destroy(t->stream);
+    free(t);
+}
+
+/* A step on the device of step->elsewhere, by way of copies. */
+static enum bp_status run_elsewhere(const struct bp_step *step, struct bp_stream *stream,
+                                    struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                    const struct bp_run *run)
+{
+    struct bp_prepared *p = step->elsewhere;
+    struct there *t = calloc(1, sizeof *t);
+    enum bp_status status;
+
+    if (!t) return bp_error(BP_ERR_MEMORY, "%s: no memory to run it elsewhere", p->row->info.name);
+    status = bp_stream_create_with(p->device, BP_STREAM_INLINE, &t->stream);
+    if (status == BP_OK) status = bring(p, t, in);
+    if (status == BP_OK) status = bp_prepared_go(p, t->stream, t->in, t->out, run);
+    for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
+        if (out[i]) status = bp_tensor_copy(stream, out[i], t->out[i]);
+    end_there(p, t);
+    return status;
+}
+
 static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
                               struct bp_stream *stream, const struct places *at,
                               const struct bp_run *run)
@@ -216,7 +257,7 @@ static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
     enum bp_status status;
 
     if (step->elsewhere) {
-        status = bp_fallback_run(step, stream, at->in, at->out, run);
+        status = run_elsewhere(step, stream, at->in, at->out, run);
     } else {
         for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
         for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);

@@ -175,9 +175,6 @@ enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row
                            const struct bp_call *call, const uint8_t *want, size_t n_want,
                            struct bp_tensor **result);
 
-/* launch.c: what a kernel on the host has written to its fault word, as the launch's failure. */
-enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel);
-
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
  * wanted. */
 enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
