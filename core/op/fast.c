@@ -5,31 +5,6 @@
 #include "../memory/pool.h"
 #include "cache.h"
 
-/* Its elements take all the bytes from the first on: one that the core makes does. */
-static bool is_dense(const struct bp_prepared *p)
-{
-    const struct bp_view *view = &p->type[p->n_in].view;
-
-    return view->rank != BP_ABSENT && (!p->given || !(view->flags & BP_VIEW_STRIDED));
-}
-
-void bp_prepared_rate(struct bp_prepared *p)
-{
-    const struct bp_step *step = &p->first;
-
-    if (!p->simple || p->step != step || !p->n_in || p->n_in > BP_FAST_IN || p->n_out != 1 ||
-        !p->row->plain || step->plan.workspace || step->attrs || p->bound ||
-        !is_dense(p))
-        return;
-    for (uint32_t i = 0; i < p->n_in; i++)
-        if (p->type[i].view.rank == BP_ABSENT) return;
-    for (uint32_t i = 0; i <= p->n_in; i++) p->sig[i] = p->type[i].sig;
-    p->bytes = p->type[p->n_in].bytes;
-    for (uint32_t i = 0; i < p->n_in; i++) p->span[i] = bp_view_span(&p->type[i].view);
-    p->fast = p->magic;
-    if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
-}
-
 /* Whether the tensors are what the call was prepared for, and the output lies apart from all else,
  * whoever owns the memory: whether that is so is looked at no closer. */
 static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in,

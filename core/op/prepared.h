@@ -80,6 +80,12 @@ static inline bool bp_prepared_is(const struct bp_prepared *p)
     return bp_is(p ? p->magic : 0, BP_MAGIC_PREPARED);
 }
 
+/* The declared output to which output number i, flat, belongs. */
+static inline const struct bp_port *bp_prepared_port(const struct bp_prepared *p, uint32_t i)
+{
+    return &p->row->info.out[bp_out_port(p->row, p->out_at, i)];
+}
+
 static inline bool bp_same_extents(uint32_t rank, const int64_t *a, const int64_t *b)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -103,15 +109,15 @@ static inline bool bp_same_type(const struct bp_view *a, const struct bp_view *b
            (!(a->flags & BP_VIEW_STRIDED) || bp_same_extents(a->rank, a->stride, b->stride));
 }
 
-/* build.c: finds the steps of a site. Takes the site's attributes on success. */
+/* prepared.c: finds the steps of a site. Takes the site's attributes on success. */
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
 
 /* The same for dense tensors of the shapes that the site has. */
 enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared **out_prepared);
-/* Ends what a step owns. */
+/* prepared_info.c: ends what a step owns. */
 void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
 
-/* prepared.c: one reference less; the last waits for the launches, without blocking. */
+/* One reference less; the last waits for the launches, without blocking. */
 void bp_prepared_release(struct bp_prepared *prepared);
 static inline void bp_prepared_retain(struct bp_prepared *p)
 {
@@ -127,7 +133,7 @@ struct bp_run {
     uint64_t seed, offset;
 };
 
-/* Refuses an output that overlaps what it must not. */
+/* prepared_run.c: refuses an output that overlaps what it must not. */
 enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
                                         struct bp_tensor *const *out, uint32_t o);
 
@@ -136,9 +142,8 @@ enum bp_status bp_run_call(struct bp_prepared *prepared, struct bp_stream *strea
                            struct bp_tensor *const *in, struct bp_tensor *const *out,
                            struct bp_run *run);
 
-/* fast.c: whether a call can go the short way; its run on a timeline that works at once, with
- * tensors that are known to be what it was prepared for. */
-void bp_prepared_rate(struct bp_prepared *prepared);
+/* fast.c: a run of a call that can go the short way on a timeline that works at once, with tensors
+ * that are known to be what it was prepared for. */
 enum bp_status bp_fast_run(const struct bp_prepared *prepared, struct bp_timeline *timeline,
                            struct bp_tensor *const *in, struct bp_tensor *const *out,
                            const void *attrs);
@@ -148,7 +153,7 @@ enum bp_status bp_fast_run(const struct bp_prepared *prepared, struct bp_timelin
 bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const struct bp_arg *in,
                   const void *attrs, struct bp_tensor **out, enum bp_status *out_status);
 
-/* prepared.c: bp_prepared_run, with everything checked and said. */
+/* prepared_run.c: bp_prepared_run, with everything checked and said. */
 enum bp_status bp_prepared_run_checked(struct bp_prepared *prepared, struct bp_stream *stream,
                                        struct bp_tensor *const *in, size_t n_in,
                                        struct bp_tensor *const *out, size_t n_out,

@@ -20,6 +20,7 @@ PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
 LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/check.c"
 GRADIENT = "core/graph/gradient.c"
 VIEW, PREPARED, SELECT = "core/op/view.c", "core/op/prepared.c", "core/op/select.c"
+PREPARED_INFO = "core/op/prepared_info.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/staged.c", "core/ccl/collective.c"
 DIRECT, REDUCE, WAIT = "core/ccl/direct.c", "core/ccl/reduce.c", "core/ccl/wait.c"
 
@@ -541,7 +542,7 @@ RULES = [
      "static struct bp_storage *all;\n        if (!all) TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE, 64 << 20, &all));\n"
      "        workspace = all, bp_storage_retain(all);",
      "inline", "kernel/sort/*.twice@*"),
-    (SUITES, "plans are not destroyed", PREPARED,
+    (SUITES, "plans are not destroyed", PREPARED_INFO,
      "if (step->plan.plan && step->kernel->plan_destroy)", "if (!step)",
      "inline", "memory/returned/plans"),
     (SUITES, "memory of the device is not freed", CHUNK,
