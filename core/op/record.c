@@ -298,10 +298,12 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
                   struct bp_device *device, struct bp_site *site)
 {
-    memset(site, 0, sizeof *site);
     site->row = node->row;
     site->device = device;
+    site->graph = NULL;
     site->attrs = node->attrs;
+    site->kernel = site->prefer = NULL;
+    site->expand = site->in_place = site->view_copies = false;
     site->n_in = node->n_in;
     site->n_out = node->n_out;
     site->want = node->want;
@@ -309,8 +311,14 @@ void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
     memcpy(site->dtype, node->dtype, sizeof site->dtype);
     memcpy(site->in_at, node->in_at, sizeof site->in_at);
     memcpy(site->out_at, node->out_at, sizeof site->out_at);
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        site->in[i] = NULL;
+        site->constant[i] = (struct bp_constant){0};
+    }
     for (uint32_t i = 0; i < node->n_out; i++) {
         const struct bp_typed_view *type;
+        site->given[i] = NULL;
+        site->out[i] = (struct bp_type){0};
         if (node->out[i] == BP_NO_VALUE) continue;
         type = graph->value[node->out[i]].type;
         site->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
