@@ -110,7 +110,7 @@ static void report_list(struct place *place, const struct selection *wanted, dou
     cJSON_AddStringToObject(head, "manifest", place->manifest);
     report(head);
     report_silence(place, timeout_s);
-    list_init(&list, place->device, LIST_ALL, place->seed, wanted);
+    list_init(&list, place, LIST_ALL, wanted);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
@@ -242,7 +242,7 @@ static void run_cases(struct place *place, const char *cases, double timeout_s)
         struct span s = take_span(&cases);
         if (s.unit != unit) {
             list_finish(&list);
-            list_init(&list, place->device, (int)s.unit, place->seed, &all);
+            list_init(&list, place, (int)s.unit, &all);
             unit = s.unit;
         }
         for (long i = 0; i < s.count && s.at + i < (long)list.n; i++)

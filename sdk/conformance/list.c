@@ -54,12 +54,11 @@ static const char *kind_name(int64_t kind)
 }
 
 /* A device that works behind the host's back has no inline streams. */
-static void add_kinds(struct list *list, enum suite suite, struct bp_device *device,
-                      const struct check_kinds *checks)
+static void add_kinds(struct list *list, enum suite suite, const struct check_kinds *checks)
 {
     static const int64_t kinds[] = {BP_STREAM_ASYNC, BP_STREAM_INLINE};
     struct bp_device_properties p = {.size = sizeof p};
-    size_t n = !bp_device_properties(device, &p) && p.flags & BP_DEVICE_INLINE ? 2 : 1;
+    size_t n = !bp_device_properties(list->place->device, &p) && p.flags & BP_DEVICE_INLINE ? 2 : 1;
 
     for (; checks->id; checks++)
         for (size_t i = 0; i < n * (checks->streams > 1 ? n : 1); i++) {
@@ -92,7 +91,6 @@ static void add_roundtrips(struct list *list)
 struct into {
     struct list *list;
     int row;
-    struct bp_device *device;
     const struct kernel_case *runs; /* the last one for which the device has all rows */
 };
 
@@ -142,7 +140,7 @@ static bool is_lacking(struct into *into, const struct kernel_case *made)
     uint64_t hash;
 
     if (into->runs && needs_same(into->runs, made)) return false;
-    if (!kernel_case_lacks(into->device, made, text, sizeof text)) {
+    if (!kernel_case_lacks(list->place->device, made, text, sizeof text)) {
         into->runs = made;
         return false;
     }
@@ -277,16 +275,16 @@ static void add_twice(struct list *list, size_t first)
     l->quick = true;
 }
 
-static void add_row(struct list *list, struct bp_device *device,
-                    const struct bp_kernel_info *info, const struct bp_opinfo *op, int row)
+static void add_row(struct list *list, const struct bp_kernel_info *info,
+                    const struct bp_opinfo *op, int row)
 {
-    struct into into = {.list = list, .row = row, .device = device};
+    struct into into = {.list = list, .row = row};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->seed,
+                               .seed = list->place->seed,
                                .made = add_kernel,
                                .ctx = &into};
     size_t first = list->n;
@@ -310,20 +308,20 @@ static void add_unused(struct list *list, const struct bp_kernel_info *info)
 }
 
 /* An operator that needs no row: what the device holds. */
-static void add_rowless(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
+static void add_rowless(struct list *list, const struct bp_opinfo *op)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
-    struct into into = {.list = list, .row = -1, .device = device};
+    struct into into = {.list = list, .row = -1};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->seed,
+                               .seed = list->place->seed,
                                .made = add_kernel,
                                .ctx = &into};
     uint64_t types[4];
 
-    if (bp_device_properties(device, &properties)) return;
+    if (bp_device_properties(list->place->device, &properties)) return;
     for (int i = 0; i < 4; i++) types[i] = op->types[i] & properties.dtypes;
     list_add_dtypes(&maker, op, types, 0);
 }
@@ -334,7 +332,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Operators without a row, and what others are defined in. */
-static void add_others(struct list *list, struct bp_device *device)
+static void add_others(struct list *list)
 {
     const char **has = calloc(list->n_row + 1, sizeof *has);
 
@@ -346,8 +344,8 @@ static void add_others(struct list *list, struct bp_device *device)
         bool rows = bsearch(&op->name, has, list->n_row, sizeof *has, compare_names);
         bool defined = op->flags & BP_OP_EXPAND && !(op->flags & BP_OP_VIEW);
         if ((rows && !defined) || !list_unit_begin(list, SUITE_KERNEL, op->name)) continue;
-        if (rows) list_add_defined(list, device, op);
-        else if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, device, op);
+        if (rows) list_add_defined(list, op);
+        else if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, op);
         else
             add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
                      "the device has no row for this operator", "kernel/%s", op->name);
@@ -355,16 +353,16 @@ static void add_others(struct list *list, struct bp_device *device)
     free(has);
 }
 
-static void add_rows(struct list *list, struct bp_device *device)
+static void add_rows(struct list *list)
 {
-    uint32_t n = bp_device_kernels(device);
+    uint32_t n = bp_device_kernels(list->place->device);
 
     list->row = calloc(n + 1, sizeof *list->row);
     if (!list->row) abort();
     for (uint32_t i = 0; i < n; i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
-        if (bp_device_kernel(device, i, &info)) continue;
+        if (bp_device_kernel(list->place->device, i, &info)) continue;
         if (strchr(info.op, '.')) { /* DOMAIN.NAME: it is no row that has to be executed */
             if (list_unit_begin(list, SUITE_KERNEL, info.op))
                 add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
@@ -378,10 +376,10 @@ static void add_rows(struct list *list, struct bp_device *device)
         if (!list_unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op))
             continue;
         if (*info.reason) add_unused(list, &info);
-        else if (op && conform_op(op->name)) add_row(list, device, &info, op, (int)list->n_row - 1);
+        else if (op && conform_op(op->name)) add_row(list, &info, op, (int)list->n_row - 1);
     }
-    add_others(list, device);
-    list_add_inside(list, device);
+    add_others(list);
+    list_add_inside(list);
 }
 
 /* A marked case, and the same for the second order. */
@@ -429,16 +427,15 @@ static bool lacks_operator(struct bp_device *device, const struct bp_opinfo *op,
 }
 
 /* The cases of one operator: it must have some. */
-static void add_gradients_of(struct list *list, struct bp_device *device,
-                             const struct bp_opinfo *op)
+static void add_gradients_of(struct list *list, const struct bp_opinfo *op)
 {
-    struct into into = {.list = list, .row = -1, .device = device};
+    struct into into = {.list = list, .row = -1};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .gradients = true,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->seed,
+                               .seed = list->place->seed,
                                .made = add_gradient,
                                .ctx = &into};
     size_t before = list->n;
@@ -452,18 +449,18 @@ static void add_gradients_of(struct list *list, struct bp_device *device,
                  "no gradient case: it has a gradient, but its family marks no case "
                  "(case_smooth, case_gradient of ops/common/cases.h)",
                  "gradient/%s", op->name);
-    else if (lacks_operator(device, op, maker.dtype[0], list->at[before].kernel, text,
-                            sizeof text)) {
+    else if (lacks_operator(list->place->device, op, maker.dtype[0], list->at[before].kernel,
+                            text, sizeof text)) {
         while (list->n > before) free(list->at[--list->n].kernel);
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED, text, "gradient/%s", op->name);
     }
 }
 
-static void add_gradients(struct list *list, struct bp_device *device)
+static void add_gradients(struct list *list)
 {
     struct bp_device_properties p = {.size = sizeof p};
 
-    if (bp_device_properties(device, &p)) return;
+    if (bp_device_properties(list->place->device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
         if (!list_unit_begin(list, SUITE_GRADIENT, "f64")) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
@@ -472,7 +469,7 @@ static void add_gradients(struct list *list, struct bp_device *device)
     }
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
-        if (list_unit_begin(list, SUITE_GRADIENT, op->name)) add_gradients_of(list, device, op);
+        if (list_unit_begin(list, SUITE_GRADIENT, op->name)) add_gradients_of(list, op);
     }
 }
 
@@ -498,16 +495,16 @@ static void add_stressed(void *ctx, struct kernel_case *made)
 
 /* The first row of an operator, with f32 where it may be, else i64, else the first dtype that it
  * takes. */
-static void add_stress_of(struct list *list, struct bp_device *device,
-                          const struct bp_kernel_info *info, const struct bp_opinfo *op)
+static void add_stress_of(struct list *list, const struct bp_kernel_info *info,
+                          const struct bp_opinfo *op)
 {
-    struct into into = {.list = list, .row = -1, .device = device};
+    struct into into = {.list = list, .row = -1};
     struct case_maker maker = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->seed,
+                               .seed = list->place->seed,
                                .made = add_stressed,
                                .ctx = &into};
 
@@ -522,40 +519,40 @@ static void add_stress_of(struct list *list, struct bp_device *device,
     cases_stress(&maker);
 }
 
-static void add_stress(struct list *list, struct bp_device *device)
+static void add_stress(struct list *list)
 {
-    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+    for (uint32_t i = 0; i < bp_device_kernels(list->place->device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
-        if (bp_device_kernel(device, i, &info) || *info.reason) continue;
+        if (bp_device_kernel(list->place->device, i, &info) || *info.reason) continue;
         op = bp_opinfo_find(info.op);
-        if (op && !is_stressed(list, op->name)) add_stress_of(list, device, &info, op);
+        if (op && !is_stressed(list, op->name)) add_stress_of(list, &info, op);
     }
     add_checks(list, SUITE_STRESS, suite_stress_large);
 }
 
-static void add_rest(struct list *list, struct bp_device *device)
+static void add_rest(struct list *list)
 {
     add_checks(list, SUITE_RUNTIME, suite_runtime_device);
     add_checks(list, SUITE_RUNTIME, suite_runtime_stream);
     add_checks(list, SUITE_RUNTIME, suite_runtime_event);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_order);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_wait);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_launch);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_failure);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_other);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_pair);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_callback);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_graph);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_program);
-    add_kinds(list, SUITE_RUNTIME, device, suite_runtime_program_other);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_order);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_wait);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_launch);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_failure);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_other);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_pair);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_callback);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_graph);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_program);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_program_other);
     add_checks(list, SUITE_MEMORY, suite_memory_tensor);
     add_checks(list, SUITE_MEMORY, suite_memory_use);
     add_checks(list, SUITE_MEMORY, suite_memory_stats);
     add_checks(list, SUITE_MEMORY, suite_memory_space);
     add_checks(list, SUITE_MEMORY, suite_memory_returned);
     add_checks(list, SUITE_MEMORY, suite_memory_plans);
-    add_kinds(list, SUITE_MEMORY, device, suite_memory_order);
+    add_kinds(list, SUITE_MEMORY, suite_memory_order);
     add_roundtrips(list);
 }
 
@@ -598,23 +595,22 @@ static void add_brought(struct list *list)
     }
 }
 
-void list_init(struct list *list, struct bp_device *device, int unit, uint64_t seed,
-               const struct selection *wanted)
+void list_init(struct list *list, struct place *place, int unit, const struct selection *wanted)
 {
-    *list = (struct list){.unit = 0, .only = unit, .seed = seed, .wanted = wanted};
+    *list = (struct list){.unit = 0, .only = unit, .place = place, .wanted = wanted};
     if (unit == LIST_ALL || unit == 0) {
         if (brought) {
             add_brought(list);
             return;
         }
         add_checks(list, SUITE_PLUGIN, suite_plugin);
-        if (device) add_rest(list, device);
+        if (place->device) add_rest(list);
     }
-    if (!device || unit == 0) return;
-    if (list_unit_begin(list, SUITE_STRESS, NULL)) add_stress(list, device);
+    if (!place->device || unit == 0) return;
+    if (list_unit_begin(list, SUITE_STRESS, NULL)) add_stress(list);
     if (list_unit_begin(list, SUITE_CCL, NULL)) cases_ccl(add_ccl, list);
-    add_rows(list, device);
-    add_gradients(list, device);
+    add_rows(list);
+    add_gradients(list);
 }
 
 void list_finish(struct list *list)

@@ -42,7 +42,7 @@ struct list {
     size_t n_row;
     int unit, only; /* the unit that is being made, and the one that is wanted */
     size_t first;   /* case of that unit */
-    uint64_t seed;  /* of extents that are drawn */
+    struct place *place; /* with the device, and the seed of extents that are drawn */
     const struct selection *wanted;
     bool left_out[SUITE_COUNT]; /* whether there are units that were not made, for no case of them
                                    can be wanted */
@@ -51,10 +51,9 @@ struct list {
 enum { LIST_ALL = -1 };
 
 /* All units, or one. Those after the first only where cases of them may be wanted; one that is made
- * is whole, so that its cases have the same numbers in every process. With device NULL only the
- * suite `plugin`, which comes first in both. seed: as in struct place. */
-void list_init(struct list *list, struct bp_device *device, int unit, uint64_t seed,
-               const struct selection *wanted);
+ * is whole, so that its cases have the same numbers in every process. Without a device only the
+ * suite `plugin`, which comes first in both. The list keeps place. */
+void list_init(struct list *list, struct place *place, int unit, const struct selection *wanted);
 
 /* Whether it is a line that an earlier unit has too. */
 bool list_repeats(const struct list *list, size_t index);

@@ -26,7 +26,6 @@ struct rivals {
 /* The cases of a decomposition. */
 struct expansion {
     struct list *list;
-    struct bp_device *device;
     const struct rival *via; /* the row that is to run in it, for the cases of real size that need
                                 it; NULL: the best, for these and quick ones */
 };
@@ -49,7 +48,7 @@ static void add_expanded(void *ctx, struct kernel_case *made)
     struct listed *l;
 
     if (!wanted || made->sweep || made->large || made->in_place || made->host ||
-        kernel_case_lacks(e->device, made, text, sizeof text)) {
+        kernel_case_lacks(e->list->place->device, made, text, sizeof text)) {
         free(made);
         return;
     }
@@ -79,7 +78,7 @@ static struct case_maker maker_of(const struct list *list, const struct bp_opinf
                                .row_flags = BP_KERNEL_STRIDED,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->seed};
+                               .seed = list->place->seed};
 }
 
 /* For dtypes that types has of each variable. */
@@ -92,9 +91,10 @@ static void add_expansion(struct expansion *e, const struct bp_opinfo *op, const
     if (is_expanded(op)) list_add_dtypes(&maker, op, types, 0);
 }
 
-void list_add_defined(struct list *list, struct bp_device *device, const struct bp_opinfo *op)
+void list_add_defined(struct list *list, const struct bp_opinfo *op)
 {
-    struct expansion e = {.list = list, .device = device};
+    struct bp_device *device = list->place->device;
+    struct expansion e = {.list = list};
     uint64_t types[BP_VAR_COUNT] = {0};
 
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
@@ -182,12 +182,11 @@ static bool has_real(const struct list *list, const struct rivals *r, size_t at)
     return real;
 }
 
-static void add_inside(struct list *list, struct bp_device *device, const struct bp_opinfo *op,
-                       struct rivals *r)
+static void add_inside(struct list *list, const struct bp_opinfo *op, struct rivals *r)
 {
     find_wanted(list, op, *r);
     for (size_t k = 0; k < r->n; k++) {
-        struct expansion e = {.list = list, .device = device, .via = &r->at[k]};
+        struct expansion e = {.list = list, .via = &r->at[k]};
         uint64_t types[BP_VAR_COUNT];
         if (!r->at[k].wanted || !strcmp(r->at[k].info.op, op->name)) continue;
         if (!has_real(list, r, k)) continue;
@@ -197,7 +196,7 @@ static void add_inside(struct list *list, struct bp_device *device, const struct
     }
 }
 
-void list_add_inside(struct list *list, struct bp_device *device)
+void list_add_inside(struct list *list)
 {
     struct rivals r = {NULL, 0};
 
@@ -205,8 +204,8 @@ void list_add_inside(struct list *list, struct bp_device *device)
         const struct bp_opinfo *op = bp_opinfo_at(i);
         if (op->flags & BP_OP_VIEW || !is_expanded(op)) continue;
         if (!list_unit_begin(list, SUITE_KERNEL, op->name)) continue;
-        if (!r.at) r = rivals_of(device);
-        if (r.n) add_inside(list, device, op, &r);
+        if (!r.at) r = rivals_of(list->place->device);
+        if (r.n) add_inside(list, op, &r);
     }
     free(r.at);
 }

@@ -23,10 +23,10 @@ void list_add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const
 
 /* list_expand.c: an operator that the device has rows for, as what it is defined in, for the dtypes
  * of these. */
-void list_add_defined(struct list *list, struct bp_device *device, const struct bp_opinfo *op);
+void list_add_defined(struct list *list, const struct bp_opinfo *op);
 
 /* Units of the operators that are made of those of rows: each row of which there are others is to
  * run in each at real size, where constants, views and temporaries come to it by other ways. */
-void list_add_inside(struct list *list, struct bp_device *device);
+void list_add_inside(struct list *list);
 
 #endif

@@ -361,7 +361,7 @@ static int run_here(struct run *run)
     int status = place_init(&place, r->options->device, r->library, r->manifest, true);
 
     if (status) return status;
-    list_init(&list, place.device, LIST_ALL, place.seed, &r->wanted);
+    list_init(&list, &place, LIST_ALL, &r->wanted);
     for (size_t i = 0, n = 0; i < list.n; i++) {
         const struct listed *l = &list.at[i];
         struct report_case *c;

@@ -114,7 +114,7 @@ static void run_rows(struct place *place)
     struct list list;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    list_init(&list, place->device, LIST_ALL, place->seed, &wanted);
+    list_init(&list, place, LIST_ALL, &wanted);
     for (size_t i = 0; i < list.n; i++) {
         const struct kernel_case *row = list.at[i].kernel;
         if (!row || !row->twice) continue;

@@ -338,7 +338,7 @@ static void launch_kernel(struct place *place)
     bp_device_properties(place->device, &place->properties);
     for (int unit = 1; !launched && unit <= most; unit++) {
         struct list list;
-        list_init(&list, place->device, unit, place->seed, &wanted);
+        list_init(&list, place, unit, &wanted);
         most = list.unit;
         for (size_t i = 0; i < list.n && !launched; i++) {
             struct result result = {0};
