@@ -69,46 +69,76 @@ struct kernel_case *case_begin(const struct case_maker *maker, const char *shape
     return made;
 }
 
-static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(char *text, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
+/* An id while it is written: without printf, for there are hundreds of thousands of them. */
+struct id {
+    char *text; /* CASE_ID bytes, which end with a 0 */
+    size_t n;
+};
 
-    va_start(args, format);
-    vsnprintf(text + used, CASE_ID - used, format, args);
-    va_end(args);
+static void append(struct id *id, const char *text)
+{
+    size_t n = strlen(text), room = CASE_ID - 1 - id->n;
+
+    if (n > room) n = room;
+    memcpy(id->text + id->n, text, n);
+    id->n += n;
+    id->text[id->n] = 0;
 }
 
-static void append_shape(char *text, const struct kernel_input *in)
+static void append_extent(struct id *id, int64_t extent)
 {
-    if (!in->present) append(text, "-");
-    else if (!in->rank) append(text, "scalar");
-    for (int i = 0; i < in->rank; i++)
-        append(text, "%s%lld", i ? "x" : "", (long long)in->shape[i]);
+    char digits[24], *at = digits + sizeof digits;
+
+    *--at = 0;
+    do *--at = (char)('0' + extent % 10);
+    while (extent /= 10);
+    append(id, at);
+}
+
+static void append_shape(struct id *id, const struct kernel_input *in)
+{
+    if (!in->present) append(id, "-");
+    else if (!in->rank) append(id, "scalar");
+    for (int i = 0; i < in->rank; i++) {
+        if (i) append(id, "x");
+        append_extent(id, in->shape[i]);
+    }
+}
+
+/* "f32-i64/": of several variables, those that differ from the first. */
+static void append_dtypes(struct id *id, const uint32_t *dtype)
+{
+    append(id, num_type(dtype[0])->name);
+    for (int v = 1; v < 4; v++) {
+        if (dtype[v] == dtype[0]) continue;
+        append(id, "-");
+        append(id, num_type(dtype[v])->name);
+    }
+    append(id, "/");
 }
 
 void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
 {
+    struct id id = {made->id, 0};
     va_list args;
-    size_t used;
 
-    append(made->id, "%s/%s/", maker->gradients ? "gradient" : "kernel", maker->op->name);
-    if (!maker->gradients) append(made->id, "%s", num_type(maker->dtype[0])->name);
-    for (int v = 1; v < 4 && !maker->gradients; v++)
-        if (maker->dtype[v] != maker->dtype[0])
-            append(made->id, "-%s", num_type(maker->dtype[v])->name);
-    if (!maker->gradients) append(made->id, "/");
-    used = strlen(made->id);
+    append(&id, maker->gradients ? "gradient/" : "kernel/");
+    append(&id, maker->op->name);
+    append(&id, "/");
+    if (!maker->gradients) append_dtypes(&id, maker->dtype);
     va_start(args, variant);
-    vsnprintf(made->id + used, CASE_ID - used, variant, args);
+    vsnprintf(made->id + id.n, CASE_ID - id.n, variant, args);
     va_end(args);
-    append(made->id, "/");
+    id.n = strlen(made->id);
+    append(&id, "/");
     for (int i = 0; i < made->n_in; i++) {
-        if (i) append(made->id, "+");
-        append_shape(made->id, &made->in[i]);
+        if (i) append(&id, "+");
+        append_shape(&id, &made->in[i]);
     }
-    if (!maker->gradients) append(made->id, "@%s", maker->row ? maker->row : "none");
+    if (!maker->gradients) {
+        append(&id, "@");
+        append(&id, maker->row ? maker->row : "none");
+    }
     maker->made(maker->ctx, made);
 }
 
