@@ -54,6 +54,7 @@ struct place {
     struct bp_device_properties properties;
     uint64_t seed;
     const char *dump; /* directory, or NULL */
+    struct parts *parts; /* what cases without a row need (parts.h), as far as asked; or NULL */
     char *gone;       /* why there is no device any more, after a case that failed; or NULL */
     bool searched;    /* the core has looked for plugins: from here on errors are of this device */
 };

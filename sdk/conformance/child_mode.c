@@ -44,12 +44,10 @@ static void report(cJSON *object)
 }
 
 /* Cases that nobody wants are many. Those of the suites that decide on levels are few. */
-static bool is_reported(const struct list *list, size_t index)
+static bool is_reported(const struct list *list, const struct listed *l)
 {
-    const struct listed *l = &list->at[index];
     bool is_case = l->run || l->kernel;
 
-    if (list_repeats(list, index)) return false;
     return l->suite <= SUITE_MEMORY ||
            (selection_has(list->wanted, l->suite) && selection_fits(list->wanted, l->id) &&
             (!list->wanted->quick || l->quick || !is_case));
@@ -95,6 +93,17 @@ static void report_silence(struct place *place, double timeout_s)
     report(line);
 }
 
+/* What is freed is kept for what follows: to give it back to the system and take it anew is an
+ * eighth of the time of short cases. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 128 << 20);
+    mallopt(M_TOP_PAD, 16 << 20);
+#endif
+}
+
 static void report_list(struct place *place, const struct selection *wanted, double timeout_s)
 {
     struct list list;
@@ -110,6 +119,7 @@ static void report_list(struct place *place, const struct selection *wanted, dou
     cJSON_AddStringToObject(head, "manifest", place->manifest);
     report(head);
     report_silence(place, timeout_s);
+    keep_memory();
     list_init(&list, place, LIST_ALL, wanted);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
@@ -118,8 +128,8 @@ static void report_list(struct place *place, const struct selection *wanted, dou
         report_to(to, row);
     }
     for (size_t i = 0; i < list.n; i++) {
-        if (is_reported(&list, i)) report_case(to, &list.at[i]);
-        else if (!list_repeats(&list, i)) list.left_out[list.at[i].suite] = true;
+        if (is_reported(&list, &list.at[i])) report_case(to, &list.at[i]);
+        else list.left_out[list.at[i].suite] = true;
     }
     for (int s = 0; s < SUITE_COUNT; s++) {
         cJSON *line;
@@ -216,17 +226,6 @@ static struct span take_span(const char **cases)
         *cases += used;
     *cases += **cases == ',' ? 1 : strlen(*cases);
     return s;
-}
-
-/* What cases free is kept for those that follow: to give it back to the system and take it anew is
- * an eighth of the time of short ones. */
-static void keep_memory(void)
-{
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 128 << 20);
-    mallopt(M_TOP_PAD, 16 << 20);
-#endif
 }
 
 static void run_cases(struct place *place, const char *cases, double timeout_s)

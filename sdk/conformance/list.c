@@ -2,6 +2,7 @@
 /* list.c: makes the list of cases. */
 #include "list_make.h"
 #include "conform.h"
+#include "parts.h"
 #include "cases/ccl.h"
 #include "cases/stress.h"
 #include "suites/suites.h"
@@ -91,7 +92,7 @@ static void add_roundtrips(struct list *list)
 struct into {
     struct list *list;
     int row;
-    const struct kernel_case *runs; /* the last one for which the device has all rows */
+    uint64_t lacking; /* dtypes that have a line of what the device lacks for them */
 };
 
 /* A line in the report for what cannot be run: kernel/<op>@<row>, kernel/<op>/<dtype>@none, or
@@ -122,46 +123,20 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-static bool needs_same(const struct kernel_case *a, const struct kernel_case *b)
-{
-    for (int i = 0; i < CASE_NEEDS; i++)
-        if (a->needs[i].op != b->needs[i].op || a->needs[i].dtype != b->needs[i].dtype)
-            return false;
-    return true;
-}
-
 /* A case for which the device lacks a row is no case: one line stands for all of its operator and
  * dtype. */
 static bool is_lacking(struct into *into, const struct kernel_case *made)
 {
-    const char *dtype = num_type(made->in[0].dtype)->name;
-    char text[160], id[96];
-    struct list *list = into->list;
-    uint64_t hash;
+    uint32_t dtype = made->in[0].dtype;
+    bool known = into->lacking >> dtype & 1;
+    char text[160];
 
-    if (into->runs && needs_same(into->runs, made)) return false;
-    if (!kernel_case_lacks(list->place->device, made, text, sizeof text)) {
-        into->runs = made;
-        return false;
-    }
-    snprintf(id, sizeof id, "kernel/%s/%s@none", made->op->name, dtype);
-    hash = hash_of(id);
-    for (size_t i = list->first; i < list->n; i++)
-        if (list->at[i].hash == hash) return true;
-    add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED, text, "%s", id);
-    list->at[list->n - 1].hash = hash;
+    if (!parts_lack(into->list->place, made, known ? NULL : text, sizeof text)) return false;
+    if (!known)
+        add_note(into->list, SUITE_KERNEL, OUTCOME_UNSUPPORTED, text, "kernel/%s/%s@none",
+                 made->op->name, num_type(dtype)->name);
+    into->lacking |= UINT64_C(1) << dtype;
     return true;
-}
-
-/* Each row of the operator has the line in its unit, of which a process may make no other. */
-bool list_repeats(const struct list *list, size_t index)
-{
-    const struct listed *l = &list->at[index];
-
-    if (l->run || l->kernel || !l->hash) return false;
-    for (size_t i = 0; i < index && list->at[i].unit < l->unit; i++)
-        if (list->at[i].hash == l->hash) return true;
-    return false;
 }
 
 uint64_t list_number_id(const struct list *list, char *id)
@@ -415,13 +390,13 @@ static void gradient_dtypes(const struct bp_opinfo *op, uint32_t *dtype)
 
 /* Whether the device cannot run an operator at all, so that one line stands for its cases. Views
  * may have to be copied. */
-static bool lacks_operator(struct bp_device *device, const struct bp_opinfo *op, uint32_t dtype,
+static bool lacks_operator(struct place *place, const struct bp_opinfo *op, uint32_t dtype,
                            const struct kernel_case *made, char *text, size_t size)
 {
     const char *row = op->flags & BP_OP_VIEW ? "assign" : op->name;
 
-    if (kernel_has_row(device, row, dtype)) return false;
-    if (op->flags & BP_OP_EXPAND) return kernel_case_lacks(device, made, text, size);
+    if (kernel_has_row(place->device, row, dtype)) return false;
+    if (op->flags & BP_OP_EXPAND) return parts_lack(place, made, text, size);
     snprintf(text, size, "the device has no row of %s for %s", row, bp_dtype_name(dtype));
     return true;
 }
@@ -449,8 +424,8 @@ static void add_gradients_of(struct list *list, const struct bp_opinfo *op)
                  "no gradient case: it has a gradient, but its family marks no case "
                  "(case_smooth, case_gradient of ops/common/cases.h)",
                  "gradient/%s", op->name);
-    else if (lacks_operator(list->place->device, op, maker.dtype[0], list->at[before].kernel,
-                            text, sizeof text)) {
+    else if (lacks_operator(list->place, op, maker.dtype[0], list->at[before].kernel, text,
+                            sizeof text)) {
         while (list->n > before) free(list->at[--list->n].kernel);
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED, text, "gradient/%s", op->name);
     }

@@ -25,9 +25,7 @@ struct listed {
     const struct kernel_case **of_twice; /* own */
     enum outcome outcome;
     char *message; /* own */
-    /* Of the id of a kernel's or gradient's case, before it got a number; of a line that stands
-     * for all that an operator lacks. */
-    uint64_t hash;
+    uint64_t hash; /* of the id of a kernel's or gradient's case, before it got a number */
 };
 
 struct list_row {
@@ -55,8 +53,6 @@ enum { LIST_ALL = -1 };
  * suite `plugin`, which comes first in both. The list keeps place. */
 void list_init(struct list *list, struct place *place, int unit, const struct selection *wanted);
 
-/* Whether it is a line that an earlier unit has too. */
-bool list_repeats(const struct list *list, size_t index);
 void list_finish(struct list *list);
 
 #endif

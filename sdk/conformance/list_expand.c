@@ -2,6 +2,7 @@
 /* list_expand.c: cases of operators that run as what they are defined in: by the rows that the
  * device chooses, and by each row that could be chosen. */
 #include "list_make.h"
+#include "parts.h"
 #include "suites/suites.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -31,24 +32,23 @@ struct expansion {
 };
 
 /* Whether a row may run a part of the case. One output stands for all. */
-static bool is_made_of(const struct kernel_case *made, const struct rival *row)
+static bool is_made_of(struct place *place, const struct kernel_case *made,
+                       const struct rival *row)
 {
-    for (int i = 0; i < CASE_NEEDS && made->needs[i].op && !made->part; i++)
-        if (!strcmp(made->needs[i].op, row->info.op) && row->types >> made->needs[i].dtype & 1)
-            return true;
-    return false;
+    return !made->part && parts_have(place, made, row->info.op, row->types);
 }
 
 static void add_expanded(void *ctx, struct kernel_case *made)
 {
     const struct expansion *e = ctx;
     size_t stem = strcspn(made->id, "@");
-    bool wanted = e->via ? made->real && is_made_of(made, e->via) : made->real || made->quick;
+    bool wanted = made->real || (!e->via && made->quick);
     char text[160], id[CASE_ID];
     struct listed *l;
 
     if (!wanted || made->sweep || made->large || made->in_place || made->host ||
-        kernel_case_lacks(e->list->place->device, made, text, sizeof text)) {
+        (e->via && !is_made_of(e->list->place, made, e->via)) ||
+        parts_lack(e->list->place, made, text, sizeof text)) {
         free(made);
         return;
     }
@@ -108,6 +108,7 @@ void list_add_defined(struct list *list, const struct bp_opinfo *op)
 
 /* What cases of real size need; and whether there are such. */
 struct probe {
+    struct place *place;
     struct rivals rivals;
     bool real;
 };
@@ -116,9 +117,8 @@ static void note_needs(void *ctx, struct kernel_case *made)
 {
     struct probe *p = ctx;
 
-    for (int i = 0; i < CASE_NEEDS && made->real && made->needs[i].op; i++)
-        for (size_t k = 0; k < p->rivals.n; k++)
-            if (!strcmp(p->rivals.at[k].info.op, made->needs[i].op)) p->rivals.at[k].wanted = true;
+    for (size_t k = 0; k < p->rivals.n && made->real; k++)
+        p->rivals.at[k].wanted |= parts_have(p->place, made, p->rivals.at[k].info.op, UINT64_MAX);
     p->real |= made->real;
     free(made);
 }
@@ -128,7 +128,7 @@ static void note_needs(void *ctx, struct kernel_case *made)
 static bool find_wanted(const struct list *list, const struct bp_opinfo *op, struct rivals rivals)
 {
     struct case_maker maker = maker_of(list, op);
-    struct probe p = {rivals, false};
+    struct probe p = {list->place, rivals, false};
 
     maker.made = note_needs;
     maker.ctx = &p;

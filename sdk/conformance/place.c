@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* place.c: a core, a device, a stream to run cases on. */
 #include "place.h"
+#include "parts.h"
 #include "suites/suites.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,7 @@ void place_finish(struct place *place)
     bp_stream_destroy(place->stream);
     bp_device_destroy(place->device);
     bp_core_destroy(place->core);
+    parts_destroy(place->parts);
     free(place->gone);
     free((char *)place->library);
     free((char *)place->manifest);

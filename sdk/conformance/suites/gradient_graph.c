@@ -2,6 +2,7 @@
 /* gradient_graph.c: cases of the suite `gradient`, recorded: what the rules are made of, so that it
  * is known which rows they need, and the second order. */
 #include "gradient_run.h"
+#include "parts.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <string.h>
@@ -176,7 +177,7 @@ bool gradient_is_held(struct gradient_run *g)
     struct bp_graph_info graph = {.size = sizeof graph};
     char text[160];
 
-    if (kernel_case_lacks(g->r.c->place->device, g->r.made, text, sizeof text)) {
+    if (parts_lack(g->r.c->place, g->r.made, text, sizeof text)) {
         check_unsupported(g->r.c, "%s", text);
         return false;
     }

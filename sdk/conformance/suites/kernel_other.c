@@ -37,18 +37,6 @@ bool kernel_is_misfit(const char *reason)
     return !strncmp(reason, "types[", 6);
 }
 
-bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
-                       size_t size)
-{
-    for (int i = 0; i < CASE_NEEDS && made->needs[i].op; i++) {
-        if (kernel_has_row(device, made->needs[i].op, made->needs[i].dtype)) continue;
-        snprintf(text, size, "it needs %s for %s, for which the device has no row",
-                 made->needs[i].op, bp_dtype_name(made->needs[i].dtype));
-        return true;
-    }
-    return false;
-}
-
 /* The case's call prepared, which takes as attributes what other calls may give as tensors. */
 static bool prepare(struct run *r, struct bp_prepared **out)
 {

@@ -56,10 +56,6 @@ bool kernel_is_missing(enum bp_status status);
 /* Whether the core refuses a row because its dtypes do not fit its operator (bp_kernel_info). */
 bool kernel_is_misfit(const char *reason);
 
-/* Whether the device has no usable row for something that the case needs; then text says what. */
-bool kernel_case_lacks(struct bp_device *device, const struct kernel_case *made, char *text,
-                       size_t size);
-
 /* npy.c: writes dense data as DIR/<id with _ for />.<what>.npy; bf16 is written as f32. Failures
  * are said on standard error: a dump is no part of the verdict. */
 void npy_write(const char *dir, const char *id, const char *what, const struct ref_array *like,

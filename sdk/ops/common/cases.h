@@ -99,6 +99,7 @@ struct kernel_case {
     int64_t large; /* elements: its inputs, of one axis, are repeated to as many; 0: they are not */
     enum layout out; /* of the output that is given */
     bool given;    /* of a view: the output is given, so that elements are copied */
+    bool may_copy; /* of a view: how the input lies may not allow it, so that elements are copied */
     uint32_t host; /* BP_I32 or BP_I64: attributes that may be inputs are such tensors; 0: no */
     uint64_t seed, offset; /* of random numbers */
     int gradient;      /* the suite `gradient` runs it: 0 no, 1 first order, 2 second order too */

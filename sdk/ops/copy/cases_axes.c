@@ -112,7 +112,7 @@ static void view(struct case_maker *maker, const struct listed_case *line, enum 
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
     if (made->n_in > 1) made->in[1].data = DATA_UNREAD;
     if (form == FORM_VIEW) case_smooth(made, 2);
-    if (made->given || case_is(maker, "flatten")) case_needs(made, "assign", maker->dtype[0]);
+    made->may_copy = case_is(maker, "flatten");
     if (line->layouts && form == FORM_VIEW) case_layouts(maker, made, line->variant, false);
     else case_end(maker, made, "%s%s", line->variant, form_name[form]);
 }

@@ -92,7 +92,7 @@ static void cases_listed(struct case_maker *maker, const struct listed_view *v, 
                 take_form(maker, made, (enum form)form, v[i].variant);
                 continue;
             }
-            if (may_copy) case_needs(made, "assign", maker->dtype[0]);
+            made->may_copy = may_copy;
             case_layouts(maker, made, v[i].variant, false);
         }
 }

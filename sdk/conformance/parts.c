@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.c: asks the core what a case decomposes into, and looks for rows of the device for that. */
+#include "parts.h"
+#include "suites/suites.h"
+#include <backplane/graph.h>
+#include <backplane/kernel.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A usable row, with the dtypes that the device holds. */
+struct row {
+    const struct bp_opinfo *op;
+    uint64_t types[BP_VAR_COUNT];
+};
+
+/* A part that a row of the device takes. */
+struct part {
+    const struct bp_opinfo *op;
+    uint32_t dtype; /* of variable T */
+};
+
+struct answer {
+    uint64_t question; /* its hash; 0: no entry */
+    struct part *part;
+    size_t n;
+    struct part lacks; /* the first part that no row takes; op NULL: all have one */
+};
+
+struct parts {
+    struct row *row; /* by address of the operator */
+    size_t n_row;
+    uint64_t written; /* dtypes of outputs of rows */
+    struct answer *answer; /* a hash table of room entries, a power of two */
+    size_t n_answer, room;
+};
+
+static int compare_ops(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+static void find_rows(struct parts *parts, struct bp_device *device)
+{
+    struct bp_device_properties held = {.size = sizeof held};
+    uint32_t n = bp_device_kernels(device);
+
+    parts->row = calloc(n + 1, sizeof *parts->row);
+    if (!parts->row) abort();
+    if (bp_device_properties(device, &held)) return;
+    for (uint32_t i = 0; i < n; i++) {
+        struct bp_kernel_info info = {.size = sizeof info};
+        struct row *row = &parts->row[parts->n_row];
+        if (bp_device_kernel(device, i, &info) || *info.reason) continue;
+        row->op = bp_opinfo_find(info.op);
+        for (int v = 0; v < BP_VAR_COUNT; v++) row->types[v] = info.types[v] & held.dtypes;
+        if (!row->op) continue;
+        for (uint32_t o = 0; o < row->op->n_out; o++)
+            parts->written |= row->types[row->op->out[o].var];
+        parts->n_row++;
+    }
+    qsort(parts->row, parts->n_row, sizeof *parts->row, compare_ops);
+}
+
+static struct parts *parts_of(struct place *place)
+{
+    struct parts *parts = place->parts;
+
+    if (parts) return parts;
+    parts = calloc(1, sizeof *parts);
+    if (!parts) abort();
+    parts->room = 1024;
+    parts->answer = calloc(parts->room, sizeof *parts->answer);
+    if (!parts->answer) abort();
+    find_rows(parts, place->device);
+    place->parts = parts;
+    return parts;
+}
+
+void parts_destroy(struct parts *parts)
+{
+    if (!parts) return;
+    for (size_t i = 0; i < parts->room; i++) free(parts->answer[i].part);
+    free(parts->answer);
+    free(parts->row);
+    free(parts);
+}
+
+/* Whether a row takes the dtypes of all type variables. */
+static bool has_row(const struct parts *parts, const struct bp_part *part)
+{
+    size_t low = 0, high = parts->n_row;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (parts->row[middle].op < part->op) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < parts->n_row && parts->row[low].op == part->op; low++) {
+        bool fits = true;
+        for (int v = 0; v < BP_VAR_COUNT; v++)
+            if (part->bound >> v & 1) fits &= parts->row[low].types[v] >> part->dtype[v] & 1;
+        if (fits) return true;
+    }
+    return false;
+}
+
+struct look {
+    const struct parts *parts;
+    struct answer *answer;
+    bool all; /* parts behind the first that is lacking too */
+};
+
+static void add_part(struct answer *a, const struct part *part)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->part[i].op == part->op && a->part[i].dtype == part->dtype) return;
+    a->part = realloc(a->part, (a->n + 1) * sizeof *a->part);
+    if (!a->part) abort();
+    a->part[a->n++] = *part;
+}
+
+/* A part without a row may be defined in others that have one. */
+static bool look_at(void *ctx, const struct bp_part *part)
+{
+    struct look *look = ctx;
+    struct part seen = {part->op, part->dtype[BP_VAR_T]};
+
+    if (look->answer->lacks.op && !look->all) return false;
+    if (part->op->flags & BP_OP_VIEW) return false;
+    if (has_row(look->parts, part)) {
+        add_part(look->answer, &seen);
+        return false;
+    }
+    if (part->op->flags & BP_OP_EXPAND) return true;
+    if (!look->answer->lacks.op) look->answer->lacks = seen;
+    return false;
+}
+
+/* Ports have their tensors, a variadic one all that are left. Attributes that tensors may give are
+ * in the struct. */
+static void fill_ports(const struct bp_opinfo *op, const struct kernel_case *made,
+                       struct bp_tensor *const *value, struct bp_arg *arg)
+{
+    int at = 0;
+
+    for (uint32_t p = 0; p < op->n_in; p++) {
+        int n = op->in[p].kind == BP_PORT_VAR ? made->n_in - at : at < made->n_in;
+        if (op->in[p].kind == BP_PORT_HOST) continue;
+        arg[p] = (struct bp_arg){value + at, (size_t)(n && value[at] ? n : 0)};
+        at += n;
+    }
+}
+
+/* Asks the core. A call that it refuses is refused again when the case runs, which then fails. */
+static void decompose(struct place *place, const struct bp_opinfo *op,
+                      const struct kernel_case *made, struct answer *answer)
+{
+    struct look look = {place->parts, answer, made->real};
+    struct bp_tensor *value[CASE_PORTS + 1] = {NULL};
+    struct bp_arg arg[CASE_PORTS] = {{NULL, 0}};
+    struct bp_call call = {.size = sizeof call, .op = op->name, .in = arg, .n_in = op->n_in,
+                           .attrs = made->attrs.size ? &made->attrs : NULL};
+    enum bp_status status = BP_OK;
+    struct bp_graph *graph;
+
+    if (bp_graph_create(place->core, &graph)) return;
+    for (int i = 0; i < made->n_in && status == BP_OK; i++) {
+        const struct kernel_input *in = &made->in[i];
+        if (in->present)
+            status = bp_graph_input(graph, NULL, in->dtype, (uint32_t)in->rank, in->shape,
+                                    &value[i]);
+    }
+    fill_ports(op, made, value, arg);
+    if (status == BP_OK)
+        status = bp_graph_decompose(graph, &call, NULL, (size_t)(made->n_out ? made->n_out : 1),
+                                    look_at, &look);
+    for (int i = 0; i < made->n_in; i++) bp_tensor_destroy(value[i]);
+    bp_graph_destroy(graph);
+}
+
+/* FNV-1a, of words. */
+static uint64_t hash_words(uint64_t hash, const void *at, size_t bytes)
+{
+    uint64_t word;
+
+    for (size_t i = 0; i < bytes; i += sizeof word) {
+        word = 0;
+        memcpy(&word, (const char *)at + i, bytes - i < sizeof word ? bytes - i : sizeof word);
+        hash = (hash ^ word) * 0x100000001b3;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static uint64_t hash_number(uint64_t hash, int64_t number)
+{
+    return hash_words(hash, &number, sizeof number);
+}
+
+/* Lists lie in the case, elsewhere in each copy of it: their numbers count. */
+static uint64_t hash_attrs(uint64_t hash, const struct bp_opinfo *op,
+                           const struct kernel_case *made)
+{
+    unsigned char attrs[sizeof made->attrs];
+
+    memcpy(attrs, &made->attrs, op->attrs_size);
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        struct bp_dims dims;
+        if (op->attr[i].kind != BP_ATTR_DIMS) continue;
+        memcpy(&dims, attrs + op->attr[i].offset, sizeof dims);
+        hash = hash_number(hash, dims.n);
+        hash = hash_words(hash, dims.at, (size_t)dims.n * sizeof *dims.at);
+        memset(attrs + op->attr[i].offset, 0, sizeof dims);
+    }
+    return hash_words(hash, attrs, op->attrs_size);
+}
+
+/* Whether a row writes tensors of the first result's dtype, where an input tells that dtype. */
+static bool is_written(const struct parts *parts, const struct bp_opinfo *op,
+                       const struct kernel_case *made)
+{
+    int at = 0;
+
+    for (uint32_t p = 0; p < op->n_in && at < made->n_in; p++) {
+        if (op->in[p].kind == BP_PORT_HOST) continue;
+        if (op->in[p].var == op->out[0].var && made->in[at].present)
+            return parts->written >> made->in[at].dtype & 1;
+        at++;
+    }
+    return true;
+}
+
+/* Cases that have the same are taken to have the same answer. Where no row writes the result some
+ * part is missing, whatever the attributes are. Else attributes, ranks, and whether there are
+ * elements count; extents themselves count for the few cases of real size only, because to ask for
+ * each of the others would take longer than all else that a list takes. */
+static uint64_t question_of(const struct parts *parts, const struct bp_opinfo *op,
+                            const struct kernel_case *made)
+{
+    uint64_t hash = hash_words(0xcbf29ce484222325, &op, sizeof op);
+    bool written = is_written(parts, op, made);
+
+    hash = hash_number(hash, made->n_in | made->n_out << 8 | made->real << 16);
+    for (int i = 0; i < made->n_in; i++) {
+        const struct kernel_input *in = &made->in[i];
+        hash = hash_number(hash, in->present ? (int64_t)in->dtype : -1);
+        if (!in->present || !written) continue;
+        hash = hash_number(hash, in->rank);
+        if (made->real)
+            hash = hash_words(hash, in->shape, (size_t)in->rank * sizeof *in->shape);
+    }
+    if (written) {
+        hash = hash_number(hash, kernel_case_has_elements(made));
+        if (op->attrs_size) hash = hash_attrs(hash, op, made);
+    }
+    return hash ? hash : 1;
+}
+
+static struct answer *find(struct answer *table, size_t room, uint64_t question)
+{
+    size_t at = (size_t)question & (room - 1);
+
+    while (table[at].question && table[at].question != question) at = (at + 1) & (room - 1);
+    return &table[at];
+}
+
+static void grow(struct parts *parts)
+{
+    size_t room = 2 * parts->room;
+    struct answer *table = calloc(room, sizeof *table);
+
+    if (!table) abort();
+    for (size_t i = 0; i < parts->room; i++)
+        if (parts->answer[i].question)
+            *find(table, room, parts->answer[i].question) = parts->answer[i];
+    free(parts->answer);
+    parts->answer = table;
+    parts->room = room;
+}
+
+static const struct answer *answer_of(struct place *place, const struct bp_opinfo *op,
+                                      const struct kernel_case *made)
+{
+    struct parts *parts = parts_of(place);
+    uint64_t question = question_of(parts, op, made);
+    struct answer *answer = find(parts->answer, parts->room, question);
+
+    if (answer->question) return answer;
+    if (2 * ++parts->n_answer > parts->room) {
+        grow(parts);
+        answer = find(parts->answer, parts->room, question);
+    }
+    answer->question = question;
+    decompose(place, op, made, answer);
+    return answer;
+}
+
+/* The copy of a view, where one may be needed. */
+static struct part lacks_copy(struct place *place, const struct kernel_case *made)
+{
+    struct bp_part copy = {.op = bp_opinfo_find("assign"), .dtype = {made->in[0].dtype},
+                           .bound = 1 << BP_VAR_T};
+
+    if (!(made->given || made->may_copy) || has_row(parts_of(place), &copy))
+        return (struct part){NULL, 0};
+    return (struct part){copy.op, copy.dtype[BP_VAR_T]};
+}
+
+bool parts_lack(struct place *place, const struct kernel_case *made, char *text, size_t size)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
+    struct part lacks = {NULL, 0};
+
+    if (made->row) return false;
+    if (op->flags & BP_OP_VIEW) lacks = lacks_copy(place, made);
+    else if (op->flags & BP_OP_EXPAND) lacks = answer_of(place, op, made)->lacks;
+    if (lacks.op && text)
+        snprintf(text, size, "it needs %s for %s, for which the device has no row", lacks.op->name,
+                 bp_dtype_name(lacks.dtype));
+    return lacks.op != NULL;
+}
+
+bool parts_have(struct place *place, const struct kernel_case *made, const char *op,
+                uint64_t dtypes)
+{
+    const struct bp_opinfo *of = bp_opinfo_find(made->op->name), *part = bp_opinfo_find(op);
+    const struct answer *answer = answer_of(place, of, made);
+
+    for (size_t i = 0; i < answer->n; i++)
+        if (answer->part[i].op == part && dtypes >> answer->part[i].dtype & 1) return true;
+    return false;
+}

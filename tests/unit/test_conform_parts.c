@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_conform_parts.c: what the conformance suite finds that a device lacks for a case without a
+ * row. The template has rows of add and softmax, for f32. */
+#include <criterion/criterion.h>
+#include <backplane/attrs.h>
+#include <backplane/call.h>
+#include <parts.h>
+#include <place.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct place place;
+
+static void open_template(void)
+{
+    cr_assert_eq(place_init(&place, TEMPLATE, "", "", true), 0);
+}
+
+static void open_cpu(void)
+{
+    cr_assert_eq(place_init(&place, "cpu", "", "", true), 0);
+}
+
+static void finish(void)
+{
+    place_finish(&place);
+}
+
+/* A case of default attributes, of all inputs of one dtype. */
+static struct kernel_case *begin(const char *op, uint32_t dtype, const char *shapes)
+{
+    const struct bp_opinfo *info = bp_opinfo_find(op);
+    struct case_maker maker = {.op = conform_op(op),
+                               .dtype = {dtype, dtype, dtype, dtype},
+                               .defaults = info->defaults,
+                               .attrs_size = info->attrs_size};
+
+    return case_begin(&maker, shapes);
+}
+
+/* needs: what the device lacks for the case; NULL: nothing. It takes the case. */
+static void expect(struct kernel_case *made, const char *needs)
+{
+    char text[160] = "", expected[160] = "";
+    bool lacks = parts_lack(&place, made, text, sizeof text);
+
+    if (needs)
+        snprintf(expected, sizeof expected, "it needs %s, for which the device has no row", needs);
+    cr_expect_eq(lacks, needs != NULL, "%s", made->op->name);
+    cr_expect_str_eq(text, expected);
+    cr_expect_eq(parts_lack(&place, made, NULL, 0), lacks, "%s without a text", made->op->name);
+    free(made);
+}
+
+Test(parts, rows_are_those_of_the_decomposition, .init = open_template, .fini = finish)
+{
+    struct kernel_case *made;
+
+    expect(begin("masked_softmax", BP_F32, "3x4"), NULL); /* softmax alone */
+    expect(begin("masked_softmax", BP_F64, "3x4"), "softmax for f64");
+    expect(begin("soft_relu", BP_F32, "5"), "clip for f32");
+    made = begin("nll_loss", BP_F32, "3x5+3"); /* label_loss, which is made of others too */
+    made->in[1].dtype = BP_I64;
+    expect(made, "clip for i64");
+    made = begin("soft_relu", BP_F32, "5");
+    made->row = "a_row";
+    expect(made, NULL);
+}
+
+Test(parts, attributes_inputs_ranks_and_elements_count, .init = open_template, .fini = finish)
+{
+    struct kernel_case *made = begin("masked_softmax", BP_F32, "4x3");
+
+    expect(begin("masked_softmax", BP_F32, "4x3"), NULL);
+    made->attrs.masked_softmax.causal = 1;
+    expect(made, "sum for f32");
+    expect(begin("masked_softmax", BP_F32, "4x3+4x3"), "max for f32");
+    expect(begin("diag", BP_F32, "5"), "diag_embed for f32");
+    expect(begin("diag", BP_F32, "5x5"), "assign for f32");
+    expect(begin("hardmax", BP_F32, "5x7"), "argmax for f32");
+    expect(begin("hardmax", BP_F32, "0x7"), "assign for f32");
+}
+
+/* No row writes f64: what the first of them lacks is said of all. */
+Test(parts, one_stands_for_all_of_a_dtype_that_no_row_writes, .init = open_template, .fini = finish)
+{
+    struct kernel_case *made = begin("masked_softmax", BP_F64, "4x3");
+
+    expect(begin("masked_softmax", BP_F64, "4x3"), "softmax for f64");
+    made->attrs.masked_softmax.causal = 1;
+    expect(made, "softmax for f64");
+}
+
+Test(parts, views_need_a_row_where_they_are_copied, .init = open_template, .fini = finish)
+{
+    struct kernel_case *made = begin("reshape", BP_F32, "2x3");
+
+    expect(begin("reshape", BP_F32, "2x3"), NULL);
+    made->given = true;
+    expect(made, "assign for f32");
+    made = begin("reshape", BP_F32, "2x3");
+    made->may_copy = true;
+    expect(made, "assign for f32");
+}
+
+/* Whether rows that have no column are looked for in a causal softmax of a shape. */
+static bool looks_for_rows(const char *shape, bool real)
+{
+    struct kernel_case *made = begin("masked_softmax", BP_F32, shape);
+    bool looks;
+
+    made->attrs.masked_softmax.causal = 1;
+    made->real = real;
+    looks = parts_have(&place, made, "max", UINT64_MAX);
+    free(made);
+    return looks;
+}
+
+/* Such rows there are only where there are more rows than columns. */
+Test(parts, extents_count_where_they_are_real, .init = open_cpu, .fini = finish)
+{
+    cr_expect_not(looks_for_rows("3x4", true));
+    cr_expect(looks_for_rows("4x3", true));
+    cr_expect(looks_for_rows("5x3", false));
+    cr_expect(looks_for_rows("3x4", false), "it is taken for the one before it");
+}
+
+Test(parts, those_with_rows_are_known, .init = open_cpu, .fini = finish)
+{
+    struct kernel_case *made = begin("linear", BP_F32, "3x4+5x4");
+
+    cr_expect(parts_have(&place, made, "matmul", UINT64_C(1) << BP_F32));
+    cr_expect_not(parts_have(&place, made, "matmul", ~(UINT64_C(1) << BP_F32)));
+    cr_expect_not(parts_have(&place, made, "conv", UINT64_MAX));
+    expect(made, NULL);
+}
