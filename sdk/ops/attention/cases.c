@@ -7,21 +7,6 @@
 cases_fn cases_log_softmax, cases_log_softmax_grad, cases_masked_softmax, cases_attention,
     cases_linear, cases_label_smooth, cases_glu;
 
-static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
-                                 const char *needs)
-{
-    struct kernel_case *made = case_begin(maker, shapes);
-    uint32_t wide = num_accumulate(num_type(maker->dtype[0]))->dtype;
-
-    if (maker->row) return made;
-    case_needs(made, needs, wide);
-    if (wide != maker->dtype[0]) {
-        if (!case_is(maker, "attention")) case_needs(made, needs, maker->dtype[0]);
-        case_needs(made, "cast", maker->dtype[0]);
-    }
-    return made;
-}
-
 static const struct {
     const char *shape;
     int axis;
@@ -50,7 +35,7 @@ static void of_lines(struct case_maker *maker, bool grad)
 
     for (int i = 0; i < COUNT(lines); i++) {
         snprintf(shapes, sizeof shapes, grad ? "%s+%s" : "%s", lines[i].shape, lines[i].shape);
-        made = begin(maker, shapes, "exp");
+        made = case_begin(maker, shapes);
         made->attrs.log_softmax.axis = lines[i].axis; /* one layout */
         made->in[0].data = lines[i].data;
         if (grad && lines[i].data == DATA_WIDE) made->in[0].data = DATA_PLAIN;
@@ -59,7 +44,7 @@ static void of_lines(struct case_maker *maker, bool grad)
         case_end(maker, made, "axis%d", lines[i].axis & 7);
     }
     for (int axis = 0; axis < 3; axis++) {
-        made = begin(maker, grad ? "5x6x7+5x6x7" : "5x6x7", "exp");
+        made = case_begin(maker, grad ? "5x6x7+5x6x7" : "5x6x7");
         made->attrs.log_softmax.axis = axis;
         case_layouts(maker, made, axis == 0 ? "first" : axis == 1 ? "middle" : "last", true);
     }
@@ -128,7 +113,7 @@ void cases_masked_softmax(struct case_maker *maker)
 
     if (!fits(maker)) return;
     for (int i = 0; i < COUNT(softmaxes); i++) {
-        made = begin(maker, softmaxes[i].shapes, "softmax");
+        made = case_begin(maker, softmaxes[i].shapes);
         made->attrs.masked_softmax.causal = softmaxes[i].causal;
         case_data(made, softmaxes[i].data);
         set_mask(maker, made, 1, i % 2);
@@ -138,7 +123,7 @@ void cases_masked_softmax(struct case_maker *maker)
         case_end(maker, made, softmaxes[i].causal ? "causal" : "all");
     }
     for (int i = 0; i < 2; i++) {
-        made = begin(maker, "2x3x5+3x5", "softmax");
+        made = case_begin(maker, "2x3x5+3x5");
         set_mask(maker, made, 1, i);
         hide_row(made, 1);
         made->attrs.masked_softmax.causal = (uint32_t)i;
@@ -146,7 +131,7 @@ void cases_masked_softmax(struct case_maker *maker)
         made->quick = true;
         case_end(maker, made, i ? "hidden.causal" : "hidden");
     }
-    made = begin(maker, "5x6x7+6x7", "softmax");
+    made = case_begin(maker, "5x6x7+6x7");
     set_mask(maker, made, 1, false);
     case_layouts(maker, made, "layouts", false);
 }
@@ -212,7 +197,7 @@ void cases_attention(struct case_maker *maker)
 
     if (!fits(maker)) return;
     for (int i = 0; i < COUNT(attentions); i++) {
-        made = begin(maker, attentions[i].shapes, "matmul");
+        made = case_begin(maker, attentions[i].shapes);
         made->attrs.attention.causal = attentions[i].causal;
         made->attrs.attention.scale = attentions[i].scale;
         made->in[0].data = attentions[i].data;
@@ -224,7 +209,7 @@ void cases_attention(struct case_maker *maker)
         case_end(maker, made, attentions[i].causal ? "causal" : "all");
     }
     for (int i = 0; i < COUNT(hidden); i++) {
-        made = begin(maker, hidden[i].shapes, "matmul");
+        made = case_begin(maker, hidden[i].shapes);
         made->attrs.attention.causal = hidden[i].causal;
         set_mask(maker, made, 3, i % 2);
         if (made->in[3].present) hide_row(made, 3);
@@ -232,8 +217,8 @@ void cases_attention(struct case_maker *maker)
         made->quick = hidden[i].quick;
         case_end(maker, made, hidden[i].causal ? "hidden.causal" : "hidden");
     }
-    case_real(maker, begin(maker, "1x4x65x32+1x4x67x32+1x4x67x32", "matmul"), 1, "real");
-    made = begin(maker, "2x4x5x6+2x2x7x6+2x2x7x3+5x7", "matmul");
+    case_real(maker, case_begin(maker, "1x4x65x32+1x4x67x32+1x4x67x32"), 1, "real");
+    made = case_begin(maker, "2x4x5x6+2x2x7x6+2x2x7x3+5x7");
     set_mask(maker, made, 3, false);
     case_layouts(maker, made, "layouts", false);
 }
@@ -248,15 +233,15 @@ void cases_linear(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int data = 0; data < 3; data++) {
-            made = begin(maker, shapes[i], "matmul");
+            made = case_begin(maker, shapes[i]);
             case_data(made, data == 0 ? DATA_PLAIN : data == 1 ? DATA_EXACT : DATA_POSITIVE);
             if (!data) case_smooth(made, 2);
             made->quick = i % 2;
             case_end(maker, made, data == 0 ? "plain" : data == 1 ? "exact" : "positive");
         }
-    case_real(maker, begin(maker, "67x129+97x129+97", "matmul"), 1, "real");
-    case_real(maker, begin(maker, "2x31x65+66x65+66", "matmul"), 1, "real.batches");
-    case_layouts(maker, begin(maker, "5x6+7x6+7", "matmul"), "layouts", false);
+    case_real(maker, case_begin(maker, "67x129+97x129+97"), 1, "real");
+    case_real(maker, case_begin(maker, "2x31x65+66x65+66"), 1, "real.batches");
+    case_layouts(maker, case_begin(maker, "5x6+7x6+7"), "layouts", false);
 }
 
 void cases_label_smooth(struct case_maker *maker)
@@ -268,14 +253,14 @@ void cases_label_smooth(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int k = 0; k < COUNT(epsilons); k++) {
-            made = begin(maker, shapes[i], "scale");
+            made = case_begin(maker, shapes[i]);
             made->attrs.label_smooth.epsilon = epsilons[k];
             if (k == 3) case_data(made, DATA_POSITIVE);
             case_smooth(made, k ? 0 : 2);
             made->quick = i % 2;
             case_end(maker, made, "eps%g", epsilons[k]);
         }
-    case_layouts(maker, begin(maker, "5x6x7+6x7", "scale"), "layouts", false);
+    case_layouts(maker, case_begin(maker, "5x6x7+6x7"), "layouts", false);
 }
 
 void cases_glu(struct case_maker *maker)
@@ -289,7 +274,7 @@ void cases_glu(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(cases); i++)
         for (int wide = 0; wide < 3; wide++) {
-            made = begin(maker, cases[i].shape, "sigmoid");
+            made = case_begin(maker, cases[i].shape);
             made->attrs.glu.axis = cases[i].axis;
             case_data(made, wide == 0 ? DATA_PLAIN : wide == 1 ? DATA_WIDE : DATA_NONFINITE);
             if (!wide) case_smooth(made, 2);
@@ -297,6 +282,6 @@ void cases_glu(struct case_maker *maker)
             case_end(maker, made, "axis%d.%s", cases[i].axis & 7,
                      wide == 0 ? "plain" : wide == 1 ? "wide" : "nonfinite");
         }
-    made = begin(maker, "5x6x8", "sigmoid");
+    made = case_begin(maker, "5x6x8");
     case_layouts(maker, made, "layouts", false);
 }

@@ -21,7 +21,6 @@
 enum {
     CASE_PORTS = 12,
     CASE_LISTS = 4,
-    CASE_NEEDS = 6,
     CASE_ID = 192
 };
 
@@ -105,11 +104,6 @@ struct kernel_case {
     int gradient;      /* the suite `gradient` runs it: 0 no, 1 first order, 2 second order too */
     uint32_t fixed_out; /* there: bit of each output that the rule takes as a constant, such as
                            statistics that are saved */
-    /* Rows that the device must have for it, besides that of the operator. */
-    struct {
-        const char *op;
-        uint32_t dtype;
-    } needs[CASE_NEEDS];
     int64_t dims[CASE_LISTS][REF_RANK]; /* lists of attrs lie here */
     union { /* by op */
         size_t size;
@@ -247,12 +241,6 @@ bool case_is_complex(const struct case_maker *maker);
 
 /* List number list of the case, of n numbers: for an attribute. n 0: none. */
 struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const int64_t *at);
-
-/* The case needs a row of op for dtype too. */
-void case_needs(struct kernel_case *made, const char *op, uint32_t dtype);
-
-/* What losses of several numbers are made of, where the case has no row. */
-void case_needs_loss(const struct case_maker *maker, struct kernel_case *made);
 
 /* Cases with default attributes, one a line; those with NaN where they are floats. */
 struct case_line {

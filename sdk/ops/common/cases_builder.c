@@ -232,26 +232,6 @@ struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const in
     return (struct bp_dims){n ? made->dims[list] : NULL, n};
 }
 
-void case_needs(struct kernel_case *made, const char *op, uint32_t dtype)
-{
-    int n = 0;
-
-    while (n < CASE_NEEDS && made->needs[n].op) n++;
-    if (n == CASE_NEEDS) abort();
-    made->needs[n].op = op;
-    made->needs[n].dtype = dtype;
-}
-
-void case_needs_loss(const struct case_maker *maker, struct kernel_case *made)
-{
-    static const char *const parts[] = {"sub", "mul", "sum", "scale"};
-    uint32_t dtype = maker->dtype[0], wide = case_wide(dtype);
-
-    if (maker->row) return;
-    for (int i = 0; i < COUNT(parts); i++) case_needs(made, parts[i], wide);
-    if (wide != dtype) case_needs(made, "cast", dtype);
-}
-
 void case_lines(const struct case_maker *maker, const struct case_line *lines, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -119,10 +119,6 @@ static struct kernel_case *all(struct case_maker *maker, int i)
         case_list(made, 1, 8, alls[i].kind ? (is_bool ? other : near) : is_bool ? truths : base);
     }
     made->quick = alls[i].quick;
-    case_needs(made, "cast", BP_BOOL);
-    case_needs(made, "sum", BP_I64);
-    case_needs(made, "sub", BP_I64);
-    case_needs(made, "equal", BP_I64);
     return made;
 }
 
@@ -130,7 +126,6 @@ void cases_equal_all(struct case_maker *maker)
 {
     for (int i = 0; i < N_ALLS; i++) {
         struct kernel_case *made = all(maker, i);
-        case_needs(made, "not_equal", maker->dtype[0]);
         if (i == PLAIN) case_layouts(maker, made, alls[i].variant, false);
         else case_end(maker, made, "%s", alls[i].variant);
     }
@@ -141,7 +136,6 @@ void cases_allclose(struct case_maker *maker)
     for (int i = 0; i < N_ALLS; i++)
         for (int wide = 0; wide < 2; wide++) {
             struct kernel_case *made = all(maker, i);
-            case_needs(made, "isclose", maker->dtype[0]);
             if (wide) made->attrs.allclose.atol = 0.07; /* the last pair is within that */
             made->attrs.allclose.equal_nan = wide;
             if (i == PLAIN && wide) case_layouts(maker, made, "plain.wide", false);

@@ -146,7 +146,6 @@ static void slice(struct case_maker *maker, const struct listed_case *line, int 
     made->n_out = n;
     made->part = part;
     made->given = given;
-    if (given) case_needs(made, "assign", maker->dtype[0]);
     if (!part && !given) case_smooth(made, 2); /* the parts are one call */
     snprintf(variant, sizeof variant, "%s.part%d", line->variant, part);
     if (line->layouts && !given) case_layouts(maker, made, variant, false);
@@ -187,7 +186,6 @@ void cases_stack(struct case_maker *maker)
         struct kernel_case *made = listed_begin(maker, &stacks[i]);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         case_smooth(made, 2);
-        case_needs(made, "concat", maker->dtype[0]);
         if (stacks[i].layouts) case_layouts(maker, made, stacks[i].variant, false);
         else case_end(maker, made, "%s", stacks[i].variant);
     }
@@ -276,21 +274,6 @@ static const struct listed_case more[] = {
     {"temporal_shift", "layouts", "6x5x3x4", .number = {3, 0}, .real = {0.25}, .layouts = true},
 };
 
-static void add_needs(struct kernel_case *made, const struct case_maker *maker)
-{
-    static const struct {
-        const char *op, *needs;
-    } all[] = {
-        {"rot90", "flip"}, {"rot90", "assign"}, {"diag", "diag_embed"}, {"diag", "assign"},
-        {"depth_to_space", "assign"}, {"space_to_depth", "assign"}, {"pixel_shuffle", "assign"},
-        {"pixel_unshuffle", "assign"}, {"channel_shuffle", "assign"},
-        {"temporal_shift", "assign"}, {"temporal_shift", "pad"}, {"temporal_shift", "concat"},
-    };
-
-    for (int i = 0; i < COUNT(all); i++)
-        if (case_is(maker, all[i].op)) case_needs(made, all[i].needs, maker->dtype[0]);
-}
-
 void cases_shape_more(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(more); i++) {
@@ -299,7 +282,6 @@ void cases_shape_more(struct case_maker *maker)
         made = listed_begin(maker, &more[i]);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         if (!listed_is_wide(&more[i])) case_smooth(made, 2);
-        add_needs(made, maker);
         if (more[i].layouts) case_layouts(maker, made, more[i].variant, false);
         else case_end(maker, made, "%s", more[i].variant);
     }

@@ -21,7 +21,6 @@ static void take_form(const struct case_maker *maker, struct kernel_case *made, 
     made->given = form == FORM_GIVEN;
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
     if (!made->part) case_smooth(made, 2); /* the parts are one call */
-    if (made->given) case_needs(made, "assign", maker->dtype[0]);
     case_end(maker, made, "%s%s", variant, name[form]);
 }
 

@@ -140,17 +140,6 @@ void cases_label_loss(struct case_maker *maker)
     }
 }
 
-/* What cross_entropy and nll_loss are made of, in f32 for half types. */
-static void needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    if (maker->row) return;
-    case_needs(made, "label_loss", maker->dtype[0]);
-    case_needs(made, "sum", wide(maker->dtype[0]));
-    case_needs(made, "div", wide(maker->dtype[0]));
-    case_needs(made, "softmax", maker->dtype[0]);
-    if (wide(maker->dtype[0]) != maker->dtype[0]) case_needs(made, "cast", maker->dtype[0]);
-}
-
 static struct kernel_case *reduced(const struct case_maker *maker, int i, int way, int reduction)
 {
     bool logits = case_is(maker, "cross_entropy");
@@ -167,7 +156,6 @@ static struct kernel_case *reduced(const struct case_maker *maker, int i, int wa
         if (ways[way].ignore) made->attrs.nll_loss.ignore_index = 1;
     }
     made->n_out = logits ? 2 : 1;
-    needs(maker, made);
     return made;
 }
 
@@ -216,13 +204,6 @@ static struct kernel_case *soft(const struct case_maker *maker, int i, int way, 
     made->attrs.soft_cross_entropy.axis = lines[i].axis;
     made->attrs.soft_cross_entropy.label_smoothing = ways[way].smoothing;
     made->quick = lines[i].quick;
-    if (!maker->row) {
-        case_needs(made, "logsumexp", wide(maker->dtype[0]));
-        case_needs(made, "sub", wide(maker->dtype[0]));
-        case_needs(made, "mul", wide(maker->dtype[0]));
-        case_needs(made, "sum", wide(maker->dtype[0]));
-        case_needs(made, "scale", wide(maker->dtype[0]));
-    }
     return made;
 }
 

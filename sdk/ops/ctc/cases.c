@@ -89,7 +89,6 @@ void cases_ctc_loss(struct case_maker *maker)
             if (sizes[i].last) made->attrs.ctc_loss.blank = sizes[i].classes - 1;
             made->attrs.ctc_loss.logits = (i + r) % 2;
             made->attrs.ctc_loss.zero_infinity = !sizes[i].full && (i + r) % 3;
-            if (!maker->row) case_needs(made, "ctc_lines", maker->dtype[0]);
             case_smooth(made, sizes[i].full ? 1 : 0);
             snprintf(variant, sizeof variant, "%s.%s", reduction[r], sizes[i].variant);
             if (i == 2 && r == 2) case_layouts(maker, made, variant, false);
@@ -99,7 +98,6 @@ void cases_ctc_loss(struct case_maker *maker)
         struct kernel_case *made = of_size(maker, d % 2, false);
         made->attrs.ctc_loss.reduction = 0;
         made->attrs.ctc_loss.logits = d / 2 % 2;
-        if (!maker->row) case_needs(made, "ctc_lines", maker->dtype[0]);
         case_end(maker, made, "few%d", d / 2);
     }
 }

@@ -435,7 +435,6 @@ void cases_repeat_interleave(struct case_maker *maker)
         made->host = some[i].host;
         made->quick = i < 4;
         made->gradient = i == 4 ? 2 : 0;
-        case_needs(made, "assign", maker->dtype[0]);
         if (i == 7) case_layouts(maker, made, some[i].variant, false);
         else case_end(maker, made, "%s", some[i].variant);
     }
@@ -504,8 +503,6 @@ void cases_hardmax(struct case_maker *maker)
         made->attrs.hardmax.axis = some[i].axis;
         case_data(made, some[i].data);
         made->quick = some[i].quick;
-        case_needs(made, "argmax", maker->dtype[0]);
-        case_needs(made, "one_hot", maker->dtype[0]);
         if (i == 6) case_layouts(maker, made, some[i].variant, false);
         else case_end(maker, made, "%s", some[i].variant);
     }

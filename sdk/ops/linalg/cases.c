@@ -6,28 +6,6 @@
 cases_fn cases_trace, cases_dot, cases_outer, cases_inner, cases_mv, cases_addmm, cases_kron,
     cases_cross, cases_einsum, cases_multi_dot, cases_matrix_power, cases_bilinear, cases_det;
 
-/* Whether it computes with half types as f32, with what it is made of as with the rest. */
-static bool is_widened(const struct case_maker *maker)
-{
-    return case_is(maker, "addmm") || case_is(maker, "bilinear") || case_is(maker, "multi_dot") ||
-           case_is(maker, "matrix_power");
-}
-
-/* needs: an operator in whose terms it is written. */
-static struct kernel_case *begin(const struct case_maker *maker, const char *shapes,
-                                 const char *needs)
-{
-    struct kernel_case *made = case_begin(maker, shapes);
-    uint32_t dtype = maker->dtype[0], own = is_widened(maker) ? case_wide(dtype) : dtype;
-
-    if (!maker->row) case_needs(made, needs, own);
-    if (!maker->row && case_is_float(maker) && !case_is_complex(maker)) {
-        case_needs(made, needs, BP_F32);
-        case_needs(made, "cast", dtype);
-    }
-    return made;
-}
-
 static bool is_real_float(const struct case_maker *maker)
 {
     return case_is_float(maker) && !case_is_complex(maker);
@@ -42,27 +20,27 @@ static bool has_infinities(const struct case_maker *maker)
 
 /* The same shapes with data that all operators here take. */
 static void plain(const struct case_maker *maker, const char *const *shapes, int n,
-                  const char *needs, const char *gradient)
+                  const char *gradient)
 {
     struct kernel_case *made;
 
     for (int i = 0; i < n; i++) {
-        made = begin(maker, shapes[i], needs);
+        made = case_begin(maker, shapes[i]);
         made->quick = i % 2;
         case_end(maker, made, "plain");
     }
-    made = begin(maker, shapes[1], needs);
+    made = case_begin(maker, shapes[1]);
     case_data(made, DATA_EXACT);
     case_end(maker, made, "exact");
-    made = begin(maker, shapes[2], needs);
+    made = case_begin(maker, shapes[2]);
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "positive");
     if (has_infinities(maker)) {
-        made = begin(maker, shapes[2], needs);
+        made = case_begin(maker, shapes[2]);
         case_data(made, DATA_NONFINITE);
         case_end(maker, made, "nonfinite");
     }
-    made = begin(maker, gradient, needs);
+    made = case_begin(maker, gradient);
     made->gradient = is_real_float(maker) ? 2 : 0;
     case_layouts(maker, made, "gradient", false);
 }
@@ -73,8 +51,8 @@ void cases_dot(struct case_maker *maker)
                                          "2x3x2x3x5+2x3x2x3x5", "1031+1031", "131x3+131x3",
                                          "131x2+131x2"};
 
-    case_real_thin(maker, begin(maker, "67x771+67x771", "matmul"), 1, "real");
-    plain(maker, shapes, 10, "matmul", "3x4+3x4");
+    case_real_thin(maker, case_begin(maker, "67x771+67x771"), 1, "real");
+    plain(maker, shapes, 10, "3x4+3x4");
 }
 
 void cases_outer(struct case_maker *maker)
@@ -82,7 +60,7 @@ void cases_outer(struct case_maker *maker)
     static const char *const shapes[] = {"0+3", "17+13", "5x6+7", "1+1", "scalar+3", "2x3x4+2x2",
                                          "33+31"};
 
-    plain(maker, shapes, 7, "mul", "3+4");
+    plain(maker, shapes, 7, "3+4");
 }
 
 void cases_inner(struct case_maker *maker)
@@ -91,8 +69,8 @@ void cases_inner(struct case_maker *maker)
                                          "2x3x4+5x4", "4+2x3x4", "3x0+2x0", "0x3+2x3",
                                          "3x1031+2x1031", "31x2+7x2"};
 
-    case_real(maker, begin(maker, "67x129+97x129", "matmul"), 1, "real");
-    plain(maker, shapes, 11, "matmul", "3x2+4x2");
+    case_real(maker, case_begin(maker, "67x129+97x129"), 1, "real");
+    plain(maker, shapes, 11, "3x2+4x2");
 }
 
 void cases_mv(struct case_maker *maker)
@@ -100,8 +78,8 @@ void cases_mv(struct case_maker *maker)
     static const char *const shapes[] = {"0x3+3", "13x31+31", "5x67+67", "1x1+1", "3x0+0",
                                          "3x1031+1031", "131x2+2", "131x3+3"};
 
-    case_real_thin(maker, begin(maker, "769x131+131", "matmul"), 1, "real");
-    plain(maker, shapes, 8, "matmul", "3x4+4");
+    case_real_thin(maker, case_begin(maker, "769x131+131"), 1, "real");
+    plain(maker, shapes, 8, "3x4+4");
 }
 
 void cases_kron(struct case_maker *maker)
@@ -109,7 +87,7 @@ void cases_kron(struct case_maker *maker)
     static const char *const shapes[] = {"scalar+scalar", "3+5", "2x3+4x5", "7+2x3", "2x3+scalar",
                                          "2x1x3x2+1x3x2x2", "0x2+3x3"};
 
-    plain(maker, shapes, 7, "mul", "2x2+2x3");
+    plain(maker, shapes, 7, "2x2+2x3");
 }
 
 void cases_cross(struct case_maker *maker)
@@ -123,18 +101,18 @@ void cases_cross(struct case_maker *maker)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int exact = 0; exact < 2; exact++) {
-            made = begin(maker, cases[i].shapes, "mul");
+            made = case_begin(maker, cases[i].shapes);
             made->attrs.cross.axis = cases[i].axis;
             if (exact) case_data(made, DATA_EXACT);
             made->quick = i == 2;
             case_end(maker, made, "axis%lld%s", (long long)cases[i].axis, exact ? ".exact" : "");
         }
     if (has_infinities(maker)) {
-        made = begin(maker, "31x3+31x3", "mul");
+        made = case_begin(maker, "31x3+31x3");
         case_data(made, DATA_NONFINITE);
         case_end(maker, made, "nonfinite");
     }
-    made = begin(maker, "2x3+2x3", "mul");
+    made = case_begin(maker, "2x3+2x3");
     made->gradient = is_real_float(maker) ? 2 : 0;
     case_layouts(maker, made, "gradient", false);
 }
@@ -152,7 +130,7 @@ void cases_trace(struct case_maker *maker)
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made = begin(maker, cases[i].shape, "sum");
+        made = case_begin(maker, cases[i].shape);
         made->attrs.trace.offset = cases[i].offset;
         made->attrs.trace.axis1 = cases[i].axis1;
         made->attrs.trace.axis2 = cases[i].axis2;
@@ -161,13 +139,13 @@ void cases_trace(struct case_maker *maker)
                  (long long)cases[i].axis1, (long long)cases[i].axis2);
     }
     if (has_infinities(maker)) {
-        made = begin(maker, "31x3x3", "sum");
+        made = case_begin(maker, "31x3x3");
         made->attrs.trace.axis1 = 1;
         made->attrs.trace.axis2 = 2;
         case_data(made, DATA_NONFINITE);
         case_end(maker, made, "nonfinite");
     }
-    made = begin(maker, "3x4x3", "sum");
+    made = case_begin(maker, "3x4x3");
     made->attrs.trace.axis2 = 2;
     made->gradient = is_real_float(maker) ? 2 : 0;
     case_layouts(maker, made, "gradient", false);
@@ -183,17 +161,17 @@ void cases_addmm(struct case_maker *maker)
 
     for (int i = 0; i < 9; i++)
         for (int f = 0; f < 4; f++) {
-            made = begin(maker, shapes[i], "matmul");
+            made = case_begin(maker, shapes[i]);
             made->attrs.addmm.beta = factor[f][0];
             made->attrs.addmm.alpha = factor[f][1];
             made->quick = i == 1 || i == 6;
             case_end(maker, made, "beta%g.alpha%g", factor[f][0], factor[f][1]);
         }
-    case_real(maker, begin(maker, "97+67x129+129x97", "matmul"), 2, "real");
-    made = begin(maker, "17x5+17x13+13x5", "matmul");
+    case_real(maker, case_begin(maker, "97+67x129+129x97"), 2, "real");
+    made = case_begin(maker, "17x5+17x13+13x5");
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");
-    made = begin(maker, "4+3x2+2x4", "matmul");
+    made = case_begin(maker, "4+3x2+2x4");
     made->attrs.addmm.alpha = 0.5;
     made->gradient = 2;
     case_layouts(maker, made, "gradient", false);
@@ -206,8 +184,8 @@ void cases_bilinear(struct case_maker *maker)
                                          "31x2+31x1+1x2x1", "131x1+131x1+1x1x1",
                                          "3x17+3x31+5x17x31+5"};
 
-    case_real_thin(maker, begin(maker, "19x33+19x31+17x33x31+17", "matmul"), 2, "real");
-    plain(maker, shapes, 8, "matmul", "2x2+2x3+2x2x3+2");
+    case_real_thin(maker, case_begin(maker, "19x33+19x31+17x33x31+17"), 2, "real");
+    plain(maker, shapes, 8, "2x2+2x3+2x2x3+2");
 }
 
 void cases_multi_dot(struct case_maker *maker)
@@ -217,8 +195,8 @@ void cases_multi_dot(struct case_maker *maker)
                                          "3x4+4x5+5", "4+4", "4+4x5+5", "0x4+4x5+5x2", "3x0+0x5",
                                          "2x9+9x2+2x9+9x2+2x3", "31x1+1x7"};
 
-    case_real(maker, begin(maker, "33x65+65x67+67x31", "matmul"), 1, "real");
-    plain(maker, shapes, 11, "matmul", "2x3+3x2+2x2");
+    case_real(maker, case_begin(maker, "33x65+65x67+67x31"), 1, "real");
+    plain(maker, shapes, 11, "2x3+3x2+2x2");
 }
 
 /* Nothing that is not finite: powers above 2 are products of three. */
@@ -230,15 +208,15 @@ void cases_matrix_power(struct case_maker *maker)
     for (int i = 0; i < 6; i++)
         for (int n = 0; n < 7; n++) {
             if (n == 4) continue;
-            made = begin(maker, shapes[i], "matmul");
+            made = case_begin(maker, shapes[i]);
             made->attrs.matrix_power.n = n;
             made->quick = i == 1;
             case_end(maker, made, "n%d", n);
         }
-    made = begin(maker, "48x48", "matmul");
+    made = case_begin(maker, "48x48");
     made->attrs.matrix_power.n = 3;
     case_real(maker, made, 0, "real");
-    made = begin(maker, "2x3x3", "matmul");
+    made = case_begin(maker, "2x3x3");
     made->attrs.matrix_power.n = 3;
     made->gradient = 2;
     case_layouts(maker, made, "gradient", false);
@@ -286,7 +264,7 @@ static const struct {
 
 static struct kernel_case *einsum(const struct case_maker *maker, size_t i)
 {
-    struct kernel_case *made = begin(maker, sums[i].shapes, "matmul");
+    struct kernel_case *made = case_begin(maker, sums[i].shapes);
     int64_t n = 0, *labels = made->dims[0]; /* the memory of all lists together */
 
     while (sums[i].labels[n] != -2) n++;

@@ -8,21 +8,6 @@ cases_fn cases_dist, cases_pairwise_distance, cases_cosine_similarity;
 static const double orders[] = {2, 1, 3, INFINITY, 0};
 enum { N_ORDERS = 5 };
 
-static struct kernel_case *pair(const struct case_maker *maker, const char *shapes)
-{
-    struct kernel_case *made = case_begin(maker, shapes);
-    uint32_t dtype = maker->dtype[0];
-    uint32_t wide = case_wide(dtype);
-
-    if (maker->row) return made;
-    case_needs(made, "sub", wide);
-    case_needs(made, "norm", wide);
-    case_needs(made, "mul", wide);
-    case_needs(made, "scale", wide);
-    if (wide != dtype) case_needs(made, "cast", dtype);
-    return made;
-}
-
 void cases_dist(struct case_maker *maker)
 {
     static const char *const shapes[] = {"scalar+scalar", "17+17", "5x7+5x7", "5x7+7",
@@ -31,30 +16,30 @@ void cases_dist(struct case_maker *maker)
 
     for (int i = 0; i < 7; i++)
         for (int p = 0; p < N_ORDERS; p++) {
-            made = pair(maker, shapes[i]);
+            made = case_begin(maker, shapes[i]);
             made->attrs.dist.p = orders[p];
             made->quick = i == 2;
             case_end(maker, made, "p%g", orders[p]);
         }
     for (int p = 0; p < N_ORDERS; p++) { /* an infinity, and more */
-        made = pair(maker, p % 2 ? "31+31" : "9+1");
+        made = case_begin(maker, p % 2 ? "31+31" : "9+1");
         case_data(made, DATA_NONFINITE);
         if (p % 2 == 0) made->in[1].data = DATA_PLAIN;
         made->attrs.dist.p = orders[p];
         case_end(maker, made, "nonfinite.p%g", orders[p]);
     }
-    made = pair(maker, "0x3+0x3");
+    made = case_begin(maker, "0x3+0x3");
     case_end(maker, made, "empty");
     for (int i = 0; i < 128; i++) {
-        made = pair(maker, i % 2 ? "2+2" : "1+1");
+        made = case_begin(maker, i % 2 ? "2+2" : "1+1");
         made->attrs.dist.p = 1 + i / 2 % 2;
         case_end(maker, made, "few%d", i / 4);
     }
-    made = pair(maker, "3x2+2");
+    made = case_begin(maker, "3x2+2");
     made->attrs.dist.p = 3;
     made->gradient = 2;
     case_end(maker, made, "gradient");
-    case_layouts(maker, pair(maker, "5x6+5x6"), "p2", false);
+    case_layouts(maker, case_begin(maker, "5x6+5x6"), "p2", false);
 }
 
 void cases_pairwise_distance(struct case_maker *maker)
@@ -65,7 +50,7 @@ void cases_pairwise_distance(struct case_maker *maker)
 
     for (int i = 0; i < 7; i++)
         for (int p = 0; p < N_ORDERS; p++) {
-            made = pair(maker, shapes[i]);
+            made = case_begin(maker, shapes[i]);
             made->attrs.pairwise_distance.p = orders[p];
             made->attrs.pairwise_distance.keep = p % 2;
             made->attrs.pairwise_distance.epsilon = p == 2 ? 0.125 : 1e-6;
@@ -73,15 +58,15 @@ void cases_pairwise_distance(struct case_maker *maker)
             case_end(maker, made, "p%g", orders[p]);
         }
     for (int p = 0; p < N_ORDERS; p++) {
-        made = pair(maker, "31x5+31x5");
+        made = case_begin(maker, "31x5+31x5");
         case_data(made, DATA_NONFINITE);
         made->attrs.pairwise_distance.p = orders[p];
         case_end(maker, made, "nonfinite.p%g", orders[p]);
     }
-    made = pair(maker, "3x2+2");
+    made = case_begin(maker, "3x2+2");
     made->gradient = 2;
     case_end(maker, made, "gradient");
-    case_layouts(maker, pair(maker, "5x6+5x6"), "p2", false);
+    case_layouts(maker, case_begin(maker, "5x6+5x6"), "p2", false);
 }
 
 void cases_cosine_similarity(struct case_maker *maker)
@@ -100,7 +85,7 @@ void cases_cosine_similarity(struct case_maker *maker)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int positive = 0; positive < 2; positive++) {
-            made = pair(maker, cases[i].shapes);
+            made = case_begin(maker, cases[i].shapes);
             made->attrs.cosine_similarity.axis = cases[i].axis;
             made->attrs.cosine_similarity.epsilon = cases[i].epsilon;
             if (positive) case_data(made, DATA_POSITIVE);
@@ -108,15 +93,15 @@ void cases_cosine_similarity(struct case_maker *maker)
             case_end(maker, made, "axis%lld%s", (long long)cases[i].axis,
                      positive ? ".positive" : "");
         }
-    made = pair(maker, "5x7+5x7");
+    made = case_begin(maker, "5x7+5x7");
     made->in[0].data = DATA_ZERO;
     case_end(maker, made, "zeros");
-    made = pair(maker, "31x5+31x5");
+    made = case_begin(maker, "31x5+31x5");
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");
-    made = pair(maker, "3x2+2");
+    made = case_begin(maker, "3x2+2");
     case_data(made, DATA_POSITIVE);
     made->gradient = 2;
     case_end(maker, made, "gradient");
-    case_layouts(maker, pair(maker, "5x6+5x6"), "axis1", false);
+    case_layouts(maker, case_begin(maker, "5x6+5x6"), "axis1", false);
 }

@@ -152,7 +152,6 @@ static struct kernel_case *of_shape(const struct case_maker *maker, const char *
         made->in[i].data = k->data[i];
         if (k->list[i]) case_list(made, i, k->n_list[i], k->list[i]);
     }
-    case_needs_loss(maker, made);
     return made;
 }
 

@@ -106,9 +106,6 @@ static struct kernel_case *of_rows(const struct case_maker *maker, const char *r
     made = case_begin(maker, shapes);
     set_data(maker, made, n);
     set_attrs(maker, made, way, reduction);
-    case_needs_loss(maker, made);
-    if (!maker->row && case_is(maker, "npair_loss"))
-        case_needs(made, "matmul", case_wide(maker->dtype[0]));
     return made;
 }
 

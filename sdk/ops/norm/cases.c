@@ -18,19 +18,6 @@ static bool fits(const struct case_maker *maker)
     return maker->gradients || maker->dtype[1] == num_accumulate(num_type(maker->dtype[0]))->dtype;
 }
 
-/* What an operator that has no row is written in. */
-static void add_needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    uint32_t wide = num_accumulate(num_type(maker->dtype[0]))->dtype;
-
-    if (maker->row) return;
-    case_needs(made, "sum", wide);
-    case_needs(made, "scale", wide);
-    case_needs(made, "mul", wide);
-    case_needs(made, "rsqrt", wide);
-    if (wide != maker->dtype[0]) case_needs(made, "cast", maker->dtype[0]);
-}
-
 /* x, and the shape of parameters: the part of it from an axis on. */
 struct rows {
     const char *x, *param;
@@ -97,7 +84,6 @@ static struct kernel_case *row_case(const struct case_maker *maker, const struct
     made->in[0].data = r->data;
     if (grad && r->data == DATA_NONFINITE) made->in[2].data = r->data;
     made->quick = r->quick;
-    add_needs(maker, made);
     return made;
 }
 
@@ -216,7 +202,6 @@ static struct kernel_case *channel_case(const struct case_maker *maker, const st
     if (grad && c->data == DATA_NONFINITE) made->in[2].data = c->data;
     if (params == 4) made->in[4].data = DATA_POSITIVE;
     made->quick = c->quick;
-    add_needs(maker, made);
     return made;
 }
 
@@ -302,19 +287,6 @@ void cases_batch_norm_grad(struct case_maker *maker)
     if (fits(maker)) of_channels(maker, 1, true, true, 3, 0, set_epsilon);
 }
 
-static struct kernel_case *composed(const struct case_maker *maker, const char *shapes,
-                                 const char *one, const char *other)
-{
-    struct kernel_case *made = case_begin(maker, shapes);
-    uint32_t wide = num_accumulate(num_type(maker->dtype[0]))->dtype;
-
-    if (maker->row) return made;
-    case_needs(made, one, wide);
-    case_needs(made, other, wide);
-    if (wide != maker->dtype[0]) case_needs(made, "cast", maker->dtype[0]);
-    return made;
-}
-
 void cases_lp_normalize(struct case_maker *maker)
 {
     static const struct {
@@ -328,7 +300,7 @@ void cases_lp_normalize(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(cases); i++)
         for (int k = 0; k < COUNT(orders); k++) {
-            made = composed(maker, cases[i].shape, "norm", "div");
+            made = case_begin(maker, cases[i].shape);
             made->attrs.lp_normalize.p = orders[k];
             made->attrs.lp_normalize.axis = cases[i].axis;
             if (k == 1) case_data(made, DATA_APART);
@@ -336,24 +308,24 @@ void cases_lp_normalize(struct case_maker *maker)
             made->quick = i % 2;
             case_end(maker, made, "p%g.axis%d", orders[k], cases[i].axis & 7);
         }
-    made = composed(maker, "5x7", "norm", "div");
+    made = case_begin(maker, "5x7");
     case_data(made, DATA_ZERO);
     case_end(maker, made, "zeros");
     for (int k = 0; k < COUNT(orders); k++) { /* the second vector is 0, and nothing is added */
-        made = composed(maker, "3x4", "norm", "div");
+        made = case_begin(maker, "3x4");
         made->attrs.lp_normalize.p = orders[k];
         made->attrs.lp_normalize.epsilon = 0;
         case_list(made, 0, COUNT(some), some);
         made->quick = true;
         case_end(maker, made, "zero.p%g", orders[k]);
     }
-    made = composed(maker, "9x67", "norm", "div");
+    made = case_begin(maker, "9x67");
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");
-    made = composed(maker, "5x7", "norm", "div");
+    made = case_begin(maker, "5x7");
     made->attrs.lp_normalize.epsilon = 3;
     case_end(maker, made, "epsilon3");
-    case_layouts(maker, composed(maker, "5x6x7", "norm", "div"), "layouts", false);
+    case_layouts(maker, case_begin(maker, "5x6x7"), "layouts", false);
 }
 
 void cases_mean_variance_normalization(struct case_maker *maker)
@@ -369,7 +341,7 @@ void cases_mean_variance_normalization(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(cases); i++)
         for (int data = 0; data < 2; data++) {
-            made = composed(maker, cases[i].shape, "sum", "norm");
+            made = case_begin(maker, cases[i].shape);
             made->attrs.mean_variance_normalization.axes = case_dims(made, 0, cases[i].n,
                                                                      cases[i].axes);
             if (data) case_data(made, DATA_POSITIVE);
@@ -377,10 +349,10 @@ void cases_mean_variance_normalization(struct case_maker *maker)
             made->quick = i % 2;
             case_end(maker, made, data ? "positive" : "plain");
         }
-    made = composed(maker, "5x9", "sum", "norm");
+    made = case_begin(maker, "5x9");
     made->attrs.mean_variance_normalization.epsilon = 0.5;
     case_end(maker, made, "epsilon");
-    made = composed(maker, "5x6x7", "sum", "norm");
+    made = case_begin(maker, "5x6x7");
     case_layouts(maker, made, "layouts", false);
 }
 
@@ -397,7 +369,7 @@ void cases_lrn(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int k = 0; k < COUNT(how); k++) {
-            made = composed(maker, shapes[i], "log", "exp");
+            made = case_begin(maker, shapes[i]);
             made->attrs.lrn.window = how[k].size;
             made->attrs.lrn.alpha = how[k].alpha;
             made->attrs.lrn.beta = how[k].beta;
@@ -406,9 +378,9 @@ void cases_lrn(struct case_maker *maker)
             made->quick = i % 2;
             case_end(maker, made, "size%d", (int)how[k].size);
         }
-    made = composed(maker, "1x67x3", "log", "exp");
+    made = case_begin(maker, "1x67x3");
     case_data(made, DATA_NONFINITE);
     case_end(maker, made, "nonfinite");
-    case_layouts(maker, composed(maker, "3x6x7", "log", "exp"), "layouts", false);
-    case_layouts(maker, composed(maker, "2x5x3x4", "log", "exp"), "image", false);
+    case_layouts(maker, case_begin(maker, "3x6x7"), "layouts", false);
+    case_layouts(maker, case_begin(maker, "2x5x3x4"), "image", false);
 }

@@ -370,25 +370,6 @@ void cases_avg_pool_grad(struct case_maker *maker)
 }
 
 /* Pools that are written in other operators. */
-static uint32_t wide(const struct case_maker *maker)
-{
-    uint32_t dtype = maker->dtype[0];
-
-    return case_wide(dtype);
-}
-
-static void needs(const struct case_maker *maker, struct kernel_case *made, const char *a,
-                  const char *b)
-{
-    if (maker->row) return;
-    if (a) case_needs(made, a, wide(maker));
-    if (b) case_needs(made, b, wide(maker));
-    if (wide(maker) != maker->dtype[0]) {
-        case_needs(made, "cast", maker->dtype[0]);
-        case_needs(made, "cast", BP_F32);
-    }
-}
-
 void cases_lp_pool(struct case_maker *maker)
 {
     static const double order[] = {2, 1, 3, 1.5};
@@ -401,7 +382,6 @@ void cases_lp_pool(struct case_maker *maker)
             if (!small && i % 8 != k && (k || p != pool_case_find("2d.pad"))) continue;
             made = pool_case_begin(maker, p, p->x);
             made->attrs.lp_pool.p = order[k];
-            needs(maker, made, "avg_pool", k == 0 ? "sqrt" : k == 1 ? "abs" : "pow");
             case_data(made, small || i % 3 ? DATA_POSITIVE : DATA_PLAIN);
             if (small) made->gradient = 2;
             if (k == 0 && (i == 8 || p == pool_case_find("2d.pad")))
@@ -438,9 +418,6 @@ void cases_adaptive_pool(struct case_maker *maker)
             memcpy(made->attrs.adaptive_avg_pool.extents, parts[i].extents,
                    sizeof parts[i].extents); /* it comes first in both */
             if (max) made->attrs.adaptive_max_pool.dtype = maker->dtype[2];
-            needs(maker, made, max ? "max_pool" : "avg_pool",
-                  max ? "max_pool_with_index" : "sum");
-            if (!max) case_needs(made, "scale", wide(maker));
             case_data(made, again            ? DATA_EXACT
                             : parts[i].smooth ? DATA_APART
                             : i % 2           ? DATA_POSITIVE
@@ -466,7 +443,6 @@ void cases_global_pool(struct case_maker *maker)
             struct kernel_case *made = case_begin(maker, shapes[i]);
             made->attrs.global_avg_pool.flat = flat; /* it comes first in all */
             if (norm) made->attrs.global_lp_pool.p = i % 3 ? 2 : 1;
-            needs(maker, made, max ? "max" : norm ? "norm" : "sum", max || norm ? NULL : "scale");
             case_data(made, i < 3 ? max ? DATA_APART : DATA_POSITIVE
                             : flat ? DATA_POSITIVE
                                    : DATA_PLAIN);
@@ -508,7 +484,6 @@ void cases_max_unpool(struct case_maker *maker)
         memcpy(a->extents, unpools[i].extents, sizeof a->extents);
         a->whole = unpools[i].whole;
         a->column_major = unpools[i].columns;
-        needs(maker, made, "put_along_axis", "sum");
         made->in[1].dtype = maker->dtype[2];
         case_list(made, 1, unpools[i].n, unpools[i].index);
         made->quick = i < 4;
@@ -534,7 +509,6 @@ void cases_maxout(struct case_maker *maker)
         struct kernel_case *made = case_begin(maker, some[i].x);
         made->attrs.maxout.groups = some[i].groups;
         made->attrs.maxout.axis = some[i].axis;
-        needs(maker, made, "max", NULL);
         case_data(made, some[i].data);
         made->quick = i < 4;
         if (i < 2) made->gradient = 1;

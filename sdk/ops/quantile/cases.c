@@ -26,21 +26,6 @@ enum { MIDDLE = 8 }; /* in layouts */
 /* NaN at some places, of whole lines too. */
 static const double holes[] = {1.5, NAN, 0.25, NAN, -1, NAN, 2, 0.5, NAN, NAN, -0.75};
 
-static uint32_t wide_of(const struct case_maker *maker)
-{
-    uint32_t dtype = maker->dtype[0];
-
-    return case_wide(dtype);
-}
-
-/* What they are written in. */
-static void needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    case_needs(made, "sort", wide_of(maker));
-    case_needs(made, "where", wide_of(maker));
-    case_needs(made, "isnan", wide_of(maker));
-}
-
 void cases_median(struct case_maker *maker)
 {
     static const enum data data[] = {DATA_PLAIN, DATA_EXACT, DATA_NONFINITE, DATA_WIDE,
@@ -61,7 +46,6 @@ void cases_median(struct case_maker *maker)
                 made->in[0].data = data[(i + (size_t)lower) % 5];
                 if (kind) case_list(made, 0, COUNT(holes), holes);
                 made->quick = lines[i].quick;
-                needs(maker, made);
                 if (maker->gradients) made->in[0].data = DATA_APART;
                 if (!kind) case_smooth(made, 2);
                 snprintf(variant, sizeof variant, "%s.lower%d%s", lines[i].variant, lower,
@@ -74,7 +58,6 @@ void cases_median(struct case_maker *maker)
         struct kernel_case *made = case_begin(maker, "2x5");
         made->attrs.nanmedian.axis = 1;
         case_list(made, 0, 1, none);
-        needs(maker, made);
         case_end(maker, made, "none");
     }
 }
@@ -98,8 +81,6 @@ void cases_quantile(struct case_maker *maker)
             case_list(made, 1, COUNT(parts), parts);
             if (form == 0) case_list(made, 1, 1, parts + 3 + i % 2);
             made->quick = lines[i].quick && form != 1;
-            needs(maker, made);
-            case_needs(made, "gather", wide_of(maker));
             snprintf(text, sizeof text, "%s.form%zu", lines[i].variant, form);
             if (i == MIDDLE && form == 2) case_layouts(maker, made, text, false);
             else case_end(maker, made, "%s", text);
@@ -108,7 +89,6 @@ void cases_quantile(struct case_maker *maker)
     made->attrs.quantile.axis = 0;
     made->in[0].data = DATA_APART;
     case_list(made, 1, COUNT(smooth), smooth);
-    needs(maker, made);
     case_smooth(made, 2);
     case_end(maker, made, "smooth");
 }
@@ -139,9 +119,6 @@ void cases_masked_scatter(struct case_maker *maker)
         made->in[0].data = made->in[2].data = i % 2 ? DATA_PLAIN : DATA_SPECIAL;
         case_index(made, 1, BP_BOOL, masks[i].low, masks[i].high);
         made->quick = masks[i].quick;
-        case_needs(made, "gather", maker->dtype[0]);
-        case_needs(made, "where", maker->dtype[0]);
-        case_needs(made, "cumsum", BP_I64);
         case_smooth(made, 2);
         if (i == 5) case_layouts(maker, made, masks[i].variant, false);
         else case_end(maker, made, "%s", masks[i].variant);
@@ -161,8 +138,6 @@ void cases_clip_by_norm(struct case_maker *maker)
             made->attrs.clip_by_norm.max_norm = norms[n];
             made->in[0].data = data[(i + (size_t)n) % 3];
             made->quick = i % 3 == 0;
-            case_needs(made, "norm", wide_of(maker));
-            case_needs(made, "where", wide_of(maker));
             if (i > 1 && i < 5) case_smooth(made, 2);
             if (i == 7 && n) case_layouts(maker, made, "norm1", false);
             else case_end(maker, made, "norm%d", n);
@@ -172,7 +147,6 @@ void cases_clip_by_norm(struct case_maker *maker)
         struct kernel_case *made = case_begin(maker, few[i % 3]);
         made->attrs.clip_by_norm.max_norm = 0.1 + 0.01 * i;
         made->in[0].data = DATA_POSITIVE;
-        case_needs(made, "norm", wide_of(maker));
         case_end(maker, made, "few%d", i / 3);
     }
 }
@@ -189,9 +163,6 @@ void cases_accuracy(struct case_maker *maker)
             case_index(made, 0, maker->dtype[0], 0, classes);
             case_index(made, 1, maker->dtype[0], 0, classes);
             made->quick = i % 2;
-            case_needs(made, "equal", maker->dtype[0]);
-            case_needs(made, "any", BP_BOOL);
-            case_needs(made, "sum", BP_I32);
             snprintf(name, sizeof name, "classes%d", classes);
             if (i == 1 && classes == 8) case_part_layouts(maker, made, 3, name);
             else case_parts(maker, made, 3, name);

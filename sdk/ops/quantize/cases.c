@@ -138,11 +138,6 @@ void cases_dynamic_quantize_linear(struct case_maker *maker)
             made = case_begin(maker, shapes[i]);
             made->in[0].data = data[d];
             made->quick = i == 2;
-            case_needs(made, "amax", maker->dtype[0]);
-            case_needs(made, "clip", maker->dtype[0]);
-            case_needs(made, "div", maker->dtype[0]);
-            case_needs(made, "round", maker->dtype[0]);
-            case_needs(made, "quantize_linear", maker->dtype[0]);
             snprintf(name, sizeof name, "data%d", d);
             if (i == 4 && !d) case_part_layouts(maker, made, 3, name);
             else case_parts(maker, made, 3, name);
@@ -198,9 +193,6 @@ void cases_matmul_integer(struct case_maker *maker)
         integer_data(made, 1, maker->dtype[1], i + 1);
         zero_points(made, 2, maker->dtype[0]);
         zero_points(made, 3, maker->dtype[1]);
-        case_needs(made, "matmul", BP_I32);
-        case_needs(made, "sub", BP_I32);
-        case_needs(made, "cast", maker->dtype[0]);
         made->quick = products[i].quick;
         if (i == REAL_PRODUCT) case_real_of_any(maker, made, 1, products[i].variant);
         else if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
@@ -233,9 +225,6 @@ void cases_qlinear_matmul(struct case_maker *maker)
         case_list(made, 4, COUNT(scales), scales + 1);
         made->in[4].n_list--;
         case_list(made, 6, 1, &out_scales[i % 3]);
-        case_needs(made, "matmul", BP_I32);
-        case_needs(made, "quantize_linear", BP_F32);
-        case_needs(made, "mul", BP_F32);
         made->quick = products[i].quick && i % 3 == 0;
         if (i == REAL_PRODUCT) case_real_of_any(maker, made, 1, products[i].variant);
         else if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
@@ -290,8 +279,6 @@ void cases_conv_integer(struct case_maker *maker)
             zero_points(made, 2, maker->dtype[0]);
             zero_points(made, 3, maker->dtype[1]);
             set_window(made, i);
-            case_needs(made, "conv", BP_F64);
-            case_needs(made, "cast", BP_F64);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
             if (i == PADDED && form == 2 && is_usual(maker)) case_orders(maker, made, 0, text);
             if (i == REAL_WINDOW) case_real_of_any(maker, made, 1, text);
@@ -327,8 +314,6 @@ void cases_qlinear_conv(struct case_maker *maker)
             case_list(made, 6, 1, &out_scales[i % 3]);
             set_window(made, i);
             made->quick &= form;
-            case_needs(made, "conv", BP_F64);
-            case_needs(made, "quantize_linear", BP_F32);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
             if (i == PADDED && form && is_usual(maker)) case_orders(maker, made, 0, text);
             if (i == REAL_WINDOW) case_real_of_any(maker, made, 1, text);
@@ -355,9 +340,6 @@ void cases_fake_quantize(struct case_maker *maker)
             case_list(made, 1, COUNT(scales), scales);
             if (zero) zero_points(made, 2, BP_I32);
             made->quick = lines[i].quick;
-            case_needs(made, "round", maker->dtype[0]);
-            case_needs(made, "div", maker->dtype[0]);
-            case_needs(made, "clip", maker->dtype[0]);
             if (form == ALONG && !strcmp(lines[i].variant, "channels"))
                 case_layouts(maker, made, "channels.form2", false);
             else case_end(maker, made, "%s.form%d", lines[i].variant, form);
@@ -386,9 +368,6 @@ void cases_fake_quantize_abs_max(struct case_maker *maker)
             made->in[0].data = data[d];
             made->attrs.fake_quantize_abs_max.bits = d == 1 ? 4 : d == 3 ? 12 : 8;
             made->quick = i == 2;
-            case_needs(made, "amax", maker->dtype[0]);
-            case_needs(made, "div", maker->dtype[0]);
-            case_needs(made, "round", maker->dtype[0]);
             snprintf(name, sizeof name, "data%d", d);
             if (i == 4 && !d) case_part_layouts(maker, made, 2, name);
             else case_parts(maker, made, 2, name);

@@ -178,10 +178,6 @@ void cases_randperm(struct case_maker *maker)
             made->offset = i;
             made->host = host[form];
             made->quick = i % 2;
-            if (!maker->row) {
-                case_needs(made, "randint", BP_I64);
-                case_needs(made, "argsort", BP_I64);
-            }
             case_end(maker, made, "%lld.%d", (long long)counts[i], form);
         }
 }
@@ -363,20 +359,6 @@ void cases_dropout_grad(struct case_maker *maker)
     case_layouts(maker, made, "rank3", true);
 }
 
-/* What it is written in. */
-static void gumbel_needs(struct case_maker *maker, struct kernel_case *made)
-{
-    uint32_t dtype = maker->dtype[0],
-             wide = case_wide(dtype);
-
-    if (maker->row) return;
-    case_needs(made, "uniform", wide);
-    case_needs(made, "log", wide);
-    case_needs(made, "softmax", wide);
-    case_needs(made, "argmax", wide);
-    if (wide != dtype) case_needs(made, "cast", dtype);
-}
-
 void cases_gumbel_softmax(struct case_maker *maker)
 {
     static const struct {
@@ -408,7 +390,6 @@ void cases_gumbel_softmax(struct case_maker *maker)
         made->quick = lines[i].quick;
         made->fixed_out = 2; /* its gradient is straight through */
         case_smooth(made, lines[i].temperature == 1 ? 2 : 0);
-        gumbel_needs(maker, made);
         if (i == 5) case_part_layouts(maker, made, 2, lines[i].variant);
         else case_parts(maker, made, 2, lines[i].variant);
     }

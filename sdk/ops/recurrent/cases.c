@@ -69,15 +69,6 @@ static void input(char *text, bool present, int n, int a, int b, int c)
     else snprintf(at, 256 - used, "%s%dx%dx%d", join, a, b, c);
 }
 
-static void needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    static const char *const parts[] = {"matmul", "add", "mul", "tanh", "sigmoid"};
-    uint32_t dtype = maker->dtype[0],
-             wide = case_wide(dtype);
-
-    for (int i = 0; i < COUNT(parts) && !maker->row; i++) case_needs(made, parts[i], wide);
-}
-
 /* Weights are in [-1, 1), so that gates are seldom closed. */
 static struct kernel_case *begin(const struct case_maker *maker, const char *shapes, int outputs)
 {
@@ -85,7 +76,6 @@ static struct kernel_case *begin(const struct case_maker *maker, const char *sha
 
     case_data(made, DATA_UNIT);
     made->n_out = outputs;
-    needs(maker, made);
     return made;
 }
 

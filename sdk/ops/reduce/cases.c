@@ -57,23 +57,6 @@ static bool is(const struct case_maker *maker, const char *names)
     return false;
 }
 
-/* What an operator without a kernel is written in: sub, mul and the like of the dtype that it is
- * computed in. */
-static void add_needs(const struct case_maker *maker, struct kernel_case *made)
-{
-    uint32_t dtype = maker->dtype[0],
-             wide = case_wide(dtype);
-
-    if (maker->row) return;
-    if (is(maker, "mean nanmean var")) case_needs(made, "sum", wide);
-    if (is(maker, "mean nanmean var std")) case_needs(made, "scale", wide);
-    if (is(maker, "var std")) case_needs(made, "sub", wide);
-    if (is(maker, "nanmean")) case_needs(made, "nansum", wide);
-    if (is(maker, "nanmean")) case_needs(made, "div", wide);
-    if (is(maker, "std frobenius_norm")) case_needs(made, "norm", wide);
-    if (wide != dtype) case_needs(made, "cast", dtype);
-}
-
 static struct kernel_case *reduction(const struct case_maker *maker, const char *shape, int n,
                                      const int64_t *axes, bool keep)
 {
@@ -91,7 +74,6 @@ static struct kernel_case *reduction(const struct case_maker *maker, const char 
     else if (is(maker, "prod") && case_is_float(maker)) case_list(made, 0, 5, even);
     else if (is(maker, "prod")) case_list(made, 0, 5, odd);
     else if (is(maker, "any all count_nonzero")) case_data(made, DATA_SPARSE);
-    add_needs(maker, made);
     return made;
 }
 

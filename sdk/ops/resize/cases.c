@@ -165,13 +165,6 @@ void cases_resize(struct case_maker *maker)
             a->extrapolation = 2.5;
         }
         made->host = images[i].host;
-        if (!maker->row) {
-            case_needs(made, "resize_axis", maker->dtype[0]);
-            if (case_is_float(maker)) {
-                case_needs(made, "resize_axis", BP_F32);
-                case_needs(made, "cast", maker->dtype[0]);
-            }
-        }
         made->quick = i < 4;
         if (images[i].small) made->gradient = 2;
         if (i == 1 || i == 5) case_layouts(maker, made, images[i].variant, false);

@@ -166,7 +166,6 @@ void cases_diff(struct case_maker *maker)
         made->attrs.diff.n = cases[i].n;
         made->attrs.diff.axis = cases[i].axis;
         made->quick = i % 3 == 0;
-        if (!maker->row) case_needs(made, "sub", maker->dtype[0]);
         case_end(maker, made, "n%lld", (long long)cases[i].n);
     }
     made = case_begin(maker, "3x4+3x1");
