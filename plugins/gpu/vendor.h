@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vendor.h: libraries of the vendors of GPUs, which rows of higher priority call.
  *
- * Nothing of them is needed to build: their functions are lists (cublaslt.def, ...), which are
+ * Nothing of them is needed to build: their functions are lists (blaslt.def, ...), which are
  * looked up when the first plan asks for the library. A process opens each once and never closes
  * it: threads of its own may be in it. Where its file is, BP_<PLUGIN>_<LIBRARY> says (an absolute
  * path; "off": nowhere); else the one that the process has already is taken, or it is looked for in

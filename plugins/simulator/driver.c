@@ -11,7 +11,7 @@ static const char *const call_name[] = {
 #define CALL(name, cuda, hip, parameters) #name,
 #include "gpu/calls.def"
 #define CALL(result, name, parameters) #name,
-#include "gpu/cublaslt.def"
+#include "gpu/blaslt.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/cudnn.def"
 #define CALL(result, name, parameters) #name,

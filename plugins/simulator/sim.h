@@ -72,7 +72,7 @@ enum sim_call {
 #define CALL(name, cuda, hip, parameters) SIM_CALL_##name,
 #include "gpu/calls.def"
 #define CALL(result, name, parameters) SIM_CALL_##name,
-#include "gpu/cublaslt.def"
+#include "gpu/blaslt.def"
 #define CALL(result, name, parameters) SIM_CALL_##name,
 #include "gpu/cudnn.def"
 #define CALL(result, name, parameters) SIM_CALL_##name,

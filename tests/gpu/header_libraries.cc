@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* header_libraries.cc: plugins/gpu/cublaslt.def and cudnn.def, and the numbers that go with them,
+/* header_libraries.cc: plugins/gpu/blaslt.def and cudnn.def, and the numbers that go with them,
  * against the libraries' own headers, where they are. Compiled only: -DLIBRARY_CUBLASLT,
  * cuDNN's or NCCL's. rocBLAS has no package here: its prototypes are those of its published sources. */
 #include "alike.h"
 
 #ifdef LIBRARY_CUBLASLT
-#include "gpu/cublaslt.h"
+#include "gpu/blaslt.h"
 #include <cublasLt.h>
 
 #define CALL(result, name, parameters) \
     static_assert(decltype(of((cublaslt_##name *)nullptr))::like(&name), #name);
-#include "gpu/cublaslt.def"
+#include "gpu/blaslt.def"
 
 static_assert(sizeof(cublaslt_algorithm) == sizeof(cublasLtMatmulAlgo_t) &&
                   sizeof(cublaslt_found) == sizeof(cublasLtMatmulHeuristicResult_t) &&

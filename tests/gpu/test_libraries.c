@@ -619,7 +619,7 @@ int main(int argc, char **argv)
 {
     static const char *const calls[] = {
 #define CALL(result, name, parameters) #name,
-#include "gpu/cublaslt.def"
+#include "gpu/blaslt.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/cudnn.def"
 #define CALL(result, name, parameters) #name,

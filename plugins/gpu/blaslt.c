@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt.c: products of matrices by cuBLASLt. A plan has an algorithm for operands that lie at
+/* blaslt.c: products of matrices by cuBLASLt. A plan has an algorithm for operands that lie at
  * multiples of 16 bytes, which its fast kernels want, and one for others. */
-#include "cublaslt_plan.h"
+#include "blaslt_plan.h"
 
 static const struct gpu_vendor_symbol symbols[] = {
 #define CALL(result, name, parameters) {#name, true},
 #define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "cublaslt.def"
+#include "blaslt.def"
 };
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt.c: stands in for cuBLASLt: the functions of gpu/cublaslt.def, on simulated streams. It
+/* blaslt.c: stands in for cuBLASLt: the functions of gpu/blaslt.def, on simulated streams. It
  * refuses what the library does, and what it would not do as it should. */
-#include "gpu/cublaslt.h"
+#include "gpu/blaslt.h"
 #include "gemm.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define CALL(result, name, parameters) result name parameters;
-#include "gpu/cublaslt.def"
+#include "gpu/blaslt.def"
 
 enum { VERSION = 130000, INVALID_VALUE = 7, NOT_SUPPORTED = 15, WORKSPACE = 4096, ALIGNED = 16 };
 

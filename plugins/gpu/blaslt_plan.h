@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt_plan.h: what the files on cuBLASLt share: a plan, and how its algorithms are chosen. */
-#ifndef GPU_CUBLASLT_PLAN_H
-#define GPU_CUBLASLT_PLAN_H
+/* blaslt_plan.h: what the files on cuBLASLt share: a plan, and how its algorithms are chosen. */
+#ifndef GPU_BLASLT_PLAN_H
+#define GPU_BLASLT_PLAN_H
 
-#include "cublaslt.h"
+#include "blaslt.h"
 #include "gemm.h"
 #include "vendor.h"
 
@@ -35,13 +35,13 @@ static inline void *cublaslt_added(const struct cublaslt_plan *plan)
 int cublaslt_multiply(const struct cublaslt_plan *plan, const struct cublaslt_found *found,
                       void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream);
 
-/* cublaslt_choice.c: fills aligned and any, as the device knows from before, or by asking the
+/* blaslt_choice.c: fills aligned and any, as the device knows from before, or by asking the
  * library; false: it has nothing. */
 bool cublaslt_choose(struct cublaslt_plan *plan);
 /* Gives back what the device knows. */
 void cublaslt_forget(struct gpu_device *device);
 
-/* cublaslt_trial.c: the number of the fastest among n > 0 algorithms for aligned operands, by the
+/* blaslt_trial.c: the number of the fastest among n > 0 algorithms for aligned operands, by the
  * clock. 0 where nothing can be measured. */
 int cublaslt_try(const struct cublaslt_plan *plan, const struct cublaslt_found *found, int n);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt.h: of cuBLASLt's interface what is called, in words of our own; tests/gpu compares it
+/* blaslt.h: of cuBLASLt's interface what is called, in words of our own; tests/gpu compares it
  * with the library's header, where there is one. */
-#ifndef GPU_CUBLASLT_H
-#define GPU_CUBLASLT_H
+#ifndef GPU_BLASLT_H
+#define GPU_BLASLT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,11 +41,11 @@ enum {
 enum { CUBLASLT_NOT_SUPPORTED = 15 }; /* an answer */
 
 #define CALL(result, name, parameters) typedef result cublaslt_##name parameters;
-#include "cublaslt.def"
+#include "blaslt.def"
 
 struct cublaslt_calls {
 #define CALL(result, name, parameters) cublaslt_##name *name;
-#include "cublaslt.def"
+#include "blaslt.def"
 };
 
 #endif

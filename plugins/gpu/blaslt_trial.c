@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt_trial.c: times algorithms of cuBLASLt by the host's clock, on a stream and in memory of
+/* blaslt_trial.c: times algorithms of cuBLASLt by the host's clock, on a stream and in memory of
  * its own, which has whatever it has: products of it take as long as others. */
-#include "cublaslt_plan.h"
+#include "blaslt_plan.h"
 #include <time.h>
 
 enum { RUNS = 50, ROUNDS = 3, ROUND_NS = 1000000 }; /* a round: RUNS at most, and about 1 ms */

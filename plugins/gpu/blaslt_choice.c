@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cublaslt_choice.c: which of cuBLASLt's algorithms a plan takes. Its heuristic names several, best
+/* blaslt_choice.c: which of cuBLASLt's algorithms a plan takes. Its heuristic names several, best
  * first: the first that is good is taken, or, with BP_<PLUGIN>_TRIAL, the fastest that is. A device
  * keeps what was chosen, by shape: the next plan of that shape asks for nothing. */
-#include "cublaslt_plan.h"
+#include "blaslt_plan.h"
 #include <string.h>
 
 enum { ASKED = 8, PLACES = 256 };
