@@ -13,7 +13,7 @@ enum { SYMBOLS = sizeof symbols / sizeof *symbols };
 static union {
     void *function[SYMBOLS];
     struct gpu_vendor_calls first;
-    struct cublaslt_calls call;
+    struct blaslt_calls call;
 } lt;
 _Static_assert(sizeof lt.call == sizeof lt.function, "functions alone");
 
@@ -26,41 +26,41 @@ struct gpu_vendor gpu_cublaslt = {
     .name = "cuBLASLt", .id = GPU_VENDOR_CUBLASLT, .symbol = symbols, .n = SYMBOLS,
     .function = lt.function, .calls = &lt.first, .lock = PTHREAD_MUTEX_INITIALIZER,
     .version = version,
-    .forget = cublaslt_forget,
+    .forget = blaslt_forget,
 };
 
-const struct cublaslt_calls *const gpu_cublaslt_call = &lt.call;
+const struct blaslt_calls *const gpu_blaslt_call = &lt.call;
 
 static int type_of(uint8_t dtype)
 {
-    return dtype == BP_F64 ? CUBLASLT_F64
-           : dtype == BP_F32 ? CUBLASLT_F32
-           : dtype == BP_F16 ? CUBLASLT_F16
-                             : CUBLASLT_BF16;
+    return dtype == BP_F64 ? BLASLT_F64
+           : dtype == BP_F32 ? BLASLT_F32
+           : dtype == BP_F16 ? BLASLT_F16
+                             : BLASLT_BF16;
 }
 
-static bool make_operation(struct cublaslt_plan *p)
+static bool make_operation(struct blaslt_plan *p)
 {
-    int sums = p->gemm.dtype == BP_F64 ? CUBLASLT_SUM_F64
-               : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? CUBLASLT_SUM_TF32
-                                                              : CUBLASLT_SUM_F32;
-    int factors = p->gemm.dtype == BP_F64 ? CUBLASLT_F64 : CUBLASLT_F32;
-    const int32_t turned = CUBLASLT_TURNED, add = CUBLASLT_ADD_BIAS;
+    int sums = p->gemm.dtype == BP_F64 ? BLASLT_SUM_F64
+               : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? BLASLT_SUM_TF32
+                                                              : BLASLT_SUM_F32;
+    int factors = p->gemm.dtype == BP_F64 ? BLASLT_F64 : BLASLT_F32;
+    const int32_t turned = BLASLT_TURNED, add = BLASLT_ADD_BIAS;
 
-    if (!CUBLASLT_GOOD(p->device, cublasLtMatmulDescCreate, &p->operation, sums, factors))
+    if (!BLASLT_GOOD(p->device, cublasLtMatmulDescCreate, &p->operation, sums, factors))
         return false;
     for (int i = 0; i < 2; i++)
         if (p->gemm.turned[i] &&
-            !CUBLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
-                           CUBLASLT_OPERATION_TURN_A + i, &turned, sizeof turned))
+            !BLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
+                         BLASLT_OPERATION_TURN_A + i, &turned, sizeof turned))
             return false;
     return p->gemm.adds != GEMM_VECTOR ||
-           CUBLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
-                         CUBLASLT_OPERATION_EPILOGUE, &add, sizeof add);
+           BLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
+                       BLASLT_OPERATION_EPILOGUE, &add, sizeof add);
 }
 
 /* rows x columns is the matrix as it is stored: turned ones have them exchanged. */
-static bool make_layout(struct cublaslt_plan *p, int operand)
+static bool make_layout(struct blaslt_plan *p, int operand)
 {
     const struct gpu_gemm *g = &p->gemm;
     bool turned = operand <= GEMM_SECOND && g->turned[operand];
@@ -69,36 +69,36 @@ static bool make_layout(struct cublaslt_plan *p, int operand)
     int32_t batch = (int32_t)g->batch;
     void **layout = &p->layout[operand];
 
-    return CUBLASLT_GOOD(p->device, cublasLtMatrixLayoutCreate, layout, type_of(g->dtype),
-                         (uint64_t)(turned ? columns : rows), (uint64_t)(turned ? rows : columns),
-                         g->between[operand]) &&
+    return BLASLT_GOOD(p->device, cublasLtMatrixLayoutCreate, layout, type_of(g->dtype),
+                       (uint64_t)(turned ? columns : rows), (uint64_t)(turned ? rows : columns),
+                       g->between[operand]) &&
            (batch == 1 ||
-            (CUBLASLT_GOOD(p->device, cublasLtMatrixLayoutSetAttribute, *layout,
-                           CUBLASLT_LAYOUT_BATCH, &batch, sizeof batch) &&
-             CUBLASLT_GOOD(p->device, cublasLtMatrixLayoutSetAttribute, *layout,
-                           CUBLASLT_LAYOUT_STEP, &g->step[operand], sizeof *g->step)));
+            (BLASLT_GOOD(p->device, cublasLtMatrixLayoutSetAttribute, *layout,
+                         BLASLT_LAYOUT_BATCH, &batch, sizeof batch) &&
+             BLASLT_GOOD(p->device, cublasLtMatrixLayoutSetAttribute, *layout,
+                         BLASLT_LAYOUT_STEP, &g->step[operand], sizeof *g->step)));
 }
 
-static bool make(struct cublaslt_plan *p)
+static bool make(struct blaslt_plan *p)
 {
     bool good = make_operation(p);
 
     for (int i = 0; i < GEMM_OPERANDS && good; i++)
         if (i != GEMM_ADDED || p->gemm.adds == GEMM_MATRIX) good = make_layout(p, i);
-    return good && cublaslt_choose(p);
+    return good && blaslt_choose(p);
 }
 
-static void drop(const struct cublaslt_plan *p)
+static void drop(const struct blaslt_plan *p)
 {
     for (int i = 0; i < GEMM_OPERANDS; i++)
-        if (p->layout[i]) CUBLASLT_GOOD(p->device, cublasLtMatrixLayoutDestroy, p->layout[i]);
-    if (p->operation) CUBLASLT_GOOD(p->device, cublasLtMatmulDescDestroy, p->operation);
+        if (p->layout[i]) BLASLT_GOOD(p->device, cublasLtMatrixLayoutDestroy, p->layout[i]);
+    if (p->operation) BLASLT_GOOD(p->device, cublasLtMatmulDescDestroy, p->operation);
 }
 
 enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     GPU_CALLER caller = {NULL};
-    struct cublaslt_plan made = {.handle = NULL}, *plan = NULL;
+    struct blaslt_plan made = {.handle = NULL}, *plan = NULL;
     bool good;
 
     if (!gpu_gemm_init(&made.gemm, prep) || made.gemm.batch > INT32_MAX)
@@ -114,14 +114,14 @@ enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, stru
     BP_SET(out, plan, plan);
     BP_SET(out, workspace, made.aligned.workspace > made.any.workspace ? made.aligned.workspace
                                                                        : made.any.workspace);
-    BP_SET(out, workspace_alignment, CUBLASLT_WORKSPACE_ALIGNMENT);
+    BP_SET(out, workspace_alignment, BLASLT_WORKSPACE_ALIGNMENT);
     return BP_OK;
 }
 
-void gpu_cublaslt_end(void *self, const struct bp_kernel *row, void *p)
+void gpu_blaslt_end(void *self, const struct bp_kernel *row, void *p)
 {
     const struct bp_host *host = ((struct gpu *)self)->host;
-    struct cublaslt_plan *plan = p;
+    struct blaslt_plan *plan = p;
 
     (void)row;
     drop(plan);
@@ -130,17 +130,17 @@ void gpu_cublaslt_end(void *self, const struct bp_kernel *row, void *p)
 }
 
 /* The result of what is found for these addresses. */
-static const struct cublaslt_found *found_for(const struct cublaslt_plan *p, void *const at[],
-                                              void *bias)
+static const struct blaslt_found *found_for(const struct blaslt_plan *p, void *const at[],
+                                            void *bias)
 {
     uintptr_t all = (uintptr_t)bias;
 
     for (int i = 0; i < GEMM_OPERANDS; i++) all |= (uintptr_t)at[i];
-    return all % CUBLASLT_ALIGNED ? &p->any : &p->aligned;
+    return all % BLASLT_ALIGNED ? &p->any : &p->aligned;
 }
 
-int cublaslt_multiply(const struct cublaslt_plan *p, const struct cublaslt_found *found,
-                      void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream)
+int blaslt_multiply(const struct blaslt_plan *p, const struct blaslt_found *found,
+                    void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream)
 {
     const struct gpu_gemm *g = &p->gemm;
     union gpu_factor alpha = gpu_factor(g->dtype, g->alpha),
@@ -148,12 +148,12 @@ int cublaslt_multiply(const struct cublaslt_plan *p, const struct cublaslt_found
 
     return lt.call.cublasLtMatmul(p->handle, p->operation, &alpha, at[GEMM_FIRST],
                                   p->layout[GEMM_FIRST], at[GEMM_SECOND], p->layout[GEMM_SECOND],
-                                  &beta, at[GEMM_ADDED], cublaslt_added(p), at[GEMM_RESULT],
+                                  &beta, at[GEMM_ADDED], blaslt_added(p), at[GEMM_RESULT],
                                   p->layout[GEMM_RESULT], &found->algorithm, workspace,
                                   found->workspace, raw_stream);
 }
 
-static enum bp_status run(const struct bp_launch *launch, struct cublaslt_plan *p, int64_t call)
+static enum bp_status run(const struct bp_launch *launch, struct blaslt_plan *p, int64_t call)
 {
     const struct gpu_gemm *g = &p->gemm;
     struct gpu_stream *stream = launch->stream;
@@ -165,16 +165,16 @@ static enum bp_status run(const struct bp_launch *launch, struct cublaslt_plan *
         at[GEMM_ADDED] = at[GEMM_RESULT];
         TRY(gpu_vendor_check(p->device, &gpu_cublaslt, "cublasLtMatmulDescSetAttribute",
                              lt.call.cublasLtMatmulDescSetAttribute(
-                                 p->operation, CUBLASLT_OPERATION_BIAS, &bias, sizeof bias)));
+                                 p->operation, BLASLT_OPERATION_BIAS, &bias, sizeof bias)));
     }
     return gpu_vendor_check(p->device, &gpu_cublaslt, "cublasLtMatmul",
-                            cublaslt_multiply(p, found_for(p, at, bias), at, launch->workspace,
-                                              stream->raw));
+                            blaslt_multiply(p, found_for(p, at, bias), at, launch->workspace,
+                                            stream->raw));
 }
 
-enum bp_status gpu_cublaslt_run(const struct bp_launch *launch)
+enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
 {
-    struct cublaslt_plan *plan = launch->plan;
+    struct blaslt_plan *plan = launch->plan;
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;

@@ -19,12 +19,12 @@ _Static_assert(sizeof(struct key) == (4 + 2 * GEMM_OPERANDS) * sizeof(int64_t) +
 struct known {
     struct choice {
         struct key key; /* m is 0: of none */
-        struct cublaslt_found aligned, any;
+        struct blaslt_found aligned, any;
     } at[PLACES];
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what devices know */
 
-static struct key key_of(const struct cublaslt_plan *p)
+static struct key key_of(const struct blaslt_plan *p)
 {
     const struct gpu_gemm *g = &p->gemm;
     struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
@@ -45,7 +45,7 @@ static struct choice *place_of(struct known *known, const struct key *key)
     return &known->at[(hash ^ hash >> 32) % PLACES];
 }
 
-static bool recall(struct cublaslt_plan *p, const struct key *key)
+static bool recall(struct blaslt_plan *p, const struct key *key)
 {
     const struct choice *choice;
     bool found = false;
@@ -75,7 +75,7 @@ static struct known *known_of(struct gpu_device *device)
 }
 
 /* Without memory the next plan asks again. */
-static void keep(const struct cublaslt_plan *p, const struct key *key)
+static void keep(const struct blaslt_plan *p, const struct key *key)
 {
     struct known *known;
 
@@ -85,7 +85,7 @@ static void keep(const struct cublaslt_plan *p, const struct key *key)
     pthread_mutex_unlock(&lock);
 }
 
-void cublaslt_forget(struct gpu_device *device)
+void blaslt_forget(struct gpu_device *device)
 {
     const struct bp_host *host = device->gpu->host;
 
@@ -95,37 +95,37 @@ void cublaslt_forget(struct gpu_device *device)
 
 /* A sum that is put together of parts is rounded to a half type before a bias is added: there must
  * be no such then. */
-static bool prefer(const struct cublaslt_plan *p, void *preference, uint32_t alignment)
+static bool prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
 {
     bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
-    const uint32_t reduction = whole ? CUBLASLT_REDUCE_NOTHING : CUBLASLT_REDUCE_IN_SUMS;
-    bool good = CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
-                              CUBLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most) &&
-                CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
-                              CUBLASLT_PREFER_REDUCTION, &reduction, sizeof reduction);
+    const uint32_t reduction = whole ? BLASLT_REDUCE_NOTHING : BLASLT_REDUCE_IN_SUMS;
+    bool good = BLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+                            BLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most) &&
+                BLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+                            BLASLT_PREFER_REDUCTION, &reduction, sizeof reduction);
 
     for (int i = 0; i < 4 && good; i++)
-        good = CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
-                             CUBLASLT_PREFER_ALIGNMENT_A + i, &alignment, sizeof alignment);
+        good = BLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+                           BLASLT_PREFER_ALIGNMENT_A + i, &alignment, sizeof alignment);
     return good;
 }
 
 /* Those that the heuristic likes and that are good, best first: how many. How a bias lies it knows
  * from its address. That it has nothing is no failure to be logged. */
-static int ask(const struct cublaslt_plan *p, void *preference, uintptr_t alignment,
-               struct cublaslt_found out[ASKED])
+static int ask(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
+               struct blaslt_found out[ASKED])
 {
     int n = 0, n_good = 0, code;
 
     if (!prefer(p, preference, (uint32_t)alignment)) return 0;
     if (p->gemm.adds == GEMM_VECTOR &&
-        !CUBLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
-                       CUBLASLT_OPERATION_BIAS, &alignment, sizeof alignment))
+        !BLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
+                     BLASLT_OPERATION_BIAS, &alignment, sizeof alignment))
         return 0;
-    code = gpu_cublaslt_call->cublasLtMatmulAlgoGetHeuristic(
-        p->handle, p->operation, p->layout[GEMM_FIRST], p->layout[GEMM_SECOND], cublaslt_added(p),
+    code = gpu_blaslt_call->cublasLtMatmulAlgoGetHeuristic(
+        p->handle, p->operation, p->layout[GEMM_FIRST], p->layout[GEMM_SECOND], blaslt_added(p),
         p->layout[GEMM_RESULT], preference, ASKED, out, &n);
-    if (code == CUBLASLT_NOT_SUPPORTED ||
+    if (code == BLASLT_NOT_SUPPORTED ||
         !gpu_vendor_good(p->device, &gpu_cublaslt, "cublasLtMatmulAlgoGetHeuristic", code))
         return 0;
     for (int i = 0; i < n; i++)
@@ -134,28 +134,28 @@ static int ask(const struct cublaslt_plan *p, void *preference, uintptr_t alignm
 }
 
 /* Only those for aligned operands are tried: the others are for the odd call. */
-static bool choose(struct cublaslt_plan *p, void *preference, bool tried)
+static bool choose(struct blaslt_plan *p, void *preference, bool tried)
 {
-    struct cublaslt_found found[ASKED];
+    struct blaslt_found found[ASKED];
     int n;
 
     if (!ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
     p->aligned = p->any = found[0];
-    n = ask(p, preference, CUBLASLT_ALIGNED, found);
-    if (n) p->aligned = found[tried && n > 1 ? cublaslt_try(p, found, n) : 0];
+    n = ask(p, preference, BLASLT_ALIGNED, found);
+    if (n) p->aligned = found[tried && n > 1 ? blaslt_try(p, found, n) : 0];
     return true;
 }
 
-bool cublaslt_choose(struct cublaslt_plan *p)
+bool blaslt_choose(struct blaslt_plan *p)
 {
     struct key key = key_of(p);
     void *preference = NULL;
     bool good;
 
     if (recall(p, &key)) return true;
-    if (!CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceCreate, &preference)) return false;
+    if (!BLASLT_GOOD(p->device, cublasLtMatmulPreferenceCreate, &preference)) return false;
     good = choose(p, preference, key.tried);
-    CUBLASLT_GOOD(p->device, cublasLtMatmulPreferenceDestroy, preference);
+    BLASLT_GOOD(p->device, cublasLtMatmulPreferenceDestroy, preference);
     if (good) keep(p, &key);
     return good;
 }

@@ -7,42 +7,42 @@
 #include "gemm.h"
 #include "vendor.h"
 
-enum { CUBLASLT_ALIGNED = 16, CUBLASLT_WORKSPACE_ALIGNMENT = 256 };
+enum { BLASLT_ALIGNED = 16, BLASLT_WORKSPACE_ALIGNMENT = 256 };
 
-struct cublaslt_plan {
+struct blaslt_plan {
     struct gpu_gemm gemm;
     struct gpu_device *device;
     void *handle, *operation;
     void *layout[GEMM_OPERANDS];
-    struct cublaslt_found aligned, any; /* for operands at multiples of 16 bytes; for others */
+    struct blaslt_found aligned, any; /* for operands at multiples of 16 bytes; for others */
     pthread_mutex_t lock;               /* of the operation, which has the bias's address */
 };
 
 /* The library's functions, once it is open. */
-extern const struct cublaslt_calls *const gpu_cublaslt_call;
+extern const struct blaslt_calls *const gpu_blaslt_call;
 
 /* Calls the library for a plan that is being made; false, and a line in the log: it failed. */
-#define CUBLASLT_GOOD(device, name, ...) \
-    gpu_vendor_good(device, &gpu_cublaslt, #name, gpu_cublaslt_call->name(__VA_ARGS__))
+#define BLASLT_GOOD(device, name, ...) \
+    gpu_vendor_good(device, &gpu_cublaslt, #name, gpu_blaslt_call->name(__VA_ARGS__))
 
 /* What the result's memory has is added where there is no other summand: beta is 0 then. */
-static inline void *cublaslt_added(const struct cublaslt_plan *plan)
+static inline void *blaslt_added(const struct blaslt_plan *plan)
 {
     return plan->layout[plan->gemm.adds == GEMM_MATRIX ? GEMM_ADDED : GEMM_RESULT];
 }
 
 /* Gives a stream of the driver's one product: the library's code. The bias is the operation's. */
-int cublaslt_multiply(const struct cublaslt_plan *plan, const struct cublaslt_found *found,
-                      void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream);
+int blaslt_multiply(const struct blaslt_plan *plan, const struct blaslt_found *found,
+                    void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream);
 
 /* blaslt_choice.c: fills aligned and any, as the device knows from before, or by asking the
  * library; false: it has nothing. */
-bool cublaslt_choose(struct cublaslt_plan *plan);
+bool blaslt_choose(struct blaslt_plan *plan);
 /* Gives back what the device knows. */
-void cublaslt_forget(struct gpu_device *device);
+void blaslt_forget(struct gpu_device *device);
 
 /* blaslt_trial.c: the number of the fastest among n > 0 algorithms for aligned operands, by the
  * clock. 0 where nothing can be measured. */
-int cublaslt_try(const struct cublaslt_plan *plan, const struct cublaslt_found *found, int n);
+int blaslt_try(const struct blaslt_plan *plan, const struct blaslt_found *found, int n);
 
 #endif

@@ -7,7 +7,7 @@
 enum { RUNS = 50, ROUNDS = 3, ROUND_NS = 1000000 }; /* a round: RUNS at most, and about 1 ms */
 
 struct trial {
-    const struct cublaslt_plan *plan;
+    const struct blaslt_plan *plan;
     void *at[GEMM_OPERANDS], *bias, *workspace, *stream, *memory;
 };
 
@@ -37,8 +37,8 @@ static void *part(struct trial *t, uint64_t *used, uint64_t bytes)
 {
     char *at = t->memory ? (char *)t->memory + *used : NULL;
 
-    *used += (bytes + CUBLASLT_WORKSPACE_ALIGNMENT - 1) / CUBLASLT_WORKSPACE_ALIGNMENT *
-             CUBLASLT_WORKSPACE_ALIGNMENT;
+    *used += (bytes + BLASLT_WORKSPACE_ALIGNMENT - 1) / BLASLT_WORKSPACE_ALIGNMENT *
+             BLASLT_WORKSPACE_ALIGNMENT;
     return at;
 }
 
@@ -53,7 +53,7 @@ static uint64_t lay_out(struct trial *t, uint64_t workspace)
             continue;
         }
         all = extent_of(g, i, &before);
-        before = (before * size + CUBLASLT_ALIGNED - 1) / CUBLASLT_ALIGNED * CUBLASLT_ALIGNED;
+        before = (before * size + BLASLT_ALIGNED - 1) / BLASLT_ALIGNED * BLASLT_ALIGNED;
         t->at[i] = part(t, &used, before + all * size);
         if (t->memory) t->at[i] = (char *)t->at[i] + before;
     }
@@ -63,21 +63,21 @@ static uint64_t lay_out(struct trial *t, uint64_t workspace)
 }
 
 /* One product after the other: nanoseconds of each, UINT64_MAX: it cannot be done. */
-static uint64_t measure(const struct trial *t, const struct cublaslt_found *found, uint64_t runs)
+static uint64_t measure(const struct trial *t, const struct blaslt_found *found, uint64_t runs)
 {
     struct gpu_device *device = t->plan->device;
     uint64_t began = now();
 
     for (uint64_t i = 0; i < runs; i++)
         if (!gpu_vendor_good(device, &gpu_cublaslt, "cublasLtMatmul",
-                             cublaslt_multiply(t->plan, found, t->at, t->workspace, t->stream)))
+                             blaslt_multiply(t->plan, found, t->at, t->workspace, t->stream)))
             return UINT64_MAX;
     if (device->gpu->call.stream_synchronize(t->stream)) return UINT64_MAX;
     return (now() - began) / runs;
 }
 
 /* The first run counts for nothing but how long a round is. */
-static uint64_t time_of(const struct trial *t, const struct cublaslt_found *found)
+static uint64_t time_of(const struct trial *t, const struct blaslt_found *found)
 {
     uint64_t one = measure(t, found, 1), runs, least = UINT64_MAX;
 
@@ -91,7 +91,7 @@ static uint64_t time_of(const struct trial *t, const struct cublaslt_found *foun
     return least;
 }
 
-static int fastest(const struct trial *t, const struct cublaslt_found *found, int n)
+static int fastest(const struct trial *t, const struct blaslt_found *found, int n)
 {
     uint64_t least = UINT64_MAX, ns;
     int best = 0;
@@ -114,11 +114,11 @@ static bool begin(struct trial *t, uint64_t workspace)
     lay_out(t, workspace);
     if (call->stream_create(&t->stream, GPU_STREAM_ALONE)) return false;
     return t->plan->gemm.adds != GEMM_VECTOR ||
-           CUBLASLT_GOOD(device, cublasLtMatmulDescSetAttribute, t->plan->operation,
-                         CUBLASLT_OPERATION_BIAS, &t->bias, sizeof t->bias);
+           BLASLT_GOOD(device, cublasLtMatmulDescSetAttribute, t->plan->operation,
+                       BLASLT_OPERATION_BIAS, &t->bias, sizeof t->bias);
 }
 
-int cublaslt_try(const struct cublaslt_plan *plan, const struct cublaslt_found *found, int n)
+int blaslt_try(const struct blaslt_plan *plan, const struct blaslt_found *found, int n)
 {
     struct trial t = {.plan = plan};
     uint64_t workspace = 0;

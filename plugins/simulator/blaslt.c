@@ -130,10 +130,10 @@ static int set(enum sim_call call, const struct place *place, int n, int attribu
 int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
-    const struct place place[] = {PLACE(CUBLASLT_OPERATION_TURN_A, t->turned[0]),
-                                  PLACE(CUBLASLT_OPERATION_TURN_B, t->turned[1]),
-                                  PLACE(CUBLASLT_OPERATION_EPILOGUE, t->epilogue),
-                                  PLACE(CUBLASLT_OPERATION_BIAS, t->bias)};
+    const struct place place[] = {PLACE(BLASLT_OPERATION_TURN_A, t->turned[0]),
+                                  PLACE(BLASLT_OPERATION_TURN_B, t->turned[1]),
+                                  PLACE(BLASLT_OPERATION_EPILOGUE, t->epilogue),
+                                  PLACE(BLASLT_OPERATION_BIAS, t->bias)};
 
     return set(SIM_CALL_cublasLtMatmulDescSetAttribute, place, 4, attribute, value, size);
 }
@@ -141,8 +141,8 @@ int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, si
 int cublasLtMatrixLayoutSetAttribute(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
-    const struct place place[] = {PLACE(CUBLASLT_LAYOUT_BATCH, t->batch),
-                                  PLACE(CUBLASLT_LAYOUT_STEP, t->step)};
+    const struct place place[] = {PLACE(BLASLT_LAYOUT_BATCH, t->batch),
+                                  PLACE(BLASLT_LAYOUT_STEP, t->step)};
 
     return set(SIM_CALL_cublasLtMatrixLayoutSetAttribute, place, 2, attribute, value, size);
 }
@@ -150,22 +150,22 @@ int cublasLtMatrixLayoutSetAttribute(void *p, int attribute, const void *value, 
 int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
-    const struct place place[] = {PLACE(CUBLASLT_PREFER_WORKSPACE, t->workspace),
-                                  PLACE(CUBLASLT_PREFER_REDUCTION, t->reduction),
-                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A, t->alignment[0]),
-                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A + 1, t->alignment[1]),
-                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A + 2, t->alignment[2]),
-                                  PLACE(CUBLASLT_PREFER_ALIGNMENT_A + 3, t->alignment[3])};
+    const struct place place[] = {PLACE(BLASLT_PREFER_WORKSPACE, t->workspace),
+                                  PLACE(BLASLT_PREFER_REDUCTION, t->reduction),
+                                  PLACE(BLASLT_PREFER_ALIGNMENT_A, t->alignment[0]),
+                                  PLACE(BLASLT_PREFER_ALIGNMENT_A + 1, t->alignment[1]),
+                                  PLACE(BLASLT_PREFER_ALIGNMENT_A + 2, t->alignment[2]),
+                                  PLACE(BLASLT_PREFER_ALIGNMENT_A + 3, t->alignment[3])};
 
     return set(SIM_CALL_cublasLtMatmulPreferenceSetAttribute, place, 6, attribute, value, size);
 }
 
 static enum sim_type type_of(int type)
 {
-    return type == CUBLASLT_F32 ? SIM_F32
-           : type == CUBLASLT_F64 ? SIM_F64
-           : type == CUBLASLT_F16 ? SIM_F16
-           : type == CUBLASLT_BF16 ? SIM_BF16
+    return type == BLASLT_F32 ? SIM_F32
+           : type == BLASLT_F64 ? SIM_F64
+           : type == BLASLT_F16 ? SIM_F16
+           : type == BLASLT_BF16 ? SIM_BF16
                                    : SIM_TYPES;
 }
 
@@ -176,7 +176,7 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
     bool fits = true;
 
     *g = (struct sim_gemm){.type = type_of(a->type), .turned = {o->turned[0], o->turned[1]},
-                           .tf32 = o->sums == CUBLASLT_SUM_TF32, .m = (int64_t)d->rows,
+                           .tf32 = o->sums == BLASLT_SUM_TF32, .m = (int64_t)d->rows,
                            .n = (int64_t)d->columns, .batch = d->batch,
                            .k = (int64_t)(o->turned[0] ? a->rows : a->columns)};
     for (int i = 0; i < SIM_MATRICES; i++) {
@@ -185,9 +185,9 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
         g->between[i] = layout[i]->between;
         g->step[i] = layout[i]->step;
     }
-    return fits && g->type < SIM_TYPES && (o->epilogue == CUBLASLT_ADD_BIAS || !o->epilogue) &&
-           (g->type == SIM_F64) == (o->sums == CUBLASLT_SUM_F64) &&
-           (g->type == SIM_F64) == (o->factors == CUBLASLT_F64) &&
+    return fits && g->type < SIM_TYPES && (o->epilogue == BLASLT_ADD_BIAS || !o->epilogue) &&
+           (g->type == SIM_F64) == (o->sums == BLASLT_SUM_F64) &&
+           (g->type == SIM_F64) == (o->factors == BLASLT_F64) &&
            (int64_t)(o->turned[0] ? a->columns : a->rows) == g->m &&
            (int64_t)(o->turned[1] ? b->columns : b->rows) == g->k &&
            (int64_t)(o->turned[1] ? b->rows : b->columns) == g->n &&
@@ -199,23 +199,23 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
  * together of parts, and how much longer it takes. */
 enum { BAD, SLOW, QUICK, ANSWERS };
 
-static struct cublaslt_found answer(int which, const struct thing *preference, uint64_t alignment)
+static struct blaslt_found answer(int which, const struct thing *preference, uint64_t alignment)
 {
-    struct cublaslt_found found = {.state = which == BAD ? NOT_SUPPORTED : 0};
+    struct blaslt_found found = {.state = which == BAD ? NOT_SUPPORTED : 0};
     const char *slow = secure_getenv("BP_SIM_SLOW");
 
     if (alignment == ALIGNED) found.workspace = which == SLOW ? WORKSPACE : WORKSPACE / 2;
     if (found.workspace > preference->workspace) found.workspace = 0;
     found.algorithm.data[0] = alignment;
     found.algorithm.data[1] = found.workspace;
-    found.algorithm.data[2] = preference->reduction != CUBLASLT_REDUCE_NOTHING;
+    found.algorithm.data[2] = preference->reduction != BLASLT_REDUCE_NOTHING;
     found.algorithm.data[3] = which == SLOW && slow ? strtoull(slow, NULL, 0) : 0;
     found.algorithm.data[4] = which == BAD;
     return found;
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
-                                   void *d, void *p, int asked, struct cublaslt_found *out,
+                                   void *d, void *p, int asked, struct blaslt_found *out,
                                    int *out_n)
 {
     int code = sim_enter(SIM_CALL_cublasLtMatmulAlgoGetHeuristic);
@@ -225,7 +225,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void 
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
                   !fill(&gemm, o, layout) ||
-                  (preference->reduction && preference->reduction != CUBLASLT_REDUCE_IN_SUMS)))
+                  (preference->reduction && preference->reduction != BLASLT_REDUCE_IN_SUMS)))
         code = INVALID_VALUE;
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
         code = NOT_SUPPORTED;
@@ -237,7 +237,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void 
 
 int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void *a, void *layout_a,
                    const void *b, void *layout_b, const void *beta, const void *c, void *layout_c,
-                   void *d, void *layout_d, const struct cublaslt_algorithm *algorithm,
+                   void *d, void *layout_d, const struct blaslt_algorithm *algorithm,
                    void *workspace, size_t size, void *stream)
 {
     const struct thing *layout[] = {layout_a, layout_b, layout_c, layout_d}, *o = operation;

@@ -9,39 +9,39 @@
 #include <cublasLt.h>
 
 #define CALL(result, name, parameters) \
-    static_assert(decltype(of((cublaslt_##name *)nullptr))::like(&name), #name);
+    static_assert(decltype(of((blaslt_##name *)nullptr))::like(&name), #name);
 #include "gpu/blaslt.def"
 
-static_assert(sizeof(cublaslt_algorithm) == sizeof(cublasLtMatmulAlgo_t) &&
-                  sizeof(cublaslt_found) == sizeof(cublasLtMatmulHeuristicResult_t) &&
-                  offsetof(cublaslt_found, workspace) ==
+static_assert(sizeof(blaslt_algorithm) == sizeof(cublasLtMatmulAlgo_t) &&
+                  sizeof(blaslt_found) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+                  offsetof(blaslt_found, workspace) ==
                       offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
-                  offsetof(cublaslt_found, state) ==
+                  offsetof(blaslt_found, state) ==
                       offsetof(cublasLtMatmulHeuristicResult_t, state),
               "structures");
-static_assert(CUBLASLT_F32 == (int)CUDA_R_32F && CUBLASLT_F64 == (int)CUDA_R_64F &&
-                  CUBLASLT_F16 == (int)CUDA_R_16F && CUBLASLT_BF16 == (int)CUDA_R_16BF &&
-                  CUBLASLT_SUM_F32 == (int)CUBLAS_COMPUTE_32F &&
-                  CUBLASLT_SUM_F64 == (int)CUBLAS_COMPUTE_64F &&
-                  CUBLASLT_SUM_TF32 == (int)CUBLAS_COMPUTE_32F_FAST_TF32,
+static_assert(BLASLT_F32 == (int)CUDA_R_32F && BLASLT_F64 == (int)CUDA_R_64F &&
+                  BLASLT_F16 == (int)CUDA_R_16F && BLASLT_BF16 == (int)CUDA_R_16BF &&
+                  BLASLT_SUM_F32 == (int)CUBLAS_COMPUTE_32F &&
+                  BLASLT_SUM_F64 == (int)CUBLAS_COMPUTE_64F &&
+                  BLASLT_SUM_TF32 == (int)CUBLAS_COMPUTE_32F_FAST_TF32,
               "types");
-static_assert(CUBLASLT_OPERATION_TURN_A == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
-                  CUBLASLT_OPERATION_TURN_B == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
-                  CUBLASLT_OPERATION_EPILOGUE == (int)CUBLASLT_MATMUL_DESC_EPILOGUE &&
-                  CUBLASLT_OPERATION_BIAS == (int)CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
-                  CUBLASLT_LAYOUT_BATCH == (int)CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
-                  CUBLASLT_LAYOUT_STEP == (int)CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+static_assert(BLASLT_OPERATION_TURN_A == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
+                  BLASLT_OPERATION_TURN_B == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
+                  BLASLT_OPERATION_EPILOGUE == (int)CUBLASLT_MATMUL_DESC_EPILOGUE &&
+                  BLASLT_OPERATION_BIAS == (int)CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
+                  BLASLT_LAYOUT_BATCH == (int)CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+                  BLASLT_LAYOUT_STEP == (int)CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
               "attributes");
-static_assert(CUBLASLT_PREFER_WORKSPACE == (int)CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
-                  CUBLASLT_PREFER_REDUCTION == (int)CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
-                  CUBLASLT_PREFER_ALIGNMENT_A == (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
-                  CUBLASLT_PREFER_ALIGNMENT_A + 3 ==
+static_assert(BLASLT_PREFER_WORKSPACE == (int)CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
+                  BLASLT_PREFER_REDUCTION == (int)CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
+                  BLASLT_PREFER_ALIGNMENT_A == (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+                  BLASLT_PREFER_ALIGNMENT_A + 3 ==
                       (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
               "preferences");
-static_assert(CUBLASLT_TURNED == (int)CUBLAS_OP_T && CUBLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
-                  CUBLASLT_REDUCE_NOTHING == (int)CUBLASLT_REDUCTION_SCHEME_NONE &&
-                  CUBLASLT_REDUCE_IN_SUMS == (int)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
-                  CUBLASLT_NOT_SUPPORTED == (int)CUBLAS_STATUS_NOT_SUPPORTED,
+static_assert(BLASLT_TURNED == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
+                  BLASLT_REDUCE_NOTHING == (int)CUBLASLT_REDUCTION_SCHEME_NONE &&
+                  BLASLT_REDUCE_IN_SUMS == (int)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
+                  BLASLT_NOT_SUPPORTED == (int)CUBLAS_STATUS_NOT_SUPPORTED,
               "values");
 #elif defined(LIBRARY_NCCL)
 #include "gpu/nccl.h"
