@@ -3,34 +3,6 @@
  * multiples of 16 bytes, which its fast kernels want, and one for others. */
 #include "blaslt_plan.h"
 
-static const struct gpu_vendor_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "blaslt.def"
-};
-enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-
-static union {
-    void *function[SYMBOLS];
-    struct gpu_vendor_calls first;
-    struct blaslt_calls call;
-} lt;
-_Static_assert(sizeof lt.call == sizeof lt.function, "functions alone");
-
-static size_t version(void)
-{
-    return lt.call.cublasLtGetVersion ? lt.call.cublasLtGetVersion() : 0;
-}
-
-struct gpu_vendor gpu_cublaslt = {
-    .name = "cuBLASLt", .id = GPU_VENDOR_CUBLASLT, .symbol = symbols, .n = SYMBOLS,
-    .function = lt.function, .calls = &lt.first, .lock = PTHREAD_MUTEX_INITIALIZER,
-    .version = version,
-    .forget = blaslt_forget,
-};
-
-const struct blaslt_calls *const gpu_blaslt_call = &lt.call;
-
 static int type_of(uint8_t dtype)
 {
     return dtype == BP_F64 ? BLASLT_F64
@@ -41,27 +13,29 @@ static int type_of(uint8_t dtype)
 
 static bool make_operation(struct blaslt_plan *p)
 {
-    int sums = p->gemm.dtype == BP_F64 ? BLASLT_SUM_F64
-               : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? BLASLT_SUM_TF32
-                                                              : BLASLT_SUM_F32;
+    const struct blaslt_numbers *number = &p->library->number;
+    int sums = p->gemm.dtype == BP_F64 ? number->sum_f64
+               : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? number->sum_tf32
+                                                              : number->sum_f32;
     int factors = p->gemm.dtype == BP_F64 ? BLASLT_F64 : BLASLT_F32;
-    const int32_t turned = BLASLT_TURNED, add = BLASLT_ADD_BIAS;
+    const int32_t turned = number->turned, add = BLASLT_ADD_BIAS;
 
-    if (!BLASLT_GOOD(p->device, cublasLtMatmulDescCreate, &p->operation, sums, factors))
+    if (!BLASLT_GOOD(p, MatmulDescCreate, &p->operation, sums, factors))
         return false;
     for (int i = 0; i < 2; i++)
         if (p->gemm.turned[i] &&
-            !BLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
-                         BLASLT_OPERATION_TURN_A + i, &turned, sizeof turned))
+            !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
+                         number->operation_turn_a + i, &turned, sizeof turned))
             return false;
     return p->gemm.adds != GEMM_VECTOR ||
-           BLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
-                       BLASLT_OPERATION_EPILOGUE, &add, sizeof add);
+           BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
+                       number->operation_epilogue, &add, sizeof add);
 }
 
 /* rows x columns is the matrix as it is stored: turned ones have them exchanged. */
 static bool make_layout(struct blaslt_plan *p, int operand)
 {
+    const struct blaslt_numbers *number = &p->library->number;
     const struct gpu_gemm *g = &p->gemm;
     bool turned = operand <= GEMM_SECOND && g->turned[operand];
     int64_t rows = operand == GEMM_SECOND ? g->k : g->m;
@@ -69,14 +43,14 @@ static bool make_layout(struct blaslt_plan *p, int operand)
     int32_t batch = (int32_t)g->batch;
     void **layout = &p->layout[operand];
 
-    return BLASLT_GOOD(p->device, cublasLtMatrixLayoutCreate, layout, type_of(g->dtype),
+    return BLASLT_GOOD(p, MatrixLayoutCreate, layout, type_of(g->dtype),
                        (uint64_t)(turned ? columns : rows), (uint64_t)(turned ? rows : columns),
                        g->between[operand]) &&
            (batch == 1 ||
-            (BLASLT_GOOD(p->device, cublasLtMatrixLayoutSetAttribute, *layout,
-                         BLASLT_LAYOUT_BATCH, &batch, sizeof batch) &&
-             BLASLT_GOOD(p->device, cublasLtMatrixLayoutSetAttribute, *layout,
-                         BLASLT_LAYOUT_STEP, &g->step[operand], sizeof *g->step)));
+            (BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_batch, &batch,
+                         sizeof batch) &&
+             BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_step,
+                         &g->step[operand], sizeof *g->step)));
 }
 
 static bool make(struct blaslt_plan *p)
@@ -91,21 +65,22 @@ static bool make(struct blaslt_plan *p)
 static void drop(const struct blaslt_plan *p)
 {
     for (int i = 0; i < GEMM_OPERANDS; i++)
-        if (p->layout[i]) BLASLT_GOOD(p->device, cublasLtMatrixLayoutDestroy, p->layout[i]);
-    if (p->operation) BLASLT_GOOD(p->device, cublasLtMatmulDescDestroy, p->operation);
+        if (p->layout[i]) BLASLT_GOOD(p, MatrixLayoutDestroy, p->layout[i]);
+    if (p->operation) BLASLT_GOOD(p, MatmulDescDestroy, p->operation);
 }
 
-enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *gpu,
+                              const struct bp_prep *prep, struct bp_plan *out)
 {
     GPU_CALLER caller = {NULL};
-    struct blaslt_plan made = {.handle = NULL}, *plan = NULL;
+    struct blaslt_plan made = {.library = library}, *plan = NULL;
     bool good;
 
     if (!gpu_gemm_init(&made.gemm, prep) || made.gemm.batch > INT32_MAX)
         return BP_ERR_UNSUPPORTED;
-    TRY(gpu_vendor_enter(self, prep->device, &gpu_cublaslt, &caller, &made.device, &made.handle));
+    TRY(gpu_vendor_enter(gpu, prep->device, library->vendor, &caller, &made.device, &made.handle));
     good = make(&made);
-    if (good) plan = gpu_vendor_keep(made.device, &gpu_cublaslt, &made, sizeof made);
+    if (good) plan = gpu_vendor_keep(made.device, library->vendor, &made, sizeof made);
     if (!plan) {
         drop(&made);
         return good ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
@@ -146,15 +121,15 @@ int blaslt_multiply(const struct blaslt_plan *p, const struct blaslt_found *foun
     union gpu_factor alpha = gpu_factor(g->dtype, g->alpha),
                      beta = gpu_factor(g->dtype, g->adds == GEMM_MATRIX ? g->beta : 0);
 
-    return lt.call.cublasLtMatmul(p->handle, p->operation, &alpha, at[GEMM_FIRST],
-                                  p->layout[GEMM_FIRST], at[GEMM_SECOND], p->layout[GEMM_SECOND],
-                                  &beta, at[GEMM_ADDED], blaslt_added(p), at[GEMM_RESULT],
-                                  p->layout[GEMM_RESULT], &found->algorithm, workspace,
-                                  found->workspace, raw_stream);
+    return p->library->call->Matmul(
+        p->handle, p->operation, &alpha, at[GEMM_FIRST], p->layout[GEMM_FIRST], at[GEMM_SECOND],
+        p->layout[GEMM_SECOND], &beta, at[GEMM_ADDED], blaslt_added(p), at[GEMM_RESULT],
+        p->layout[GEMM_RESULT], &found->algorithm, workspace, found->workspace, raw_stream);
 }
 
 static enum bp_status run(const struct bp_launch *launch, struct blaslt_plan *p, int64_t call)
 {
+    const struct blaslt_library *library = p->library;
     const struct gpu_gemm *g = &p->gemm;
     struct gpu_stream *stream = launch->stream;
     void *at[GEMM_OPERANDS], *bias = NULL;
@@ -163,11 +138,12 @@ static enum bp_status run(const struct bp_launch *launch, struct blaslt_plan *p,
     if (g->adds == GEMM_VECTOR) { /* it is not C */
         bias = at[GEMM_ADDED];
         at[GEMM_ADDED] = at[GEMM_RESULT];
-        TRY(gpu_vendor_check(p->device, &gpu_cublaslt, "cublasLtMatmulDescSetAttribute",
-                             lt.call.cublasLtMatmulDescSetAttribute(
-                                 p->operation, BLASLT_OPERATION_BIAS, &bias, sizeof bias)));
+        TRY(gpu_vendor_check(p->device, library->vendor, BLASLT_NAME(p, MatmulDescSetAttribute),
+                             library->call->MatmulDescSetAttribute(
+                                 p->operation, library->number.operation_bias, &bias,
+                                 sizeof bias)));
     }
-    return gpu_vendor_check(p->device, &gpu_cublaslt, "cublasLtMatmul",
+    return gpu_vendor_check(p->device, library->vendor, BLASLT_NAME(p, Matmul),
                             blaslt_multiply(p, found_for(p, at, bias), at, launch->workspace,
                                             stream->raw));
 }

@@ -97,17 +97,32 @@ void blaslt_forget(struct gpu_device *device)
  * be no such then. */
 static bool prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
 {
+    const struct blaslt_numbers *number = &p->library->number;
     bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
     const uint32_t reduction = whole ? BLASLT_REDUCE_NOTHING : BLASLT_REDUCE_IN_SUMS;
-    bool good = BLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
+    bool good = BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference,
                             BLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most) &&
-                BLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
-                            BLASLT_PREFER_REDUCTION, &reduction, sizeof reduction);
+                BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference, number->prefer_reduction,
+                            &reduction, sizeof reduction);
 
     for (int i = 0; i < 4 && good; i++)
-        good = BLASLT_GOOD(p->device, cublasLtMatmulPreferenceSetAttribute, preference,
-                           BLASLT_PREFER_ALIGNMENT_A + i, &alignment, sizeof alignment);
+        good = BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference,
+                           number->prefer_alignment_a + i, &alignment, sizeof alignment);
     return good;
+}
+
+/* The answer number i of those that lie side by side, if it is good. */
+static bool take(const struct blaslt_library *library, const unsigned char *answer, int i,
+                 struct blaslt_found *out)
+{
+    size_t size = (size_t)library->number.algorithm_size;
+    const unsigned char *from = answer + (size_t)i * (size + sizeof(struct blaslt_rest));
+    struct blaslt_rest rest;
+
+    memcpy(&rest, from + size, sizeof rest);
+    *out = (struct blaslt_found){.workspace = rest.workspace};
+    memcpy(&out->algorithm, from, size);
+    return !rest.state && rest.workspace <= workspace_most;
 }
 
 /* Those that the heuristic likes and that are good, best first: how many. How a bias lies it knows
@@ -115,21 +130,23 @@ static bool prefer(const struct blaslt_plan *p, void *preference, uint32_t align
 static int ask(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
                struct blaslt_found out[ASKED])
 {
+    _Alignas(max_align_t) unsigned char
+        answer[ASKED * (sizeof(struct blaslt_algorithm) + sizeof(struct blaslt_rest))] = {0};
+    const struct blaslt_library *library = p->library;
     int n = 0, n_good = 0, code;
 
     if (!prefer(p, preference, (uint32_t)alignment)) return 0;
     if (p->gemm.adds == GEMM_VECTOR &&
-        !BLASLT_GOOD(p->device, cublasLtMatmulDescSetAttribute, p->operation,
-                     BLASLT_OPERATION_BIAS, &alignment, sizeof alignment))
+        !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
+                     library->number.operation_bias, &alignment, sizeof alignment))
         return 0;
-    code = gpu_blaslt_call->cublasLtMatmulAlgoGetHeuristic(
+    code = library->call->MatmulAlgoGetHeuristic(
         p->handle, p->operation, p->layout[GEMM_FIRST], p->layout[GEMM_SECOND], blaslt_added(p),
-        p->layout[GEMM_RESULT], preference, ASKED, out, &n);
-    if (code == BLASLT_NOT_SUPPORTED ||
-        !gpu_vendor_good(p->device, &gpu_cublaslt, "cublasLtMatmulAlgoGetHeuristic", code))
+        p->layout[GEMM_RESULT], preference, ASKED, answer, &n);
+    if (code == library->number.not_supported ||
+        !gpu_vendor_good(p->device, library->vendor, BLASLT_NAME(p, MatmulAlgoGetHeuristic), code))
         return 0;
-    for (int i = 0; i < n; i++)
-        if (!out[i].state && out[i].workspace <= workspace_most) out[n_good++] = out[i];
+    for (int i = 0; i < n; i++) n_good += take(library, answer, i, &out[n_good]);
     return n_good;
 }
 
@@ -153,9 +170,9 @@ bool blaslt_choose(struct blaslt_plan *p)
     bool good;
 
     if (recall(p, &key)) return true;
-    if (!BLASLT_GOOD(p->device, cublasLtMatmulPreferenceCreate, &preference)) return false;
+    if (!BLASLT_GOOD(p, MatmulPreferenceCreate, &preference)) return false;
     good = choose(p, preference, key.tried);
-    BLASLT_GOOD(p->device, cublasLtMatmulPreferenceDestroy, preference);
+    BLASLT_GOOD(p, MatmulPreferenceDestroy, preference);
     if (good) keep(p, &key);
     return good;
 }

@@ -9,7 +9,28 @@
 
 enum { BLASLT_ALIGNED = 16, BLASLT_WORKSPACE_ALIGNMENT = 256 };
 
+/* A library, in which what differs from others. */
+struct blaslt_library {
+    struct gpu_vendor *vendor;
+    const struct blaslt_calls *call; /* once it is open */
+    struct blaslt_numbers number;
+};
+
+/* Its functions, by number. */
+enum blaslt_call {
+#define CALL(result, verb, parameters) BLASLT_CALL_##verb,
+#include "blaslt.def"
+    BLASLT_CALLS,
+};
+
+/* An algorithm, and the bytes of workspace that it wants. */
+struct blaslt_found {
+    struct blaslt_algorithm algorithm;
+    size_t workspace;
+};
+
 struct blaslt_plan {
+    const struct blaslt_library *library;
     struct gpu_gemm gemm;
     struct gpu_device *device;
     void *handle, *operation;
@@ -18,18 +39,22 @@ struct blaslt_plan {
     pthread_mutex_t lock;               /* of the operation, which has the bias's address */
 };
 
-/* The library's functions, once it is open. */
-extern const struct blaslt_calls *const gpu_blaslt_call;
+#define BLASLT_NAME(plan, verb) ((plan)->library->vendor->symbol[BLASLT_CALL_##verb].name)
 
 /* Calls the library for a plan that is being made; false, and a line in the log: it failed. */
-#define BLASLT_GOOD(device, name, ...) \
-    gpu_vendor_good(device, &gpu_cublaslt, #name, gpu_blaslt_call->name(__VA_ARGS__))
+#define BLASLT_GOOD(plan, verb, ...) \
+    gpu_vendor_good((plan)->device, (plan)->library->vendor, BLASLT_NAME(plan, verb), \
+                    (plan)->library->call->verb(__VA_ARGS__))
 
 /* What the result's memory has is added where there is no other summand: beta is 0 then. */
 static inline void *blaslt_added(const struct blaslt_plan *plan)
 {
     return plan->layout[plan->gemm.adds == GEMM_MATRIX ? GEMM_ADDED : GEMM_RESULT];
 }
+
+/* blaslt.c: a row's prepare. */
+enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *gpu,
+                              const struct bp_prep *prep, struct bp_plan *out);
 
 /* Gives a stream of the driver's one product: the library's code. The bias is the operation's. */
 int blaslt_multiply(const struct blaslt_plan *plan, const struct blaslt_found *found,

@@ -69,7 +69,7 @@ static uint64_t measure(const struct trial *t, const struct blaslt_found *found,
     uint64_t began = now();
 
     for (uint64_t i = 0; i < runs; i++)
-        if (!gpu_vendor_good(device, &gpu_cublaslt, "cublasLtMatmul",
+        if (!gpu_vendor_good(device, t->plan->library->vendor, BLASLT_NAME(t->plan, Matmul),
                              blaslt_multiply(t->plan, found, t->at, t->workspace, t->stream)))
             return UINT64_MAX;
     if (device->gpu->call.stream_synchronize(t->stream)) return UINT64_MAX;
@@ -114,8 +114,8 @@ static bool begin(struct trial *t, uint64_t workspace)
     lay_out(t, workspace);
     if (call->stream_create(&t->stream, GPU_STREAM_ALONE)) return false;
     return t->plan->gemm.adds != GEMM_VECTOR ||
-           BLASLT_GOOD(device, cublasLtMatmulDescSetAttribute, t->plan->operation,
-                       BLASLT_OPERATION_BIAS, &t->bias, sizeof t->bias);
+           BLASLT_GOOD(t->plan, MatmulDescSetAttribute, t->plan->operation,
+                       t->plan->library->number.operation_bias, &t->bias, sizeof t->bias);
 }
 
 int blaslt_try(const struct blaslt_plan *plan, const struct blaslt_found *found, int n)

@@ -6,10 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL(result, name, parameters) result name parameters;
+#define CALL(result, verb, parameters) result cublasLt##verb parameters;
 #include "gpu/blaslt.def"
 
-enum { VERSION = 130000, INVALID_VALUE = 7, NOT_SUPPORTED = 15, WORKSPACE = 4096, ALIGNED = 16 };
+static const struct blaslt_numbers number = {
+#define NUMBER(name, cublaslt, hipblaslt) cublaslt,
+#include "gpu/blaslt_numbers.def"
+};
+
+enum { VERSION = 130000, INVALID_VALUE = 7, WORKSPACE = 4096, ALIGNED = 16 };
+
+/* An answer of the heuristic. */
+struct answer {
+    struct blaslt_algorithm algorithm;
+    struct blaslt_rest rest;
+};
 
 enum kind { HANDLE = 0x17, OPERATION, LAYOUT, PREFERENCE };
 
@@ -54,7 +65,7 @@ static int destroy(enum sim_call call, void *p, enum kind kind)
 
 const char *cublasLtGetStatusString(int code)
 {
-    return code == NOT_SUPPORTED ? "not supported" : "a failure";
+    return code == number.not_supported ? "not supported" : "a failure";
 }
 
 size_t cublasLtGetVersion(void)
@@ -130,10 +141,10 @@ static int set(enum sim_call call, const struct place *place, int n, int attribu
 int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
-    const struct place place[] = {PLACE(BLASLT_OPERATION_TURN_A, t->turned[0]),
-                                  PLACE(BLASLT_OPERATION_TURN_B, t->turned[1]),
-                                  PLACE(BLASLT_OPERATION_EPILOGUE, t->epilogue),
-                                  PLACE(BLASLT_OPERATION_BIAS, t->bias)};
+    const struct place place[] = {PLACE(number.operation_turn_a, t->turned[0]),
+                                  PLACE(number.operation_turn_a + 1, t->turned[1]),
+                                  PLACE(number.operation_epilogue, t->epilogue),
+                                  PLACE(number.operation_bias, t->bias)};
 
     return set(SIM_CALL_cublasLtMatmulDescSetAttribute, place, 4, attribute, value, size);
 }
@@ -141,8 +152,8 @@ int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, si
 int cublasLtMatrixLayoutSetAttribute(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
-    const struct place place[] = {PLACE(BLASLT_LAYOUT_BATCH, t->batch),
-                                  PLACE(BLASLT_LAYOUT_STEP, t->step)};
+    const struct place place[] = {PLACE(number.layout_batch, t->batch),
+                                  PLACE(number.layout_step, t->step)};
 
     return set(SIM_CALL_cublasLtMatrixLayoutSetAttribute, place, 2, attribute, value, size);
 }
@@ -151,11 +162,11 @@ int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *val
 {
     struct thing *t = p;
     const struct place place[] = {PLACE(BLASLT_PREFER_WORKSPACE, t->workspace),
-                                  PLACE(BLASLT_PREFER_REDUCTION, t->reduction),
-                                  PLACE(BLASLT_PREFER_ALIGNMENT_A, t->alignment[0]),
-                                  PLACE(BLASLT_PREFER_ALIGNMENT_A + 1, t->alignment[1]),
-                                  PLACE(BLASLT_PREFER_ALIGNMENT_A + 2, t->alignment[2]),
-                                  PLACE(BLASLT_PREFER_ALIGNMENT_A + 3, t->alignment[3])};
+                                  PLACE(number.prefer_reduction, t->reduction),
+                                  PLACE(number.prefer_alignment_a, t->alignment[0]),
+                                  PLACE(number.prefer_alignment_a + 1, t->alignment[1]),
+                                  PLACE(number.prefer_alignment_a + 2, t->alignment[2]),
+                                  PLACE(number.prefer_alignment_a + 3, t->alignment[3])};
 
     return set(SIM_CALL_cublasLtMatmulPreferenceSetAttribute, place, 6, attribute, value, size);
 }
@@ -176,7 +187,7 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
     bool fits = true;
 
     *g = (struct sim_gemm){.type = type_of(a->type), .turned = {o->turned[0], o->turned[1]},
-                           .tf32 = o->sums == BLASLT_SUM_TF32, .m = (int64_t)d->rows,
+                           .tf32 = o->sums == number.sum_tf32, .m = (int64_t)d->rows,
                            .n = (int64_t)d->columns, .batch = d->batch,
                            .k = (int64_t)(o->turned[0] ? a->rows : a->columns)};
     for (int i = 0; i < SIM_MATRICES; i++) {
@@ -186,7 +197,7 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
         g->step[i] = layout[i]->step;
     }
     return fits && g->type < SIM_TYPES && (o->epilogue == BLASLT_ADD_BIAS || !o->epilogue) &&
-           (g->type == SIM_F64) == (o->sums == BLASLT_SUM_F64) &&
+           (g->type == SIM_F64) == (o->sums == number.sum_f64) &&
            (g->type == SIM_F64) == (o->factors == BLASLT_F64) &&
            (int64_t)(o->turned[0] ? a->columns : a->rows) == g->m &&
            (int64_t)(o->turned[1] ? b->columns : b->rows) == g->k &&
@@ -199,28 +210,31 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
  * together of parts, and how much longer it takes. */
 enum { BAD, SLOW, QUICK, ANSWERS };
 
-static struct blaslt_found answer(int which, const struct thing *preference, uint64_t alignment)
+static struct answer answer(int which, const struct thing *preference, uint64_t alignment)
 {
-    struct blaslt_found found = {.state = which == BAD ? NOT_SUPPORTED : 0};
+    struct answer made = {.rest.state = which == BAD ? number.not_supported : 0};
     const char *slow = secure_getenv("BP_SIM_SLOW");
+    size_t workspace = 0;
 
-    if (alignment == ALIGNED) found.workspace = which == SLOW ? WORKSPACE : WORKSPACE / 2;
-    if (found.workspace > preference->workspace) found.workspace = 0;
-    found.algorithm.data[0] = alignment;
-    found.algorithm.data[1] = found.workspace;
-    found.algorithm.data[2] = preference->reduction != BLASLT_REDUCE_NOTHING;
-    found.algorithm.data[3] = which == SLOW && slow ? strtoull(slow, NULL, 0) : 0;
-    found.algorithm.data[4] = which == BAD;
-    return found;
+    if (alignment == ALIGNED) workspace = which == SLOW ? WORKSPACE : WORKSPACE / 2;
+    if (workspace > preference->workspace) workspace = 0;
+    made.rest.workspace = workspace;
+    made.algorithm.data[0] = alignment;
+    made.algorithm.data[1] = workspace;
+    made.algorithm.data[2] = preference->reduction != BLASLT_REDUCE_NOTHING;
+    made.algorithm.data[3] = which == SLOW && slow ? strtoull(slow, NULL, 0) : 0;
+    made.algorithm.data[4] = which == BAD;
+    return made;
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
-                                   void *d, void *p, int asked, struct blaslt_found *out,
+                                   void *d, void *p, int asked, void *out,
                                    int *out_n)
 {
     int code = sim_enter(SIM_CALL_cublasLtMatmulAlgoGetHeuristic);
     const struct thing *layout[] = {a, b, c, d}, *preference = p, *o = operation;
     uint64_t alignment = preference->alignment[0];
+    struct answer *to = out;
     struct sim_gemm gemm;
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
@@ -228,10 +242,10 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void 
                   (preference->reduction && preference->reduction != BLASLT_REDUCE_IN_SUMS)))
         code = INVALID_VALUE;
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
-        code = NOT_SUPPORTED;
+        code = number.not_supported;
     if (code) return sim_leave(code);
     for (*out_n = 0; *out_n < ANSWERS && *out_n < asked; (*out_n)++)
-        out[*out_n] = answer(*out_n, preference, alignment);
+        to[*out_n] = answer(*out_n, preference, alignment);
     return sim_leave(0);
 }
 
@@ -248,7 +262,7 @@ int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void 
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || !fill(&gemm, o, layout)))
         code = INVALID_VALUE;
-    if (!code && algorithm->data[4]) code = NOT_SUPPORTED;
+    if (!code && algorithm->data[4]) code = number.not_supported;
     if (!code && (size < algorithm->data[1] || (size && !sim_reach(workspace, size))))
         code = INVALID_VALUE;
     for (int i = 0; i < SIM_MATRICES && !code; i++) {

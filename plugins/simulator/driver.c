@@ -10,7 +10,7 @@ struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITI
 static const char *const call_name[] = {
 #define CALL(name, cuda, hip, parameters) #name,
 #include "gpu/calls.def"
-#define CALL(result, name, parameters) #name,
+#define CALL(result, verb, parameters) "cublasLt" #verb,
 #include "gpu/blaslt.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/cudnn.def"

@@ -71,7 +71,7 @@ enum {
 enum sim_call {
 #define CALL(name, cuda, hip, parameters) SIM_CALL_##name,
 #include "gpu/calls.def"
-#define CALL(result, name, parameters) SIM_CALL_##name,
+#define CALL(result, verb, parameters) SIM_CALL_cublasLt##verb,
 #include "gpu/blaslt.def"
 #define CALL(result, name, parameters) SIM_CALL_##name,
 #include "gpu/cudnn.def"

@@ -8,40 +8,46 @@
 #include "gpu/blaslt.h"
 #include <cublasLt.h>
 
-#define CALL(result, name, parameters) \
-    static_assert(decltype(of((blaslt_##name *)nullptr))::like(&name), #name);
+#define CALL(result, verb, parameters) \
+    static_assert(decltype(of((blaslt_##verb *)nullptr))::like(&cublasLt##verb), #verb);
 #include "gpu/blaslt.def"
 
-static_assert(sizeof(blaslt_algorithm) == sizeof(cublasLtMatmulAlgo_t) &&
-                  sizeof(blaslt_found) == sizeof(cublasLtMatmulHeuristicResult_t) &&
-                  offsetof(blaslt_found, workspace) ==
+constexpr blaslt_numbers number = {
+#define NUMBER(name, cublaslt, hipblaslt) cublaslt,
+#include "gpu/blaslt_numbers.def"
+};
+
+static_assert(number.algorithm_size == sizeof(cublasLtMatmulAlgo_t) &&
+                  number.algorithm_size + sizeof(blaslt_rest) ==
+                      sizeof(cublasLtMatmulHeuristicResult_t) &&
+                  number.algorithm_size + offsetof(blaslt_rest, workspace) ==
                       offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
-                  offsetof(blaslt_found, state) ==
+                  number.algorithm_size + offsetof(blaslt_rest, state) ==
                       offsetof(cublasLtMatmulHeuristicResult_t, state),
               "structures");
 static_assert(BLASLT_F32 == (int)CUDA_R_32F && BLASLT_F64 == (int)CUDA_R_64F &&
                   BLASLT_F16 == (int)CUDA_R_16F && BLASLT_BF16 == (int)CUDA_R_16BF &&
-                  BLASLT_SUM_F32 == (int)CUBLAS_COMPUTE_32F &&
-                  BLASLT_SUM_F64 == (int)CUBLAS_COMPUTE_64F &&
-                  BLASLT_SUM_TF32 == (int)CUBLAS_COMPUTE_32F_FAST_TF32,
+                  number.sum_f32 == (int)CUBLAS_COMPUTE_32F &&
+                  number.sum_f64 == (int)CUBLAS_COMPUTE_64F &&
+                  number.sum_tf32 == (int)CUBLAS_COMPUTE_32F_FAST_TF32,
               "types");
-static_assert(BLASLT_OPERATION_TURN_A == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
-                  BLASLT_OPERATION_TURN_B == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
-                  BLASLT_OPERATION_EPILOGUE == (int)CUBLASLT_MATMUL_DESC_EPILOGUE &&
-                  BLASLT_OPERATION_BIAS == (int)CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
-                  BLASLT_LAYOUT_BATCH == (int)CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
-                  BLASLT_LAYOUT_STEP == (int)CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+static_assert(number.operation_turn_a == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
+                  number.operation_turn_a + 1 == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
+                  number.operation_epilogue == (int)CUBLASLT_MATMUL_DESC_EPILOGUE &&
+                  number.operation_bias == (int)CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
+                  number.layout_batch == (int)CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
+                  number.layout_step == (int)CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
               "attributes");
 static_assert(BLASLT_PREFER_WORKSPACE == (int)CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES &&
-                  BLASLT_PREFER_REDUCTION == (int)CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
-                  BLASLT_PREFER_ALIGNMENT_A == (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
-                  BLASLT_PREFER_ALIGNMENT_A + 3 ==
+                  number.prefer_reduction == (int)CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
+                  number.prefer_alignment_a == (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+                  number.prefer_alignment_a + 3 ==
                       (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
               "preferences");
-static_assert(BLASLT_TURNED == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
+static_assert(number.turned == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
                   BLASLT_REDUCE_NOTHING == (int)CUBLASLT_REDUCTION_SCHEME_NONE &&
                   BLASLT_REDUCE_IN_SUMS == (int)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
-                  BLASLT_NOT_SUPPORTED == (int)CUBLAS_STATUS_NOT_SUPPORTED,
+                  number.not_supported == (int)CUBLAS_STATUS_NOT_SUPPORTED,
               "values");
 #elif defined(LIBRARY_NCCL)
 #include "gpu/nccl.h"

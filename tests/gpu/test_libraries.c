@@ -618,7 +618,7 @@ static void tf32(const void *arg)
 int main(int argc, char **argv)
 {
     static const char *const calls[] = {
-#define CALL(result, name, parameters) #name,
+#define CALL(result, verb, parameters) "cublasLt" #verb,
 #include "gpu/blaslt.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/cudnn.def"
