@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libraries_work.h: launches by hand of rows that go to libraries, for test_libraries.c: of f32
- * where a recipe does not name another type. */
+/* libraries_work.h: launches by hand of rows that go to libraries, for test_libraries.c and
+ * test_blaslt.c: of f32 where a recipe does not name another type. */
 #ifndef LIBRARIES_WORK_H
 #define LIBRARIES_WORK_H
 
@@ -10,6 +10,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char *plugin_path, *driver_path;
+
+static void begin(struct world *w)
+{
+    expect(world_make(w, load(plugin_path)) == BP_OK, "world_make: %s", heard);
+}
+
+static void end(struct world *w)
+{
+    world_end(w);
+    expect(!host_live, "%d allocations of the host's are left", host_live);
+    expect(!driver_live(driver_path), "%zu things of the driver's are left",
+           driver_live(driver_path));
+}
 
 enum { VIEWS = 4, VIEW_RANK = 4, SIZE = 64 };
 
@@ -198,6 +213,21 @@ static enum outcome run_recipe(struct world *w, const struct recipe *r)
     if (status == BP_OK) compare(w, &v, r);
     if (row->plan_destroy) row->plan_destroy(w->self, row, plan.plan);
     return status == BP_OK ? WORKS : FAILS;
+}
+
+/* Makes a plan and gives it back; workspace: what it wants. */
+static enum bp_status plan_recipe(struct world *w, const struct recipe *r, uint64_t *workspace)
+{
+    struct views v = {.port = {0, 1, 2, 3}};
+    const struct bp_kernel *row = find_named(w, r->row);
+    struct bp_plan plan = {.size = sizeof plan};
+    enum bp_status status;
+
+    make_views(&v, r);
+    status = make_plan(w, r, &v, &plan);
+    if (status == BP_OK) row->plan_destroy(w->self, row, plan.plan);
+    *workspace = plan.workspace;
+    return status;
 }
 
 #endif
