@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt.c: products of matrices by cuBLASLt. A plan has an algorithm for operands that lie at
- * multiples of 16 bytes, which its fast kernels want, and one for others. */
+/* blaslt.c: products of matrices by cuBLASLt and hipBLASLt. A plan has an algorithm for operands
+ * that lie at multiples of 16 bytes, which fast kernels of cuBLASLt want, and one for others. */
 #include "blaslt_plan.h"
 
 static int type_of(uint8_t dtype)
@@ -18,7 +18,7 @@ static bool make_operation(struct blaslt_plan *p)
                : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? number->sum_tf32
                                                               : number->sum_f32;
     int factors = p->gemm.dtype == BP_F64 ? BLASLT_F64 : BLASLT_F32;
-    const int32_t turned = number->turned, add = BLASLT_ADD_BIAS;
+    const int32_t turned = number->turned, add = BLASLT_ADD_BIAS, type = type_of(p->gemm.dtype);
 
     if (!BLASLT_GOOD(p, MatmulDescCreate, &p->operation, sums, factors))
         return false;
@@ -27,9 +27,12 @@ static bool make_operation(struct blaslt_plan *p)
             !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
                          number->operation_turn_a + i, &turned, sizeof turned))
             return false;
-    return p->gemm.adds != GEMM_VECTOR ||
-           BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
-                       number->operation_epilogue, &add, sizeof add);
+    if (p->gemm.adds != GEMM_VECTOR) return true;
+    return BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation, number->operation_epilogue, &add,
+                       sizeof add) &&
+           (number->operation_bias_type < 0 ||
+            BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation, number->operation_bias_type,
+                        &type, sizeof type));
 }
 
 /* rows x columns is the matrix as it is stored: turned ones have them exchanged. */
@@ -69,6 +72,14 @@ static void drop(const struct blaslt_plan *p)
     if (p->operation) BLASLT_GOOD(p, MatmulDescDestroy, p->operation);
 }
 
+static bool is_narrow(const struct gpu_gemm *g)
+{
+    bool forward = true;
+
+    for (int i = 0; i < GEMM_OPERANDS; i++) forward = forward && g->step[i] >= 0;
+    return forward && gpu_gemm_is_small(g);
+}
+
 enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *gpu,
                               const struct bp_prep *prep, struct bp_plan *out)
 {
@@ -76,7 +87,8 @@ enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *
     struct blaslt_plan made = {.library = library}, *plan = NULL;
     bool good;
 
-    if (!gpu_gemm_init(&made.gemm, prep) || made.gemm.batch > INT32_MAX)
+    if (!gpu_gemm_init(&made.gemm, prep) || made.gemm.batch > INT32_MAX ||
+        (library->narrow && !is_narrow(&made.gemm)))
         return BP_ERR_UNSUPPORTED;
     TRY(gpu_vendor_enter(gpu, prep->device, library->vendor, &caller, &made.device, &made.handle));
     good = make(&made);
@@ -114,7 +126,7 @@ static const struct blaslt_found *found_for(const struct blaslt_plan *p, void *c
     return all % BLASLT_ALIGNED ? &p->any : &p->aligned;
 }
 
-int blaslt_multiply(const struct blaslt_plan *p, const struct blaslt_found *found,
+int blaslt_multiply(const struct blaslt_plan *p, void *handle, const struct blaslt_found *found,
                     void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream)
 {
     const struct gpu_gemm *g = &p->gemm;
@@ -122,12 +134,13 @@ int blaslt_multiply(const struct blaslt_plan *p, const struct blaslt_found *foun
                      beta = gpu_factor(g->dtype, g->adds == GEMM_MATRIX ? g->beta : 0);
 
     return p->library->call->Matmul(
-        p->handle, p->operation, &alpha, at[GEMM_FIRST], p->layout[GEMM_FIRST], at[GEMM_SECOND],
+        handle, p->operation, &alpha, at[GEMM_FIRST], p->layout[GEMM_FIRST], at[GEMM_SECOND],
         p->layout[GEMM_SECOND], &beta, at[GEMM_ADDED], blaslt_added(p), at[GEMM_RESULT],
         p->layout[GEMM_RESULT], &found->algorithm, workspace, found->workspace, raw_stream);
 }
 
-static enum bp_status run(const struct bp_launch *launch, struct blaslt_plan *p, int64_t call)
+static enum bp_status run(const struct bp_launch *launch, const struct blaslt_plan *p, void *handle,
+                          int64_t call)
 {
     const struct blaslt_library *library = p->library;
     const struct gpu_gemm *g = &p->gemm;
@@ -144,21 +157,39 @@ static enum bp_status run(const struct bp_launch *launch, struct blaslt_plan *p,
                                  sizeof bias)));
     }
     return gpu_vendor_check(p->device, library->vendor, BLASLT_NAME(p, Matmul),
-                            blaslt_multiply(p, found_for(p, at, bias), at, launch->workspace,
-                                            stream->raw));
+                            blaslt_multiply(p, handle, found_for(p, at, bias), at,
+                                            launch->workspace, stream->raw));
 }
 
+/* Under the plan's lock, where its operation is written. */
+static enum bp_status run_all(const struct bp_launch *launch, struct blaslt_plan *p, void *handle)
+{
+    bool alone = p->gemm.adds == GEMM_VECTOR || p->library->writes;
+    enum bp_status status = BP_OK;
+
+    if (alone) pthread_mutex_lock(&p->lock);
+    for (int64_t i = 0; i < p->gemm.calls && status == BP_OK; i++)
+        status = run(launch, p, handle, i);
+    if (alone) pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+/* Under the stream's lock, where the handle is the stream's. */
 enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
 {
     struct blaslt_plan *plan = launch->plan;
+    struct gpu_vendor *vendor = plan->library->vendor;
+    struct gpu_stream *stream = launch->stream;
+    void *handle = plan->handle;
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    if (plan->gemm.adds == GEMM_VECTOR) pthread_mutex_lock(&plan->lock);
-    status = BP_OK;
-    for (int64_t i = 0; i < plan->gemm.calls && status == BP_OK; i++) status = run(launch, plan, i);
-    if (plan->gemm.adds == GEMM_VECTOR) pthread_mutex_unlock(&plan->lock);
+    if (!vendor->for_streams) return run_all(launch, plan, handle);
+    pthread_mutex_lock(&stream->lock);
+    status = gpu_vendor_handle(stream, vendor, &handle);
+    if (status == BP_OK) status = run_all(launch, plan, handle);
+    pthread_mutex_unlock(&stream->lock);
     return status;
 }

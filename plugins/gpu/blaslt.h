@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt.h: of cuBLASLt's interface what is called, in words of our own; tests/gpu compares it
- * with the library's header, where there is one. */
+/* blaslt.h: of the interface of cuBLASLt and hipBLASLt what is called, in words of our own;
+ * tests/gpu compares it with the header of cuBLASLt, where there is one. */
 #ifndef GPU_BLASLT_H
 #define GPU_BLASLT_H
 

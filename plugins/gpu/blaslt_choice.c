@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_choice.c: which of cuBLASLt's algorithms a plan takes. Its heuristic names several, best
+/* blaslt_choice.c: which of a library's algorithms a plan takes. Its heuristic names several, best
  * first: the first that is good is taken, or, with BP_<PLUGIN>_TRIAL, the fastest that is. A device
  * keeps what was chosen, by shape: the next plan of that shape asks for nothing. */
 #include "blaslt_plan.h"
@@ -11,7 +11,7 @@ static const uint64_t workspace_most = UINT64_C(64) << 20; /* more gains nothing
 /* What a choice depends on. Compared as bytes. */
 struct key {
     int64_t m, n, k, batch, between[GEMM_OPERANDS], step[GEMM_OPERANDS];
-    uint8_t dtype, turned[2], adds, tf32, tried, zero[2];
+    uint8_t dtype, turned[2], adds, tf32, tried, library, zero;
 };
 _Static_assert(sizeof(struct key) == (4 + 2 * GEMM_OPERANDS) * sizeof(int64_t) + 8, "no padding");
 
@@ -29,7 +29,8 @@ static struct key key_of(const struct blaslt_plan *p)
     const struct gpu_gemm *g = &p->gemm;
     struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
                       .turned = {g->turned[0], g->turned[1]}, .adds = (uint8_t)g->adds,
-                      .tf32 = gpu_vendor_tf32(), .tried = gpu_vendor_is_set("TRIAL")};
+                      .tf32 = gpu_vendor_tf32(), .tried = gpu_vendor_is_set("TRIAL"),
+                      .library = (uint8_t)p->library->vendor->id};
 
     memcpy(key.between, g->between, sizeof key.between);
     memcpy(key.step, g->step, sizeof key.step);
@@ -93,19 +94,20 @@ void blaslt_forget(struct gpu_device *device)
     device->chosen = NULL;
 }
 
-/* A sum that is put together of parts is rounded to a half type before a bias is added: there must
- * be no such then. */
+/* A sum that cuBLASLt puts together of parts is rounded to a half type before a bias is added:
+ * there must be no such then. hipBLASLt adds the parts and the bias in f32. */
 static bool prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
 {
     const struct blaslt_numbers *number = &p->library->number;
     bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
     const uint32_t reduction = whole ? BLASLT_REDUCE_NOTHING : BLASLT_REDUCE_IN_SUMS;
     bool good = BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference,
-                            BLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most) &&
-                BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference, number->prefer_reduction,
-                            &reduction, sizeof reduction);
+                            BLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most);
 
-    for (int i = 0; i < 4 && good; i++)
+    if (good && number->prefer_reduction >= 0)
+        good = BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference, number->prefer_reduction,
+                           &reduction, sizeof reduction);
+    for (int i = 0; i < 4 && good && number->prefer_alignment_a >= 0; i++)
         good = BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference,
                            number->prefer_alignment_a + i, &alignment, sizeof alignment);
     return good;
@@ -150,17 +152,22 @@ static int ask(const struct blaslt_plan *p, void *preference, uintptr_t alignmen
     return n_good;
 }
 
-/* Only those for aligned operands are tried: the others are for the odd call. */
+/* Only those for aligned operands are tried: the others are for the odd call. A library that does
+ * not ask how operands lie is asked once. */
 static bool choose(struct blaslt_plan *p, void *preference, bool tried)
 {
+    bool twice = p->library->number.prefer_alignment_a >= 0;
     struct blaslt_found found[ASKED];
     int n;
 
-    if (!ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
-    p->aligned = p->any = found[0];
+    if (twice) {
+        if (!ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
+        p->aligned = p->any = found[0];
+    }
     n = ask(p, preference, BLASLT_ALIGNED, found);
     if (n) p->aligned = found[tried && n > 1 ? blaslt_try(p, found, n) : 0];
-    return true;
+    if (!twice) p->any = p->aligned;
+    return twice || n;
 }
 
 bool blaslt_choose(struct blaslt_plan *p)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_library.c: cuBLASLt as the other files on it see it, and its rows' way in. */
+/* blaslt_library.c: cuBLASLt and hipBLASLt as the other files on them see them, and their rows' way
+ * in. */
 #include "blaslt_plan.h"
 
 enum { SYMBOLS = BLASLT_CALLS };
@@ -12,6 +13,7 @@ union functions {
 };
 _Static_assert(sizeof(struct blaslt_calls) == SYMBOLS * sizeof(void *), "functions alone");
 
+#ifdef GPU_CUBLASLT
 static const struct gpu_vendor_symbol cublaslt_symbols[] = {
 #define CALL(result, verb, parameters) {"cublasLt" #verb, true},
 #define CALL_OR_NONE(result, verb, parameters) {"cublasLt" #verb, false},
@@ -43,3 +45,48 @@ enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, stru
 {
     return blaslt_prepare(&cublaslt, self, prep, out);
 }
+#endif
+
+#ifdef GPU_HIPBLASLT
+static const struct gpu_vendor_symbol hipblaslt_symbols[] = {
+#define CALL(result, verb, parameters) {"hipblasLt" #verb, true},
+#define CALL_OF_ONE(result, verb, parameters) {NULL, false},
+#include "blaslt.def"
+};
+
+static const char *hipblaslt_text(int code)
+{
+    static const char *const text[] = {
+        "success", "it is not initialised", "an allocation failed", "a wrong value",
+        "memory cannot be reached", "the device failed", "an internal error", "not supported",
+        "the device is of another architecture", "no handle", "a wrong constant",
+        "a failure that it has no name for"};
+
+    return code >= 0 && (size_t)code < sizeof text / sizeof *text ? text[code] : "a failure";
+}
+
+static union functions hipblaslt_found = {.first = {.text = hipblaslt_text}};
+
+/* Its handles have memory of the device by which the parts of a product wait for each other. */
+struct gpu_vendor gpu_hipblaslt = {
+    .name = "hipBLASLt", .id = GPU_VENDOR_HIPBLASLT, .symbol = hipblaslt_symbols, .n = SYMBOLS,
+    .for_streams = true, .function = hipblaslt_found.function, .calls = &hipblaslt_found.first,
+    .lock = PTHREAD_MUTEX_INITIALIZER, .forget = blaslt_forget,
+};
+
+static const struct blaslt_library hipblaslt = {
+    .vendor = &gpu_hipblaslt,
+    .call = &hipblaslt_found.call,
+    .number = {
+#define NUMBER(name, cublaslt, hipblaslt) .name = hipblaslt,
+#include "blaslt_numbers.def"
+    },
+    .narrow = true,
+    .writes = true,
+};
+
+enum bp_status gpu_hipblaslt_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    return blaslt_prepare(&hipblaslt, self, prep, out);
+}
+#endif

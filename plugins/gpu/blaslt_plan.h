@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_plan.h: what the files on cuBLASLt share: a plan, and how its algorithms are chosen. */
+/* blaslt_plan.h: what the files on cuBLASLt and hipBLASLt share: what differs between them, a plan,
+ * and how its algorithms are chosen. */
 #ifndef GPU_BLASLT_PLAN_H
 #define GPU_BLASLT_PLAN_H
 
@@ -9,11 +10,13 @@
 
 enum { BLASLT_ALIGNED = 16, BLASLT_WORKSPACE_ALIGNMENT = 256 };
 
-/* A library, in which what differs from others. */
+/* A library. */
 struct blaslt_library {
     struct gpu_vendor *vendor;
     const struct blaslt_calls *call; /* once it is open */
     struct blaslt_numbers number;
+    bool narrow; /* extents and distances have 32 bits, and steps go forward only */
+    bool writes; /* each product writes into its operation */
 };
 
 /* Its functions, by number. */
@@ -33,10 +36,10 @@ struct blaslt_plan {
     const struct blaslt_library *library;
     struct gpu_gemm gemm;
     struct gpu_device *device;
-    void *handle, *operation;
-    void *layout[GEMM_OPERANDS];
+    void *handle; /* the device's; products have one of the stream, where the library wants that */
+    void *operation, *layout[GEMM_OPERANDS];
     struct blaslt_found aligned, any; /* for operands at multiples of 16 bytes; for others */
-    pthread_mutex_t lock;               /* of the operation, which has the bias's address */
+    pthread_mutex_t lock;               /* of the operation, which has the bias's address, too */
 };
 
 #define BLASLT_NAME(plan, verb) ((plan)->library->vendor->symbol[BLASLT_CALL_##verb].name)
@@ -57,7 +60,7 @@ enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *
                               const struct bp_prep *prep, struct bp_plan *out);
 
 /* Gives a stream of the driver's one product: the library's code. The bias is the operation's. */
-int blaslt_multiply(const struct blaslt_plan *plan, const struct blaslt_found *found,
+int blaslt_multiply(const struct blaslt_plan *plan, void *handle, const struct blaslt_found *found,
                     void *const at[GEMM_OPERANDS], void *workspace, void *raw_stream);
 
 /* blaslt_choice.c: fills aligned and any, as the device knows from before, or by asking the

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_trial.c: times algorithms of cuBLASLt by the host's clock, on a stream and in memory of
+/* blaslt_trial.c: times algorithms of a library by the host's clock, on a stream and in memory of
  * its own, which has whatever it has: products of it take as long as others. */
 #include "blaslt_plan.h"
 #include <time.h>
+
+/* One trial at a time: others would be in its way, and the device's handle of hipBLASLt is for one
+ * stream at a time. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { RUNS = 50, ROUNDS = 3, ROUND_NS = 1000000 }; /* a round: RUNS at most, and about 1 ms */
 
@@ -70,7 +74,8 @@ static uint64_t measure(const struct trial *t, const struct blaslt_found *found,
 
     for (uint64_t i = 0; i < runs; i++)
         if (!gpu_vendor_good(device, t->plan->library->vendor, BLASLT_NAME(t->plan, Matmul),
-                             blaslt_multiply(t->plan, found, t->at, t->workspace, t->stream)))
+                             blaslt_multiply(t->plan, t->plan->handle, found, t->at, t->workspace,
+                                             t->stream)))
             return UINT64_MAX;
     if (device->gpu->call.stream_synchronize(t->stream)) return UINT64_MAX;
     return (now() - began) / runs;
@@ -126,8 +131,10 @@ int blaslt_try(const struct blaslt_plan *plan, const struct blaslt_found *found,
 
     for (int i = 0; i < n; i++)
         if (found[i].workspace > workspace) workspace = found[i].workspace;
+    pthread_mutex_lock(&lock);
     if (begin(&t, workspace)) best = fastest(&t, found, n);
     if (t.stream) GPU_NOTE(plan->device, stream_destroy, t.stream);
     if (t.memory) GPU_NOTE(plan->device, memory_free, t.memory);
+    pthread_mutex_unlock(&lock);
     return best;
 }

@@ -166,6 +166,15 @@ bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
     return adds_init(out, prep, &p, swapped);
 }
 
+bool gpu_gemm_is_small(const struct gpu_gemm *gemm)
+{
+    bool small = gemm->m <= INT32_MAX && gemm->n <= INT32_MAX && gemm->k <= INT32_MAX &&
+                 gemm->batch <= INT32_MAX;
+
+    for (int i = 0; i < GEMM_OPERANDS; i++) small = small && gemm->between[i] <= INT32_MAX;
+    return small;
+}
+
 void gpu_gemm_place(const struct gpu_gemm *gemm, const struct bp_launch *launch, int64_t call,
                     void *out[GEMM_OPERANDS])
 {

@@ -32,6 +32,9 @@ struct gpu_gemm {
 /* false: no library takes such strides, or there is nothing to compute. */
 bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep);
 
+/* Whether extents, numbers and distances have 32 bits. */
+bool gpu_gemm_is_small(const struct gpu_gemm *gemm);
+
 /* Where the operands of a call lie, 0 <= call < calls. added is that of the result if none is. */
 void gpu_gemm_place(const struct gpu_gemm *gemm, const struct bp_launch *launch, int64_t call,
                     void *out[GEMM_OPERANDS]);

@@ -61,6 +61,7 @@ enum {
 /* Libraries of vendors: vendor.h. */
 enum gpu_vendor_id {
     GPU_VENDOR_CUBLASLT,
+    GPU_VENDOR_HIPBLASLT,
     GPU_VENDOR_CUDNN,
     GPU_VENDOR_ROCBLAS,
     GPU_VENDOR_CCL,
@@ -126,7 +127,7 @@ struct gpu_device {
     bool vendor_failed[GPU_VENDORS];
     _Atomic(void *) spare[GPU_VENDORS]; /* handles for a stream that is captured and has none */
     atomic_bool captured;      /* one of its streams is */
-    void *chosen;              /* cuBLASLt's algorithms, by shape: blaslt_choice.c */
+    void *chosen;              /* algorithms of products, by shape: blaslt_choice.c */
     void *graphs;              /* cuDNN's, a list, under the lock of loading: cudnn_kept.c */
     void *module[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     _Atomic(void *) function[PORTABLE_ENTRIES][PORTABLE_TYPES_COUNT];

@@ -49,15 +49,6 @@ struct plan {
     uint64_t workspace; /* 0: the library cannot be given any */
 };
 
-static bool fits(const struct gpu_gemm *g)
-{
-    bool good = g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
-                g->batch <= INT32_MAX && g->adds != GEMM_VECTOR;
-
-    for (int i = 0; i < GEMM_OPERANDS; i++) good = good && g->between[i] <= INT32_MAX;
-    return good;
-}
-
 static int type_of(uint8_t dtype)
 {
     return dtype == BP_F64 ? ROCBLAS_F64
@@ -127,7 +118,9 @@ enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struc
     struct gpu_device *device;
     void *handle;
 
-    if (!gpu_gemm_init(&made.gemm, prep) || !fits(&made.gemm)) return BP_ERR_UNSUPPORTED;
+    if (!gpu_gemm_init(&made.gemm, prep) || !gpu_gemm_is_small(&made.gemm) ||
+        made.gemm.adds == GEMM_VECTOR)
+        return BP_ERR_UNSUPPORTED;
     TRY(gpu_vendor_enter(self, prep->device, &gpu_rocblas, &caller, &device, &handle));
     if (!size_up(&made, device, handle)) return BP_ERR_UNSUPPORTED;
     plan = gpu_vendor_keep(device, &gpu_rocblas, &made, sizeof made);

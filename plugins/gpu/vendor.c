@@ -9,6 +9,9 @@ static struct gpu_vendor *const vendors[] = {
 #ifdef GPU_CUBLASLT
     &gpu_cublaslt,
 #endif
+#ifdef GPU_HIPBLASLT
+    &gpu_hipblaslt,
+#endif
 #ifdef GPU_CUDNN
     &gpu_cudnn,
 #endif
@@ -77,6 +80,7 @@ static bool open_once(struct gpu_vendor *vendor)
     }
     snprintf(vendor->path, sizeof vendor->path, "%s", found.path);
     for (int i = 0; i < vendor->n; i++) {
+        if (!vendor->symbol[i].name) continue;
         vendor->function[i] = dlsym(found.library, vendor->symbol[i].name);
         if (vendor->function[i] || !vendor->symbol[i].needed) continue;
         snprintf(vendor->why, sizeof vendor->why, "%s, %.500s, has no function %s", vendor->name,

@@ -21,7 +21,7 @@ struct gpu_vendor_calls {
 
 /* A function; whether a library that lacks it is passed over. */
 struct gpu_vendor_symbol {
-    const char *name;
+    const char *name; /* NULL: there is none; what the table has in its place stays */
     bool needed;
 };
 
@@ -48,6 +48,9 @@ struct gpu_vendor {
 
 #ifdef GPU_CUBLASLT
 extern struct gpu_vendor gpu_cublaslt;
+#endif
+#ifdef GPU_HIPBLASLT
+extern struct gpu_vendor gpu_hipblaslt;
 #endif
 #ifdef GPU_CUDNN
 extern struct gpu_vendor gpu_cudnn;

@@ -1,33 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt.c: stands in for cuBLASLt: the functions of gpu/blaslt.def, on simulated streams. It
- * refuses what the library does, and what it would not do as it should. */
+/* blaslt.c: stands in for cuBLASLt, or for hipBLASLt (-DSIM_HIPBLASLT): the functions of
+ * gpu/blaslt.def, on simulated streams. It refuses what the library does, and what it would not do
+ * as it should. */
 #include "gpu/blaslt.h"
 #include "gemm.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CALL(result, verb, parameters) result cublasLt##verb parameters;
+#ifdef SIM_HIPBLASLT
+#define LT(verb) hipblasLt##verb
+#define NUMBER_OF(verb) SIM_CALL_hipblasLt##verb
+#define NUMBER(name, cublaslt, hipblaslt) hipblaslt,
+#define CALL_OF_ONE(result, verb, parameters)
+enum { IS_HIP = 1, INVALID_VALUE = 3 };
+#else
+#define LT(verb) cublasLt##verb
+#define NUMBER_OF(verb) SIM_CALL_cublasLt##verb
+#define NUMBER(name, cublaslt, hipblaslt) cublaslt,
+enum { IS_HIP = 0, INVALID_VALUE = 7 };
+#endif
+
+#define CALL(result, verb, parameters) result LT(verb) parameters;
 #include "gpu/blaslt.def"
 
 static const struct blaslt_numbers number = {
-#define NUMBER(name, cublaslt, hipblaslt) cublaslt,
 #include "gpu/blaslt_numbers.def"
 };
 
-enum { VERSION = 130000, INVALID_VALUE = 7, WORKSPACE = 4096, ALIGNED = 16 };
-
-/* An answer of the heuristic. */
-struct answer {
-    struct blaslt_algorithm algorithm;
-    struct blaslt_rest rest;
-};
+enum { VERSION = 130000, WORKSPACE = 4096, ALIGNED = 16 };
 
 enum kind { HANDLE = 0x17, OPERATION, LAYOUT, PREFERENCE };
 
 /* All that the library makes. */
 struct thing {
     enum kind kind;
-    int sums, factors, turned[2], epilogue; /* of an operation */
+    void *stream; /* of a handle: where its products were last, */
+    unsigned under_way; /* and how many of them are not done */
+    int sums, factors, turned[2], epilogue, bias_type; /* of an operation */
+    bool written;
     void *bias;
     int type, batch; /* of a layout */
     uint64_t rows, columns;
@@ -36,9 +47,9 @@ struct thing {
     uint32_t alignment[4], reduction;
 };
 
-static int create(enum sim_call call, struct thing thing, void **out)
+/* Ends a call that began with this code. */
+static int make(int code, struct thing thing, void **out)
 {
-    int code = sim_enter(call);
     struct thing *made;
 
     if (code) return sim_leave(code);
@@ -50,19 +61,21 @@ static int create(enum sim_call call, struct thing thing, void **out)
     return sim_leave(0);
 }
 
-/* Given back whatever is to fail. */
+/* Given back whatever is to fail; a handle, when its products are done. */
 static int destroy(enum sim_call call, void *p, enum kind kind)
 {
     int code = sim_enter(call);
     struct thing *thing = p;
 
     if (!thing || thing->kind != kind) return sim_leave(INVALID_VALUE);
+    while (thing->under_way) sim_wait();
     thing->kind = 0;
     free(thing);
     sim.live--;
     return sim_leave(code);
 }
 
+#ifndef SIM_HIPBLASLT
 const char *cublasLtGetStatusString(int code)
 {
     return code == number.not_supported ? "not supported" : "a failure";
@@ -72,47 +85,55 @@ size_t cublasLtGetVersion(void)
 {
     return VERSION;
 }
+#endif
 
-int cublasLtCreate(void **out)
+/* hipBLASLt's has memory of the device, and waits for it, which spoils captures. */
+int LT(Create)(void **out)
 {
-    return create(SIM_CALL_cublasLtCreate, (struct thing){.kind = HANDLE}, out);
-}
-int cublasLtDestroy(void *handle)
-{
-    return destroy(SIM_CALL_cublasLtDestroy, handle, HANDLE);
-}
+    struct sim_device *device = NULL;
+    int code = IS_HIP ? sim_enter_context(NUMBER_OF(Create), &device)
+                      : sim_enter(NUMBER_OF(Create));
 
-int cublasLtMatmulDescCreate(void **out, int sums, int factors)
-{
-    return create(SIM_CALL_cublasLtMatmulDescCreate,
-                  (struct thing){.kind = OPERATION, .sums = sums, .factors = factors}, out);
+    if (!code && device && sim_capture_spoil_all(device)) code = INVALID_VALUE;
+    return make(code, (struct thing){.kind = HANDLE}, out);
 }
-int cublasLtMatmulDescDestroy(void *operation)
+int LT(Destroy)(void *handle)
 {
-    return destroy(SIM_CALL_cublasLtMatmulDescDestroy, operation, OPERATION);
+    return destroy(NUMBER_OF(Destroy), handle, HANDLE);
 }
 
-int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t columns,
+int LT(MatmulDescCreate)(void **out, int sums, int factors)
+{
+    return make(sim_enter(NUMBER_OF(MatmulDescCreate)),
+                (struct thing){.kind = OPERATION, .sums = sums, .factors = factors}, out);
+}
+int LT(MatmulDescDestroy)(void *operation)
+{
+    return destroy(NUMBER_OF(MatmulDescDestroy), operation, OPERATION);
+}
+
+int LT(MatrixLayoutCreate)(void **out, int type, uint64_t rows, uint64_t columns,
                                int64_t between)
 {
     if (!rows || !columns || between < (int64_t)rows) return INVALID_VALUE;
-    return create(SIM_CALL_cublasLtMatrixLayoutCreate,
-                  (struct thing){.kind = LAYOUT, .type = type, .batch = 1, .rows = rows,
-                                 .columns = columns, .between = between},
-                  out);
+    return make(sim_enter(NUMBER_OF(MatrixLayoutCreate)),
+                (struct thing){.kind = LAYOUT, .type = type, .batch = 1, .rows = rows,
+                               .columns = columns, .between = between},
+                out);
 }
-int cublasLtMatrixLayoutDestroy(void *layout)
+int LT(MatrixLayoutDestroy)(void *layout)
 {
-    return destroy(SIM_CALL_cublasLtMatrixLayoutDestroy, layout, LAYOUT);
+    return destroy(NUMBER_OF(MatrixLayoutDestroy), layout, LAYOUT);
 }
 
-int cublasLtMatmulPreferenceCreate(void **out)
+int LT(MatmulPreferenceCreate)(void **out)
 {
-    return create(SIM_CALL_cublasLtMatmulPreferenceCreate, (struct thing){.kind = PREFERENCE}, out);
+    return make(sim_enter(NUMBER_OF(MatmulPreferenceCreate)), (struct thing){.kind = PREFERENCE},
+                out);
 }
-int cublasLtMatmulPreferenceDestroy(void *preference)
+int LT(MatmulPreferenceDestroy)(void *preference)
 {
-    return destroy(SIM_CALL_cublasLtMatmulPreferenceDestroy, preference, PREFERENCE);
+    return destroy(NUMBER_OF(MatmulPreferenceDestroy), preference, PREFERENCE);
 }
 
 /* Puts a value into one of the places, by its attribute; sizes have to be those of the places. */
@@ -128,7 +149,7 @@ static int set(enum sim_call call, const struct place *place, int n, int attribu
     int code = sim_enter(call);
 
     for (int i = 0; i < n && !code; i++) {
-        if (place[i].attribute != attribute) continue;
+        if (place[i].attribute != attribute || attribute < 0) continue;
         if (place[i].size != size) return sim_leave(INVALID_VALUE);
         memcpy(place[i].at, value, size);
         return sim_leave(0);
@@ -138,27 +159,28 @@ static int set(enum sim_call call, const struct place *place, int n, int attribu
 
 #define PLACE(attribute, field) {attribute, &(field), sizeof(field)}
 
-int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, size_t size)
+int LT(MatmulDescSetAttribute)(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
     const struct place place[] = {PLACE(number.operation_turn_a, t->turned[0]),
                                   PLACE(number.operation_turn_a + 1, t->turned[1]),
                                   PLACE(number.operation_epilogue, t->epilogue),
-                                  PLACE(number.operation_bias, t->bias)};
+                                  PLACE(number.operation_bias, t->bias),
+                                  PLACE(number.operation_bias_type, t->bias_type)};
 
-    return set(SIM_CALL_cublasLtMatmulDescSetAttribute, place, 4, attribute, value, size);
+    return set(NUMBER_OF(MatmulDescSetAttribute), place, 5, attribute, value, size);
 }
 
-int cublasLtMatrixLayoutSetAttribute(void *p, int attribute, const void *value, size_t size)
+int LT(MatrixLayoutSetAttribute)(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
     const struct place place[] = {PLACE(number.layout_batch, t->batch),
                                   PLACE(number.layout_step, t->step)};
 
-    return set(SIM_CALL_cublasLtMatrixLayoutSetAttribute, place, 2, attribute, value, size);
+    return set(NUMBER_OF(MatrixLayoutSetAttribute), place, 2, attribute, value, size);
 }
 
-int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *value, size_t size)
+int LT(MatmulPreferenceSetAttribute)(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
     const struct place place[] = {PLACE(BLASLT_PREFER_WORKSPACE, t->workspace),
@@ -168,7 +190,7 @@ int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *val
                                   PLACE(number.prefer_alignment_a + 2, t->alignment[2]),
                                   PLACE(number.prefer_alignment_a + 3, t->alignment[3])};
 
-    return set(SIM_CALL_cublasLtMatmulPreferenceSetAttribute, place, 6, attribute, value, size);
+    return set(NUMBER_OF(MatmulPreferenceSetAttribute), place, 6, attribute, value, size);
 }
 
 static enum sim_type type_of(int type)
@@ -178,6 +200,13 @@ static enum sim_type type_of(int type)
            : type == BLASLT_F16 ? SIM_F16
            : type == BLASLT_BF16 ? SIM_BF16
                                    : SIM_TYPES;
+}
+
+/* Of hipBLASLt: 32 bits, and steps forward. */
+static bool is_narrow(const struct thing *layout)
+{
+    return layout->rows <= INT32_MAX && layout->columns <= INT32_MAX &&
+           layout->between <= INT32_MAX && layout->step >= 0;
 }
 
 /* What is alike for the choice of an algorithm and its run; false: matrices do not fit. */
@@ -192,11 +221,13 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
                            .k = (int64_t)(o->turned[0] ? a->rows : a->columns)};
     for (int i = 0; i < SIM_MATRICES; i++) {
         fits = fits && layout[i]->kind == LAYOUT && layout[i]->type == a->type &&
-               layout[i]->batch == d->batch;
+               layout[i]->batch == d->batch && (!IS_HIP || is_narrow(layout[i]));
         g->between[i] = layout[i]->between;
         g->step[i] = layout[i]->step;
     }
-    return fits && g->type < SIM_TYPES && (o->epilogue == BLASLT_ADD_BIAS || !o->epilogue) &&
+    for (int i = 0; i < 2; i++) fits = fits && (!o->turned[i] || o->turned[i] == number.turned);
+    return fits && g->type < SIM_TYPES && (!IS_HIP || !o->epilogue || o->bias_type == a->type) &&
+           (o->epilogue == BLASLT_ADD_BIAS || !o->epilogue) &&
            (g->type == SIM_F64) == (o->sums == number.sum_f64) &&
            (g->type == SIM_F64) == (o->factors == BLASLT_F64) &&
            (int64_t)(o->turned[0] ? a->columns : a->rows) == g->m &&
@@ -205,76 +236,133 @@ static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *
            layout[SIM_C]->rows == d->rows && layout[SIM_C]->columns == d->columns;
 }
 
-/* What the heuristic likes best cannot be had, and the next is slow where BP_SIM_SLOW says so. An
- * algorithm says how operands lie, the workspace that its run must be given, whether sums are put
- * together of parts, and how much longer it takes. */
+/* What the heuristic likes best cannot be had, and the next is slow where BP_SIM_SLOW says so. */
 enum { BAD, SLOW, QUICK, ANSWERS };
 
-static struct answer answer(int which, const struct thing *preference, uint64_t alignment)
-{
-    struct answer made = {.rest.state = which == BAD ? number.not_supported : 0};
-    const char *slow = secure_getenv("BP_SIM_SLOW");
-    size_t workspace = 0;
+/* An algorithm says how operands lie, the workspace that its run must be given, whether sums are
+ * put together of parts, and how much longer it takes. */
+struct algorithm {
+    uint16_t alignment, split, bad, zero;
+    uint64_t pause, workspace;
+};
+_Static_assert(sizeof(struct algorithm) == 24, "as of hipBLASLt");
 
-    if (alignment == ALIGNED) workspace = which == SLOW ? WORKSPACE : WORKSPACE / 2;
-    if (workspace > preference->workspace) workspace = 0;
-    made.rest.workspace = workspace;
-    made.algorithm.data[0] = alignment;
-    made.algorithm.data[1] = workspace;
-    made.algorithm.data[2] = preference->reduction != BLASLT_REDUCE_NOTHING;
-    made.algorithm.data[3] = which == SLOW && slow ? strtoull(slow, NULL, 0) : 0;
-    made.algorithm.data[4] = which == BAD;
+static struct algorithm algorithm(int which, const struct thing *preference, uint64_t alignment)
+{
+    const char *slow = secure_getenv("BP_SIM_SLOW");
+    struct algorithm made = {
+        .alignment = (uint16_t)alignment, .bad = which == BAD,
+        .split = !IS_HIP && preference->reduction != BLASLT_REDUCE_NOTHING,
+        .pause = which == SLOW && slow ? strtoull(slow, NULL, 0) : 0};
+
+    if (IS_HIP || alignment == ALIGNED) made.workspace = which == SLOW ? WORKSPACE : WORKSPACE / 2;
+    if (made.workspace > preference->workspace) made.workspace = 0;
     return made;
 }
 
-int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
+static void answer(unsigned char *out, int which, const struct thing *preference,
+                   uint64_t alignment)
+{
+    const struct algorithm made = algorithm(which, preference, alignment);
+    const struct blaslt_rest rest = {.workspace = made.workspace,
+                                     .state = made.bad ? number.not_supported : 0};
+    size_t size = (size_t)number.algorithm_size;
+
+    out += (size_t)which * (size + sizeof rest);
+    memset(out, 0, size);
+    memcpy(out, &made, sizeof made);
+    memcpy(out + size, &rest, sizeof rest);
+}
+
+/* How many it names. */
+static int most(int asked)
+{
+    const char *text = secure_getenv("BP_SIM_ALGORITHMS");
+    int n = text ? atoi(text) : ANSWERS;
+
+    return n < asked ? n : asked;
+}
+
+int LT(MatmulAlgoGetHeuristic)(void *handle, void *operation, void *a, void *b, void *c,
                                    void *d, void *p, int asked, void *out,
                                    int *out_n)
 {
-    int code = sim_enter(SIM_CALL_cublasLtMatmulAlgoGetHeuristic);
+    int code = sim_enter(NUMBER_OF(MatmulAlgoGetHeuristic));
     const struct thing *layout[] = {a, b, c, d}, *preference = p, *o = operation;
     uint64_t alignment = preference->alignment[0];
-    struct answer *to = out;
     struct sim_gemm gemm;
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
                   !fill(&gemm, o, layout) ||
                   (preference->reduction && preference->reduction != BLASLT_REDUCE_IN_SUMS)))
         code = INVALID_VALUE;
+    if (!code && IS_HIP) alignment = sim_size(gemm.type);
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
         code = number.not_supported;
     if (code) return sim_leave(code);
-    for (*out_n = 0; *out_n < ANSWERS && *out_n < asked; (*out_n)++)
-        to[*out_n] = answer(*out_n, preference, alignment);
+    *out_n = most(asked);
+    for (int i = 0; i < *out_n; i++) answer(out, i, preference, alignment);
     return sim_leave(0);
 }
 
-int cublasLtMatmul(void *handle, void *operation, const void *alpha, const void *a, void *layout_a,
+/* A product of hipBLASLt's writes into its operation: two at once are none. */
+static int write_into(struct thing *operation)
+{
+    if (!IS_HIP) return 0;
+    if (operation->written) return INVALID_VALUE;
+    operation->written = true;
+    pthread_mutex_unlock(&sim.lock);
+    sched_yield();
+    pthread_mutex_lock(&sim.lock);
+    operation->written = false;
+    return 0;
+}
+
+/* Parts of a product wait for each other in memory of hipBLASLt's handle: products on two streams
+ * must not be under way. */
+static int submit(struct thing *handle, void *stream, struct sim_gemm *gemm)
+{
+    struct sim_capture **capture = sim_capture_of(stream);
+    int code;
+
+    if (handle->under_way && handle->stream != stream) return INVALID_VALUE;
+    if (IS_HIP && capture && !*capture) gemm->under_way = &handle->under_way;
+    handle->stream = stream;
+    handle->under_way += gemm->under_way != NULL;
+    code = sim_gemm_submit(stream, gemm);
+    handle->under_way -= code && gemm->under_way;
+    return code;
+}
+
+int LT(Matmul)(void *handle, void *operation, const void *alpha, const void *a, void *layout_a,
                    const void *b, void *layout_b, const void *beta, const void *c, void *layout_c,
                    void *d, void *layout_d, const struct blaslt_algorithm *algorithm,
                    void *workspace, size_t size, void *stream)
 {
     const struct thing *layout[] = {layout_a, layout_b, layout_c, layout_d}, *o = operation;
+    struct algorithm chosen;
     const void *at[] = {a, b, c, d};
     struct sim_device *device;
     struct sim_gemm gemm;
-    int code = sim_enter_context(SIM_CALL_cublasLtMatmul, &device);
+    int code = sim_enter_context(NUMBER_OF(Matmul), &device);
 
+    memcpy(&chosen, algorithm, sizeof chosen);
+    if (!code) code = write_into(operation);
     if (!code && (((struct thing *)handle)->kind != HANDLE || !fill(&gemm, o, layout)))
         code = INVALID_VALUE;
-    if (!code && algorithm->data[4]) code = number.not_supported;
-    if (!code && (size < algorithm->data[1] || (size && !sim_reach(workspace, size))))
+    if (!code && chosen.bad) code = number.not_supported;
+    if (!code && (size < chosen.workspace || (size && !sim_reach(workspace, size))))
         code = INVALID_VALUE;
     for (int i = 0; i < SIM_MATRICES && !code; i++) {
         gemm.at[i] = at[i];
-        if ((uintptr_t)at[i] % algorithm->data[0]) code = INVALID_VALUE;
+        if ((uintptr_t)at[i] % chosen.alignment) code = INVALID_VALUE;
     }
     if (code) return sim_leave(code);
     gemm.alpha = sim_factor(gemm.type, alpha);
     gemm.beta = sim_factor(gemm.type, beta);
     gemm.bias = o->epilogue ? o->bias : NULL;
-    gemm.split = algorithm->data[2];
-    gemm.pause = (unsigned)algorithm->data[3];
-    if ((uintptr_t)gemm.bias % algorithm->data[0]) return sim_leave(INVALID_VALUE);
-    return sim_leave(sim_gemm_submit(stream, &gemm));
+    gemm.split = chosen.split;
+    gemm.pause = (unsigned)chosen.pause;
+    if ((uintptr_t)gemm.bias % chosen.alignment) return sim_leave(INVALID_VALUE);
+    return sim_leave(submit(handle, stream, &gemm));
 }

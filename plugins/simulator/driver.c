@@ -12,6 +12,9 @@ static const char *const call_name[] = {
 #include "gpu/calls.def"
 #define CALL(result, verb, parameters) "cublasLt" #verb,
 #include "gpu/blaslt.def"
+#define CALL(result, verb, parameters) "hipblasLt" #verb,
+#define CALL_OF_ONE(result, verb, parameters)
+#include "gpu/blaslt.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/cudnn.def"
 #define CALL(result, name, parameters) #name,

@@ -52,9 +52,8 @@ static void compute(const struct sim_gemm *g, void *const at[], const void *bias
         }
 }
 
-static int run(void *p, int code)
+static int multiply(const struct sim_gemm *g, int code)
 {
-    const struct sim_gemm *g = p;
     void *at[SIM_MATRICES];
     void *bias = g->bias ? sim_reach(g->bias, (size_t)g->m * sim_size(g->type)) : NULL;
 
@@ -70,6 +69,15 @@ static int run(void *p, int code)
     for (int64_t step = 0; step < g->batch; step++) compute(g, at, bias, step);
     pthread_mutex_lock(&sim.lock);
     return SIM_SUCCESS;
+}
+
+static int run(void *p, int code)
+{
+    const struct sim_gemm *g = p;
+
+    code = multiply(g, code);
+    if (g->under_way) --*g->under_way;
+    return code;
 }
 
 int sim_gemm_submit(void *stream, const struct sim_gemm *gemm)

@@ -16,6 +16,7 @@ struct sim_gemm {
     double alpha, beta;
     unsigned pause; /* microseconds that it takes beyond what it needs */
     int64_t m, n, k, batch;
+    unsigned *under_way; /* counted down when it is done; or NULL */
     const void *at[SIM_MATRICES], *bias;
     int64_t between[SIM_MATRICES], step[SIM_MATRICES];
 };

@@ -30,7 +30,9 @@
  *                         killed; "hang": the call never returns, or
  *                         answers for ever that it is under way
  *   BP_SIM_SLOW=n         microseconds that each product takes longer with the algorithm that the
- *                         stand-in for cuBLASLt names first among those that are good
+ *                         stand-in for cuBLASLt names first among those that are good; so too
+ *                         that for hipBLASLt
+ *   BP_SIM_ALGORITHMS=n   how many these name, at most: 0 where a library does not serve a device
  */
 #ifndef SIM_H
 #define SIM_H
@@ -72,6 +74,9 @@ enum sim_call {
 #define CALL(name, cuda, hip, parameters) SIM_CALL_##name,
 #include "gpu/calls.def"
 #define CALL(result, verb, parameters) SIM_CALL_cublasLt##verb,
+#include "gpu/blaslt.def"
+#define CALL(result, verb, parameters) SIM_CALL_hipblasLt##verb,
+#define CALL_OF_ONE(result, verb, parameters)
 #include "gpu/blaslt.def"
 #define CALL(result, name, parameters) SIM_CALL_##name,
 #include "gpu/cudnn.def"

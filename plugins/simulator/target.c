@@ -8,6 +8,7 @@
  * does not see where this library looks. */
 static const char *const libraries[] = {"libbp_simulator_of_others.so", SIM_DRIVER, NULL};
 static const char *const cublaslt[] = {"libbp_sim_cublaslt.so", NULL};
+static const char *const hipblaslt[] = {"libbp_sim_hipblaslt.so", NULL};
 static const char *const cudnn[] = {"libbp_sim_cudnn.so", NULL};
 static const char *const rocblas[] = {"libbp_sim_rocblas.so", NULL};
 static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
@@ -67,6 +68,8 @@ const struct gpu_target gpu_target = {
     .end = (void *)3,
     .driver_folders = SIM_DRIVER_FOLDERS,
     .folders = SIM_FOLDERS,
-    .vendor = {cublaslt, cudnn, rocblas, nccl},
+    .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_HIPBLASLT] = hipblaslt,
+               [GPU_VENDOR_CUDNN] = cudnn, [GPU_VENDOR_ROCBLAS] = rocblas,
+               [GPU_VENDOR_CCL] = nccl},
     .image = image,
 };

@@ -92,6 +92,22 @@ static const struct recipe recipes[] = {
      .result = {2110, 5188}},
     {"sim_addmm_bf16_cublaslt", &bias, 3, {{2}, {1, 9}, {9, 2}, {1, 2}}, SIM_BF16, .n_result = 2,
      .result = {528, 572}},
+    {"sim_matmul_f32_hipblaslt", &product, 2, {{2, 3}, {3, 2}, {2, 2}}, .n_result = 4,
+     .result = {22, 28, 49, 64}},
+    {"sim_matmul_f32_hipblaslt", &turned, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
+     .result = {5, 11, 11, 25, 61, 83, 83, 113}, .apart = true},
+    {"sim_matmul_f32_hipblaslt", &product, 2, {{2, 2, 2}, {2, 2}, {2, 2, 2}}, .n_result = 8,
+     .result = {7, 10, 15, 22, 31, 46, 39, 58}, .gap = 2},
+    {"sim_addmm_f32_hipblaslt", &sum, 3, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, .n_result = 4,
+     .result = {14.5f, 21, 31.5f, 46}},
+    {"sim_linear_f32_hipblaslt", NULL, 3, {{2, 2}, {2, 2}, {2}, {2, 2}}, .n_result = 4,
+     .result = {6, 13, 12, 27}},
+    {"sim_linear_bf16_hipblaslt", NULL, 3, {{1, 9}, {2, 9}, {2}, {1, 2}}, SIM_BF16, .n_result = 2,
+     .result = {286, 692}},
+    {"sim_linear_f16_hipblaslt", NULL, 3, {{1, 18}, {2, 18}, {2}, {1, 2}}, SIM_F16, .n_result = 2,
+     .result = {2110, 5188}},
+    {"sim_addmm_bf16_hipblaslt", &bias, 3, {{2}, {1, 9}, {9, 2}, {1, 2}}, SIM_BF16, .n_result = 2,
+     .result = {528, 572}},
     /* By cuDNN's graph interface, but where addresses are no multiples of 16. */
     {"sim_conv_bf16_cudnn", &conv, 3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}}, SIM_BF16,
      .n_result = 4, .result = {38, 48, 87, 113}},
@@ -113,7 +129,12 @@ static const struct recipe recipes[] = {
     {"sim_conv_f16_cudnn", &conv_uneven, 2, {{1, 1, 1, 3}, {1, 1, 1, 2}, {1, 1, 1, 3}}, SIM_F16,
      .n_result = 3, .result = {2, 5, 8}, .apart = true},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes, GRAPHS = RECIPES - 8, UNEVEN = RECIPES - 1 };
+enum {
+    RECIPES = sizeof recipes / sizeof *recipes,
+    GRAPHS = RECIPES - 8,
+    UNEVEN = RECIPES - 1,
+    HIP = GRAPHS - 8,
+};
 
 struct views {
     struct bp_view view[VIEWS];

@@ -144,10 +144,10 @@ enum { NOT_REACHED = 77 };
 /* The first handle of a library is made once, for good or not. */
 static bool is_first_handle(const struct failure *f)
 {
-    static const char *const calls[] = {"cublasLtCreate", "cudnnCreate", "rocblas_create_handle",
-                                        "rocblas_set_atomics_mode"};
+    static const char *const calls[] = {"cublasLtCreate", "hipblasLtCreate", "cudnnCreate",
+                                        "rocblas_create_handle", "rocblas_set_atomics_mode"};
 
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (f->n == 1 && !strcmp(f->call, calls[i])) return true;
     return false;
 }
@@ -204,10 +204,11 @@ static void has_nothing(const void *arg)
     struct world w;
 
     (void)arg;
-    setenv("BP_SIM_FAIL", "cublasLtMatmulAlgoGetHeuristic:1:15,"
+    setenv("BP_SIM_FAIL", "cublasLtMatmulAlgoGetHeuristic:1:15,hipblasLtMatmulAlgoGetHeuristic:1:7,"
                           "cudnnGetConvolutionForwardAlgorithm_v7:1:3000", 1);
     begin(&w);
     expect(run_recipe(&w, &recipes[0]) == PASSED_OVER, "cuBLASLt works");
+    expect(run_recipe(&w, &recipes[HIP]) == PASSED_OVER, "hipBLASLt works");
     expect(run_recipe(&w, &recipes[7]) == PASSED_OVER, "cuDNN works");
     end(&w);
     expect(!*heard, "it said: %s", heard);
@@ -249,13 +250,14 @@ static void device_is_lost(const void *arg)
 static void is_off(const void *arg)
 {
     static const char *const rows[] = {"sim_matmul_f32_cublaslt", "sim_conv_f32_cudnn",
-                                       "sim_matmul_f32_rocblas"};
-    static const char *const variables[] = {"BP_SIM_CUBLASLT", "BP_SIM_CUDNN", "BP_SIM_ROCBLAS"};
+                                       "sim_matmul_f32_rocblas", "sim_linear_f16_hipblaslt"};
+    static const char *const variables[] = {"BP_SIM_CUBLASLT", "BP_SIM_CUDNN", "BP_SIM_ROCBLAS",
+                                            "BP_SIM_HIPBLASLT"};
     struct world w;
 
     (void)arg;
     begin(&w);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const struct bp_kernel *row = find_named(&w, rows[i]);
         expect(w.plugin->kernels->usable(w.self, row) == BP_OK, "%s: %s", rows[i], heard);
         setenv(variables[i], "off", 1);
@@ -322,12 +324,12 @@ static void recorded(const void *arg)
 /* The first launch on each of two streams is recorded. */
 static void first_is_recorded(const void *arg)
 {
-    static const int recipe[] = {7, 5};
+    static const int recipe[] = {7, 5, HIP};
     struct world w;
 
     (void)arg;
     begin(&w);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         for (int k = 0; k < STREAMS; k++)
             expect(record_recipe(&w, &recipes[recipe[i]], w.stream[k]) == BP_OK, "%s: %s",
                    recipes[recipe[i]].row, heard);
@@ -339,13 +341,13 @@ static void first_is_recorded(const void *arg)
  * afterwards; the capture stays good. */
 static void begins_in_a_capture(const void *arg)
 {
-    static const int recipe[] = {7, 5};
+    static const int recipe[] = {7, 5, HIP};
     struct world w;
     uint64_t workspace;
 
     (void)arg;
     begin(&w);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const struct recipe *r = &recipes[recipe[i]];
         expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_OK, "%s", heard);
         expect(plan_recipe(&w, r, &workspace) == BP_ERR_UNSUPPORTED, "%s: it is used", r->row);
@@ -445,19 +447,21 @@ static void is_in_path(const void *arg)
 
 static void lacks_functions(const void *arg)
 {
-    static const int recipe[] = {0, 5, 7};
+    static const int recipe[] = {0, 5, 7, HIP};
     struct world w;
 
     (void)arg;
     setenv("BP_SIM_CUBLASLT", other_library, 1);
+    setenv("BP_SIM_HIPBLASLT", other_library, 1);
     setenv("BP_SIM_CUDNN", "/dev/null", 1);
     setenv("BP_SIM_ROCBLAS", "/nowhere/librocblas.so", 1);
     begin(&w);
     for (int twice = 0; twice < 2; twice++)
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             expect(run_recipe(&w, &recipes[recipe[i]]) == PASSED_OVER, "recipe %d", i);
     end(&w);
     expect(strstr(heard, "has no function cublasLtCreate: its rows are passed over") != NULL &&
+               strstr(heard, "has no function hipblasLtCreate: its rows are passed over") &&
                strstr(heard, "cuDNN cannot be opened: /dev/null") &&
                strstr(heard, "rocBLAS cannot be opened: there is no"),
            "it said: %s", heard);
@@ -517,6 +521,9 @@ int main(int argc, char **argv)
 {
     static const char *const calls[] = {
 #define CALL(result, verb, parameters) "cublasLt" #verb,
+#include "gpu/blaslt.def"
+#define CALL(result, verb, parameters) "hipblasLt" #verb,
+#define CALL_OF_ONE(result, verb, parameters)
 #include "gpu/blaslt.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/cudnn.def"
