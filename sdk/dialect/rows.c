@@ -5,8 +5,8 @@
  *
  *   LIBRARY_ROW(op, variant, function, plan, end, number, T, flags)
  *       a row <plugin>_<op>_<variant> of higher priority, its three functions, its number among the
- *       rows that share them, its dtypes, flags that only it has; and portable_usable says whether
- *       there is the library
+ *       rows that share them, its dtypes, its flags besides BP_KERNEL_STRIDED; and portable_usable
+ *       says whether there is the library
  *
  * A plugin some of whose devices cannot run all rows says -DPORTABLE_USABLE: portable_usable is
  * asked of the machine, and portable_accepts, before a row's own prepare, of the device. */
@@ -27,7 +27,7 @@ static const struct bp_kernel rows[] = {
 #ifdef PORTABLE_LIBRARIES
 #define LIBRARY_ROW(operator, variant, function, plan, end, number, T, set) \
     {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator "_" #variant, .types = {T}, \
-     .flags = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | (set), .priority = 100, \
+     .flags = BP_KERNEL_STRIDED | (set), .priority = 100, \
      .launch = function, .prepare = plan, .plan_destroy = end},
 #include PORTABLE_LIBRARIES
 #endif

@@ -88,7 +88,7 @@ static void trial_fails(const void *arg)
 }
 
 /* hipBLASLt's heuristic names nothing for a device that it does not serve: its rows, which are the
- * first, are passed over, and rocBLAS' are there. */
+ * first, are passed over, and rocBLAS' are there. That promises equal bits, hipBLASLt does not. */
 static void rocblas_is_behind(const void *arg)
 {
     struct world w;
@@ -103,6 +103,8 @@ static void rocblas_is_behind(const void *arg)
     first = find_named(&w, "sim_matmul_f32_hipblaslt");
     then = find_named(&w, "sim_matmul_f32_rocblas");
     expect(first < then && first->priority >= then->priority, "rocBLAS' row is the first");
+    expect(!(first->flags & BP_KERNEL_DETERMINISTIC) && then->flags & BP_KERNEL_DETERMINISTIC,
+           "flags %x and %x", first->flags, then->flags);
     end(&w);
     expect(!*heard, "it said: %s", heard);
 }
