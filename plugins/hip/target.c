@@ -12,6 +12,9 @@ static const char *const libraries[] = {
 static const char *const rocblas[] = {"librocblas.so.5", "librocblas.so.4", "librocblas.so.3",
                                       "librocblas.so.0", "librocblas.so", NULL};
 
+static const char *const hipblaslt[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
+                                        NULL};
+
 static const char *const rccl[] = {"librccl.so.1", NULL};
 
 enum { ARCHITECTURES = 16 }; /* at most */
@@ -54,6 +57,7 @@ const struct gpu_target gpu_target = {
     .end = (void *)3,  /* HIP_LAUNCH_PARAM_END */
     .driver_folders = HIP_FOLDERS,
     .folders = HIP_FOLDERS,
-    .vendor = {[GPU_VENDOR_ROCBLAS] = rocblas, [GPU_VENDOR_CCL] = rccl},
+    .vendor = {[GPU_VENDOR_HIPBLASLT] = hipblaslt, [GPU_VENDOR_ROCBLAS] = rocblas,
+               [GPU_VENDOR_CCL] = rccl},
     .image = image,
 };

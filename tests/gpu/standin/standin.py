@@ -13,7 +13,7 @@ LINES = 20  # of what a stand-in refused, at most
 # By plugin: the stand-in's file, the plugin's settings, the library of the simulator that each names.
 DRIVERS = {
     "cuda": ("libcuda.so.1", {"BP_CUDA_CUBLASLT": "cublaslt", "BP_CUDA_CUDNN": "cudnn", "BP_CUDA_NCCL": "nccl"}),
-    "hip": ("libamdhip64.so.5", {"BP_HIP_ROCBLAS": "rocblas", "BP_HIP_RCCL": "nccl"}),
+    "hip": ("libamdhip64.so.5", {"BP_HIP_HIPBLASLT": "hipblaslt", "BP_HIP_ROCBLAS": "rocblas", "BP_HIP_RCCL": "nccl"}),
 }
 
 
