@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: operators that run along an axis, place by place, each from its definition. */
+/* reference.c: operators that run along an axis, place by place, each from what the places before
+ * it came to. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -29,115 +30,144 @@ static int64_t place(const struct lines *l, int64_t line, int64_t i, bool revers
     return first_of(l, line) + (reverse ? l->n - 1 - i : i) * l->step;
 }
 
-static void finish_sum(struct ref_array *out, int64_t i, int64_t terms)
+/* What the places of a line have come to so far. */
+struct so_far {
+    int64_t terms, rises; /* how many there were, how many were larger than all before */
+    uint64_t u;
+    long double v[2], size[2]; /* of each part: the result, and what its error is a share of */
+    long double largest;       /* of a log of sums: v is of terms relative to it */
+    bool whole, nan;           /* all were whole numbers; one was NaN */
+};
+
+/* Takes one term more; writes the result so far. */
+typedef void take_fn(const struct ref_array *in, int64_t from, struct so_far *s);
+typedef void put_fn(const struct so_far *s, struct ref_array *out, int64_t at);
+
+/* The attributes of scans are one layout. */
+static void scan(const struct ref_array *in, const struct bp_cumsum_attrs *a,
+                 struct ref_array *out, const struct so_far *nothing, take_fn *take, put_fn *put)
 {
-    out->bound[i] = isfinite(out->v[i]) ? out->bound[i] * ref_growth(terms - 2) : 0;
+    struct lines l = lines_of(in, a->axis);
+
+    ref_array_init(out, in->type->dtype, in->rank, in->shape);
+    for (int64_t line = 0; line < l.count; line++) {
+        struct so_far s = *nothing;
+        for (int64_t i = 0; i < l.n; i++) {
+            int64_t at = place(&l, line, i, a->reverse);
+            if (a->exclusive) put(&s, out, at);
+            take(in, at, &s);
+            s.terms++;
+            if (!a->exclusive) put(&s, out, at);
+        }
+    }
 }
 
-/* Terms pass through one addition less than there are; the last is in the row's ulp. */
+static void take_sum(const struct ref_array *in, int64_t from, struct so_far *s)
+{
+    int parts = in->type->parts;
+
+    if (in->u) s->u += in->u[from];
+    for (int p = 0; in->v && p < parts; p++) {
+        long double x = in->v[from * parts + p];
+        s->v[p] += x;
+        s->size[p] += fabsl(x);
+        s->whole = s->whole && x == truncl(x);
+    }
+}
+
+/* Terms pass through one addition less than there are; the last is in the row's ulp. Whole numbers
+ * add up exactly as long as the type of sums holds their magnitudes' sum. */
+static void put_sum(const struct so_far *s, struct ref_array *out, int64_t at)
+{
+    int parts = out->type->parts;
+
+    if (out->u) out->u[at] = s->u;
+    for (int p = 0; out->v && p < parts; p++) {
+        bool exact = s->whole && s->size[p] <= 1 / num_unit(num_accumulate(out->type));
+        out->v[at * parts + p] = s->v[p];
+        if (isfinite(s->v[p]) && !exact)
+            out->bound[at * parts + p] = s->size[p] * ref_growth(s->terms - 2);
+    }
+}
+
 void ref_cumsum(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    const struct bp_cumsum_attrs *a = attrs;
-    struct lines l = lines_of(in, a->axis);
-    int parts = in->type->parts;
-
-    ref_array_init(out, in->type->dtype, in->rank, in->shape);
-    for (int64_t line = 0; line < l.count; line++)
-        for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = place(&l, line, i, a->reverse), terms = i + !a->exclusive;
-            for (int64_t k = 0; k < terms; k++) {
-                int64_t from = place(&l, line, k, a->reverse);
-                if (out->u) out->u[at] += in->u[from];
-                for (int p = 0; out->v && p < parts; p++) {
-                    out->v[at * parts + p] += in->v[from * parts + p];
-                    out->bound[at * parts + p] += fabsl(in->v[from * parts + p]);
-                }
-            }
-            for (int p = 0; out->v && p < parts; p++)
-                finish_sum(out, at * parts + p, terms);
-        }
+    scan(in, attrs, out, &(struct so_far){.whole = true}, take_sum, put_sum);
 }
 
-static void product(const struct ref_array *in, struct ref_array *out, int64_t at,
-                    const int64_t *from, int64_t terms)
+static void take_product(const struct ref_array *in, int64_t from, struct so_far *s)
 {
     int parts = in->type->parts;
-    long double re = 1, im = 0, size = 1;
+    const long double *x;
+    long double re = s->v[0];
 
-    if (out->u) {
-        out->u[at] = 1;
-        for (int64_t k = 0; k < terms; k++) out->u[at] *= in->u[from[k]];
+    if (in->u) {
+        s->u *= in->u[from];
         return;
     }
-    for (int64_t k = 0; k < terms; k++) {
-        const long double *x = in->v + from[k] * parts;
-        long double before = re;
-        re = parts == 1 ? re * x[0] : re * x[0] - im * x[1];
-        if (parts == 2) im = before * x[1] + im * x[0];
-        size *= parts == 1 ? fabsl(x[0]) : fabsl(x[0]) + fabsl(x[1]);
-    }
-    for (int p = 0; p < parts; p++) {
-        out->v[at * parts + p] = p ? im : re;
-        if (isfinite(size))
-            out->bound[at * parts + p] = size * ref_growth(parts == 1 ? terms - 2 : 2 * terms);
-    }
+    x = in->v + from * parts;
+    s->v[0] = parts == 1 ? re * x[0] : re * x[0] - s->v[1] * x[1];
+    if (parts == 2) s->v[1] = re * x[1] + s->v[1] * x[0];
+    s->size[0] *= parts == 1 ? fabsl(x[0]) : fabsl(x[0]) + fabsl(x[1]);
 }
 
-/* Makes each place at of those before it, `terms` at from, with it where that is included. The
- * attributes of scans are one layout. */
-typedef void scan_fn(const struct ref_array *in, struct ref_array *out, int64_t at,
-                     const int64_t *from, int64_t terms);
-
-static void scan(const struct ref_array *in, const struct bp_cumprod_attrs *a,
-                 struct ref_array *out, scan_fn *make)
+static void put_product(const struct so_far *s, struct ref_array *out, int64_t at)
 {
-    struct lines l = lines_of(in, a->axis);
-    int64_t from[4096];
+    int parts = out->type->parts;
 
-    ref_array_init(out, in->type->dtype, in->rank, in->shape);
-    for (int64_t line = 0; line < l.count; line++)
-        for (int64_t i = 0; i < l.n; i++) {
-            for (int64_t k = 0; k <= i; k++) from[k] = place(&l, line, k, a->reverse);
-            make(in, out, place(&l, line, i, a->reverse), from, i + !a->exclusive);
-        }
+    if (out->u) out->u[at] = s->u;
+    for (int p = 0; out->v && p < parts; p++) {
+        out->v[at * parts + p] = s->v[p];
+        if (isfinite(s->size[0]))
+            out->bound[at * parts + p] =
+                s->size[0] * ref_growth(parts == 1 ? s->terms - 2 : 2 * s->terms);
+    }
 }
 
 /* As prod. */
 void ref_cumprod(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    scan(in, attrs, out, product);
+    scan(in, attrs, out, &(struct so_far){.u = 1, .v = {1}, .size = {1}}, take_product,
+         put_product);
+}
+
+/* v is the sum of exp(x - largest) so far, size that of the same times x's distance to largest: a
+ * new largest makes the terms smaller, and all distances larger. */
+static void take_log(const struct ref_array *in, int64_t from, struct so_far *s)
+{
+    long double x = in->v[from], e;
+
+    s->nan |= isnan(x);
+    if (x > s->largest) {
+        e = expl(s->largest - x);
+        s->size[0] = e > 0 ? e * (s->size[0] + s->v[0] * (x - s->largest)) : 0;
+        s->v[0] = s->v[0] * e + 1;
+        s->largest = x;
+        s->rises++;
+    } else if (isfinite(s->largest)) {
+        e = expl(x - s->largest);
+        s->v[0] += e;
+        if (e > 0) s->size[0] += e * (s->largest - x);
+    }
 }
 
 /* y = m + log s of the terms so far. s adds up once a term, and is multiplied once for each new
  * largest, by an exp that is off by 3 u; else as logsumexp. */
-static void log_sum(const struct ref_array *in, struct ref_array *out, int64_t at,
-                    const int64_t *from, int64_t terms)
+static void put_log(const struct so_far *s, struct ref_array *out, int64_t at)
 {
-    long double m = -INFINITY, s = 0, weighted = 0, value;
-    int64_t rises = 0;
-    bool nan = false;
+    long double value = s->largest;
 
-    for (int64_t k = 0; k < terms; k++) {
-        nan |= isnan(in->v[from[k]]);
-        if (!(in->v[from[k]] > m)) continue;
-        m = in->v[from[k]];
-        rises++;
-    }
-    for (int64_t k = 0; k < terms && isfinite(m); k++) {
-        long double e = expl(in->v[from[k]] - m);
-        s += e;
-        if (e > 0) weighted += e * fabsl(in->v[from[k]] - m);
-    }
-    value = nan ? NAN : isfinite(m) ? m + logl(s) : m;
+    if (s->nan) value = NAN;
+    else if (isfinite(value)) value += logl(s->v[0]);
     out->v[at] = value;
     if (isfinite(value))
-        out->bound[at] = ref_growth(terms - 1) + 4 * ref_growth(rises - 1) + weighted / s +
-                         (terms > 1 ? 3 : 0) + fabsl(logl(s));
+        out->bound[at] = ref_growth(s->terms - 1) + 4 * ref_growth(s->rises - 1) +
+                         s->size[0] / s->v[0] + (s->terms > 1 ? 3 : 0) + fabsl(logl(s->v[0]));
 }
 
 void ref_logcumsumexp(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    scan(in, attrs, out, log_sum);
+    scan(in, attrs, out, &(struct so_far){.largest = -INFINITY}, take_log, put_log);
 }
 
 /* a stands where b stood, or before: the last of equal ones counts, and any NaN. */
