@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_team.cc: reductions over the lanes of a team (dialect/team.h) in the form for lanes that
+/* test_team.cc: reductions and scans over the lanes of a team (dialect/team.h) in the form for lanes that
  * exchange registers. Threads are the lanes here; those of 32 neighbours wait for each other where
  * they exchange, no others do. Each lane must get the bits that the tree in memory gives, many
  * times in the same memory. */
@@ -28,15 +28,15 @@ static void barrier()
     if (LANE >= MAX_LANES - 32) usleep(5000);
 }
 
-static uint64_t exchanged[MAX_LANES];
+static uint64_t exchanged[MAX_LANES][2];
 
 /* What the lane of that number in this lane's group of 32 has. */
 template <typename T> static T of_lane(T x, i64 number)
 {
     pthread_barrier_wait(&group[LANE / 32]);
-    memcpy(&exchanged[LANE], &x, sizeof x);
+    memcpy(exchanged[LANE], &x, sizeof x);
     pthread_barrier_wait(&group[LANE / 32]);
-    memcpy(&x, &exchanged[LANE / 32 * 32 + number], sizeof x);
+    memcpy(&x, exchanged[LANE / 32 * 32 + number], sizeof x);
     return x;
 }
 template <int MASK, typename T> static T lane_xor(T x)
@@ -51,6 +51,36 @@ template <typename T> static T lane_first(T x)
 TEAM_JOIN(sum, float, a + b)
 TEAM_JOIN(largest, float, a > b ? a : b)
 TEAM_JOIN(last, i64, op ? b : a)
+
+/* x becomes factor x + term: the order of two of these counts. */
+struct step {
+    uint64_t factor, term;
+};
+static step both(step a, step b)
+{
+    return {b.factor * a.factor, b.factor * a.term + b.term};
+}
+TEAM_SCAN(steps, step, both(a, b))
+TEAM_SCAN(added, float, op ? a + b : b + a)
+
+static step step_of(i64 round, i64 lane)
+{
+    return {(uint64_t)(2 * lane + 2 * round + 3), (uint64_t)(lane * 7919 + round)};
+}
+
+/* The steps of a team one after another, up to lane. */
+static step steps_before(i64 round, i64 lane)
+{
+    step s = {1, 0};
+
+    for (i64 i = 0; i < lane; i++) s = both(s, step_of(round, i));
+    return s;
+}
+
+static bool same(step a, step b)
+{
+    return a.factor == b.factor && a.term == b.term;
+}
 
 static float value(i64 round, i64 lane)
 {
@@ -68,8 +98,20 @@ template <typename T, typename F> static T tree(T *s, F join)
     return s[0];
 }
 
-static float scratch[2 * MAX_LANES];
+alignas(16) static float scratch[4 * MAX_LANES];
 static int wrong[MAX_LANES];
+
+/* Whole numbers add up exactly in any order, and a lane's own is not among those before it. */
+static int wrong_scan(i64 round)
+{
+    step all_steps, before = steps(0, step_of(round, LANE), {1, 0}, scratch, &all_steps);
+    float sum_of_all, lower = added(1, (float)(LANE + 1), 0.0f, scratch, &sum_of_all);
+
+    return !same(before, steps_before(round, LANE)) +
+           !same(all_steps, steps_before(round, MAX_LANES)) +
+           (lower != (float)(LANE * (LANE + 1) / 2)) +
+           (sum_of_all != (float)(MAX_LANES * (MAX_LANES + 1) / 2));
+}
 
 static void *lane(void *number)
 {
@@ -85,6 +127,7 @@ static void *lane(void *number)
         wrong[LANE] += memcmp(&m, &largest_of_all, sizeof m) != 0;
         wrong[LANE] += last(0, LANE << 33, scratch) != 0;
         wrong[LANE] += last(1, LANE << 33, scratch) != (i64)(MAX_LANES - 1) << 33;
+        wrong[LANE] += wrong_scan(round);
     }
     return NULL;
 }
@@ -101,6 +144,6 @@ int main()
         pthread_join(thread[i], NULL);
         bad += wrong[i];
     }
-    printf("1..1\n%s 1 - every lane has the bits of the tree in memory\n", bad ? "not ok" : "ok");
+    printf("1..1\n%s 1 - every lane has the bits of the tree in memory, and the scan's\n", bad ? "not ok" : "ok");
     return bad != 0;
 }
