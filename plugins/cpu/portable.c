@@ -53,3 +53,10 @@ int portable_number(const struct bp_kernel *row)
 {
     return cpu_number(row);
 }
+
+int portable_has_blocks(void *self, uint32_t device)
+{
+    (void)self;
+    (void)device;
+    return 0;
+}

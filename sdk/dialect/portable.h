@@ -78,8 +78,8 @@ struct portable {
 /* Provided by the plugin: runs it, or puts it into launch->stream. count 0: nothing. */
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p);
 
-/* Provided by the plugin of a device: whether its teams are many lanes that share fast memory, so
- * that they are to make blocks of products (block.h). Always the same answer. */
+/* Provided by the plugin: whether its teams are many lanes that share fast memory, so that they are
+ * to make blocks of products (block.h), tiles of scans. Always the same answer. */
 int portable_has_blocks(void *self, uint32_t device);
 
 /* The number that a row has in its list. A device's plugin has it, and the rows, from rows.c; one

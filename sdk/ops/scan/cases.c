@@ -45,6 +45,44 @@ static void of_data(const struct case_maker *maker, const char *shape, int64_t a
     case_end(maker, made, "axis%lld.%s", (long long)axis, what);
 }
 
+/* The same of numbers whose sums and products are exact, however long the line. */
+static struct kernel_case *long_scan(const struct case_maker *maker, const char *shape,
+                                     int64_t axis, bool exclusive, bool reverse)
+{
+    static const double powers[] = {2, -0.5, 0.5, -2, -1};
+    struct kernel_case *made = scan(maker, shape, axis, exclusive, reverse);
+
+    if (is_prod(maker) && case_is_float(maker)) case_list(made, 0, COUNT(powers), powers);
+    if (!strcmp(maker->op->name, "cumsum")) case_data(made, DATA_EXACT);
+    return made;
+}
+
+/* Lines that teams of a device go along in several tiles, or in parts, by lanes or by teams, with
+ * ends inside and at the ends of these; many lines, few, and one. */
+static void long_lines(const struct case_maker *maker)
+{
+    static const struct {
+        const char *shape;
+        int64_t axis;
+    } at[] = {
+        {"70001", 0},   {"3x5000", 1},    {"257x1025", 1}, {"2048", 0},    {"2049", 0},
+        {"4096", 0},    {"6145x3", 0},    {"2x4099x5", 1}, {"700x40", 0},  {"2x129x33", 1},
+        {"1030x33", 1}, {"1026x257", 1},
+    };
+    static const char *const way[] = {"", ".exclusive", ".reverse", ".exclusive.reverse"};
+    struct kernel_case *made;
+
+    if (is_prod(maker) && case_is_complex(maker)) return; /* they grow */
+    for (int i = 0; i < COUNT(at); i++)
+        for (int w = 0; w < 4; w++) {
+            if (i > 2 && w != i % 4) continue;
+            made = long_scan(maker, at[i].shape, at[i].axis, w % 2, w / 2);
+            case_end(maker, made, "long.axis%lld%s", (long long)at[i].axis, way[w]);
+        }
+    made = long_scan(maker, "6x5x350", 2, true, true);
+    case_layouts(maker, made, "long.axis2", true);
+}
+
 void cases_scan(struct case_maker *maker)
 {
     static const char *const way[] = {"", ".exclusive", ".reverse", ".exclusive.reverse"};
@@ -81,6 +119,7 @@ void cases_scan(struct case_maker *maker)
     } else {
         of_data(maker, "7x67", 1, DATA_SPECIAL, "special");
     }
+    long_lines(maker);
     for (int64_t axis = 0; axis < 3; axis++) {
         made = scan(maker, "5x6x7", axis, axis == 1, axis == 2);
         case_layouts(maker, made, axis == 0 ? "axis0" : axis == 1 ? "axis1" : "axis2", true);

@@ -1,55 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: operators that run along an axis, each place after the one before. Neighbouring lines
- * are gone along together, a place of each at a time: hosts vectorise that. */
+ * are gone along together, a place of each at a time: hosts vectorise that. Long lines of a device
+ * are cut into parts: kernel_team.h. */
 #ifndef BP_OPS_SCAN_KERNEL_H
 #define BP_OPS_SCAN_KERNEL_H
 
-#include "../../dialect/dialect.h"
-#include "../common/kernel_formulas.h"
+#include "kernel_state.h"
+#include "kernel_team.h"
 
-/* Tensors are [lines / inner, n, inner]; each line is gone along from its first or its last place.
- * */
-struct scan_args {
-    i64 op, n, inner, exclusive, reverse;
-};
 struct linear_scan_args {
     i64 n, inner, reverse, shift;
 };
-enum { SCAN_LINES = 64 }; /* neighbours that a lane goes along together */
 
 #ifdef ELEM
-#include "../../dialect/entry.h"
-#include "../../dialect/maths.h"
-
-/* A function whose op is a constant at each call. */
-#ifdef ON_HOST
-#define SCAN_FN static inline __attribute__((always_inline))
-#else
-#define SCAN_FN KFN
-#endif
-
-/* Lines begin to begin + w - 1: where the first begins, and the step from place to place. */
-struct scan_lines {
-    i64 from, step, w;
-};
-
-KFN struct scan_lines scan_lines(i64 n, i64 inner, i64 reverse, i64 begin, i64 end)
-{
-    struct scan_lines l;
-    i64 at = begin % inner;
-
-    l.step = reverse ? -inner : inner;
-    l.from = begin / inner * n * inner + at + (reverse ? (n - 1) * inner : 0);
-    l.w = inner - at < end - begin ? inner - at : end - begin;
-    l.w = l.w < SCAN_LINES ? l.w : SCAN_LINES;
-    return l;
-}
-
-SCAN_FN acc scan_join(int op, acc s, acc x)
-{
-    return op == SCAN_prod ? acc_mul(s, x) : acc_add(s, x);
-}
-
 /* y may be x. */
 SCAN_FN void scan_along(int op, const struct scan_args *a, struct scan_lines l, GLOBAL elem *y,
                         GLOBAL const elem *x)
@@ -61,7 +24,7 @@ SCAN_FN void scan_along(int op, const struct scan_args *a, struct scan_lines l, 
     for (i64 i = 0, at = l.from; i < a->n; i++, at += l.step) {
         SIMD for (i64 j = 0; j < w; j++)
         {
-            acc next = scan_join(op, s[j], elem_get(x[at + j]));
+            acc next = scan_two(op, s[j], elem_get(x[at + j]));
             y[at + j] = elem_put(exclusive ? s[j] : next);
             s[j] = next;
         }

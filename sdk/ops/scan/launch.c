@@ -3,22 +3,92 @@
 #include "../common/launch_reduce.h"
 #include "kernel.h"
 
+#include <stdbool.h>
+
+enum {
+    ROWS_INNER = 32,      /* lines closer than this to each other are gone along by teams */
+    ROW_PLACES = 256,     /* and have so many places, */
+    FEW_ROW_PLACES = 32,  /* or, where they are few, these */
+    TEAMS_MANY = 1024,    /* fewer teams are given parts until they are so many: a large GPU's */
+    ROW_PART = 2048,      /* places of a team's part are a multiple: its tile, or several */
+    LANES_MANY = 1 << 16, /* the same of lanes that go along lines alone */
+    LANE_PART = 32,       /* places of a lane's part, at least */
+    LANE_PARTS = 64,      /* of a line, at most: each lane joins those before its own */
+};
+
+/* How a call is made: whether by teams, in how many parts of each line. Depends on the shape and
+ * the device only, so that results have the same bits at any width. */
+struct cut {
+    struct scan_args args;
+    int64_t parts;
+    bool rows;
+};
+
 /* The attributes of all three are one layout. */
+static struct cut cut_of(void *self, uint32_t device, const struct bp_cumsum_attrs *attrs,
+                         const struct bp_view *x, int64_t op)
+{
+    struct portable_split s = portable_split(x, portable_axis(attrs->axis, x->rank));
+    int64_t lines = s.extent ? s.outer * s.inner : 0, many;
+    struct cut c = {{op, s.extent, s.inner, attrs->exclusive, attrs->reverse, lines, s.extent},
+                    1, false};
+
+    if (!lines || !portable_has_blocks(self, device)) return c;
+    c.rows = s.inner < ROWS_INNER &&
+             s.extent >= (lines > TEAMS_MANY ? ROW_PLACES : FEW_ROW_PLACES);
+    many = (c.rows ? TEAMS_MANY : LANES_MANY) / lines;
+    if (!c.rows && many > LANE_PARTS) many = LANE_PARTS;
+    if (many > s.extent / (c.rows ? ROW_PART : LANE_PART))
+        many = s.extent / (c.rows ? ROW_PART : LANE_PART);
+    if (many < 2) return c;
+    c.args.part = (s.extent + many - 1) / many;
+    if (c.rows) c.args.part = (c.args.part + ROW_PART - 1) / ROW_PART * ROW_PART;
+    c.parts = (s.extent + c.args.part - 1) / c.args.part;
+    return c;
+}
+
+/* Bytes of what all parts but the last of a line come to: two numbers each. */
+static int64_t sums_of(const struct cut *c)
+{
+    return (c->parts - 1) * c->args.lines * 16;
+}
+
+enum bp_status portable_scan_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    struct cut c = cut_of(self, prep->device, prep->attrs, prep->in[0], 0);
+
+    return portable_needs(out, sums_of(&c));
+}
+
 enum bp_status portable_scan(const struct bp_launch *launch)
 {
-    const struct bp_cumsum_attrs *attrs = launch->attrs;
     const struct bp_view *x = launch->in[0];
-    struct portable_split s = portable_split(x, portable_axis(attrs->axis, x->rank));
-    struct scan_args args = {portable_number(launch->kernel), s.extent, s.inner, attrs->exclusive,
-                             attrs->reverse};
-    double cost = args.op == SCAN_exp ? 32 : 2;
-    struct portable p = PORTABLE(scan, scan, portable_type(x->dtype), args,
-                                 s.extent ? s.outer * s.inner : 0,
-                                 reduce_line_work(cost * (double)s.extent, s.inner));
+    struct cut c = cut_of(launch->self, launch->device, launch->attrs, x,
+                          portable_number(launch->kernel));
+    enum portable_type type = portable_type(x->dtype);
+    double work = (c.args.op == SCAN_exp ? 32 : 2) * (double)c.args.part;
+    int64_t sums = (c.parts - 1) * c.args.lines, all = c.parts * c.args.lines;
+    struct portable whole = PORTABLE(scan, scan, type, c.args, all,
+                                     reduce_line_work(work, c.args.inner));
+    struct portable first = PORTABLE(scan, scan_sums, type, c.args, sums, work);
+    struct portable then = PORTABLE(scan, scan_parts, type, c.args, all, work);
+    struct portable row_first = PORTABLE(scan, scan_row_sums, type, c.args, sums, work);
+    struct portable row_then = PORTABLE(scan, scan_rows, type, c.args, all, work);
+    struct portable *p = c.rows ? &row_first : &first;
 
-    portable_view(&p, launch->out[0]);
-    portable_view(&p, x);
-    return portable_run(launch, &p);
+    if (sums) {
+        enum bp_status status;
+        portable_workspace(p, launch, 0);
+        portable_view(p, x);
+        status = portable_run(launch, p);
+        if (status) return status;
+    }
+    p = c.rows ? &row_then : sums ? &then : &whole;
+    portable_view(p, launch->out[0]);
+    portable_view(p, x);
+    if (sums) portable_workspace(p, launch, 0);
+    else if (c.rows) portable_view(p, NULL);
+    return portable_run(launch, p);
 }
 
 enum bp_status portable_linear_scan(const struct bp_launch *launch)
