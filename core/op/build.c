@@ -165,7 +165,7 @@ enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
                                 struct bp_operand from, struct bp_operand to, uint32_t kind)
 {
     const struct bp_view *x = bp_build_view_of(b->p, from), *y = bp_build_view_of(b->p, to);
-    struct bp_cast_attrs cast = bp_cast_defaults();
+    struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_op_row[BP_ROW_cast].info.defaults;
     struct bp_site *site = calloc(1, sizeof *site);
     uint32_t before = b->kind;
     enum bp_status status;

@@ -58,7 +58,8 @@ enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *si
 /* Whether an attribute says a dtype: then it cannot be another. */
 bool bp_build_names_dtype(const struct bp_opinfo *op);
 
-/* view.c: outputs become views of the input's place, those that are tensors of the call copies. */
+/* build_view.c: outputs become views of the input's place, those that are tensors of the call
+ * copies. */
 enum bp_status bp_build_view(struct bp_builder *b, const struct bp_site *site,
                              const struct bp_operand *in, const struct bp_operand *out);
 
