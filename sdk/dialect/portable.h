@@ -79,7 +79,8 @@ struct portable {
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p);
 
 /* Provided by the plugin: whether its teams are many lanes that share fast memory, so that they are
- * to make blocks of products (block.h), tiles of scans. Always the same answer. */
+ * to make blocks of products (block.h), tiles of scans, and rows in registers (row.h). Always the
+ * same answer. */
 int portable_has_blocks(void *self, uint32_t device);
 
 /* The number that a row has in its list. A device's plugin has it, and the rows, from rows.c; one

@@ -55,6 +55,11 @@ static const struct rows rows[] = {
     {"7x67", "67", 1, 1e-5, DATA_WIDE, false},
     {"7x67", "67", 1, 1e-5, DATA_EXACT, false},
     {"131x130", "130", 1, 1e-5, DATA_PLAIN, false},
+    {"3x4096", "4096", 1, 1e-5, DATA_PLAIN, true}, /* as many as a team has in registers */
+    {"2x8195", "8195", 1, 1e-5, DATA_PLAIN, false}, /* more, and no whole vectors */
+    {"2x8200", "8200", 1, 1e-5, DATA_PLAIN, false},
+    {"1x16401", "16401", 1, 1e-5, DATA_POSITIVE, false},
+    {"513x8", "8", 1, 1e-5, DATA_PLAIN, false},
 };
 enum { N_ROWS = COUNT(rows), LAYOUTS = 10 };
 
@@ -178,6 +183,9 @@ static const struct channels channels[] = {
     {"2x67", "67", 67, 0.25, DATA_PLAIN, LAYOUT_DENSE, false}, /* few terms come closest */
     {"3x37x1", "37", 37, 1e-3, DATA_PLAIN, LAYOUT_LAST, false},
     {"41x6x2", "6", 6, 0.5, DATA_PLAIN, LAYOUT_DENSE, false},
+    {"2x6x1031", "6", 3, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true}, /* vectors of two channels */
+    {"2x4x5000", "4", 2, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false}, /* more than registers hold */
+    {"2x6x16", "6", 2, 1e-5, DATA_PLAIN, LAYOUT_OFFSET, false},
 };
 enum { N_CHANNELS = COUNT(channels), CHANNEL_LAYOUTS = 6 };
 

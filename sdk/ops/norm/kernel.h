@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: groups of terms less their mean, by their standard deviation, and the like with
- * statistics that are given; gradients: kernel_grad.h. */
+ * statistics that are given; rows of a GPU: kernel_rows.h; gradients: kernel_grad.h. */
 #ifndef BP_OPS_NORM_KERNEL_H
 #define BP_OPS_NORM_KERNEL_H
 
 #include "kernel_group.h"
+#include "kernel_rows.h"
 
 #ifdef ELEM
 /* What normalise reads and writes besides x and y; what is absent is NULL. */

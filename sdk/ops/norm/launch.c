@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches of the kernels of kernel.h. */
 #include "kernel.h"
+#include "launch_rows.h"
 #include "../../dialect/portable.h"
 
 #include <stdbool.h>
@@ -212,12 +213,28 @@ static struct ports ports_of(const struct bp_launch *l, enum norm_kind kind)
     return p;
 }
 
+static enum bp_status run_rows(const struct bp_launch *launch, const struct ports *v,
+                               const struct normalise_rows_args *args, i64 groups)
+{
+    struct portable p = PORTABLE(normalise, normalise_rows, portable_type(v->x->dtype), *args,
+                                 groups, 4.0 * (double)args->terms + 16);
+
+    portable_view(&p, v->y);
+    portable_view(&p, v->x);
+    portable_view(&p, v->scale);
+    portable_view(&p, v->bias);
+    portable_view(&p, v->mean);
+    portable_view(&p, v->r);
+    return portable_run(launch, &p);
+}
+
 enum bp_status portable_normalise(const struct bp_launch *launch)
 {
     struct cut cut = cut_of(portable_number(launch->kernel), launch->attrs, launch->in[0]->rank);
     struct ports v = ports_of(launch, cut.kind);
     struct axes axes = axes_of(v.x, &cut);
     struct normalise_args args;
+    struct normalise_rows_args rows;
 
     like_x(&axes, NORM_Y, v.y, &cut);
     like_params(&axes, NORM_SCALE, v.scale);
@@ -228,6 +245,9 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
     args.p.plain = is_plain(&args.p, v.scale, v.bias) && !v.mean && !v.r;
+    if (cut.kind != KIND_batch && portable_has_blocks(launch->self, launch->device) &&
+        norm_rows(&args.p, v.scale, v.bias, portable_bytes(v.x->dtype), &rows))
+        return run_rows(launch, &v, &rows, args.p.groups);
     if (cut.kind == KIND_batch) {
         const struct bp_batch_norm_train_attrs *a = launch->attrs;
         args.p.momentum = a->momentum;
