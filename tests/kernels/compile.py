@@ -58,7 +58,10 @@ def entries():
         with open(path, encoding="utf-8") as f:
             names = re.findall(r"^(?:KERNEL\(NAME\(|ENTRY_(?:SPANS|TEAMS|RUNS)_\d+\()(\w+)", f.read(), re.M)
         if names:
-            found[HEADERS[os.path.relpath(path, SDK)]] = names
+            header = os.path.relpath(path, SDK)
+            if header not in HEADERS:  # a part of kernel.h, which includes it
+                header = os.path.join(os.path.dirname(header), "kernel.h")
+            found.setdefault(HEADERS[header], []).extend(names)
     return found
 
 
