@@ -355,14 +355,6 @@ static void add_products(const struct run *r, void *const at[3], const int64_t y
     }
 }
 
-static double rounded(enum sim_type type, double x)
-{
-    double memory[2];
-
-    sim_put(type, memory, 0, x);
-    return sim_get(type, memory, 0);
-}
-
 /* Sums of half types are rounded before what is there is added: so do some of the library's
  * kernels. A bias is added before. */
 static void put(const struct run *r, void *at, const double *sums)
@@ -371,7 +363,8 @@ static void put(const struct run *r, void *at, const double *sums)
 
     for (int64_t i = 0, all = extent_of(result); i < all; i++) { /* tensors are dense */
         double sum = r->alpha * sums[i];
-        if (r->beta != 0) sum = rounded(result->type, sum) + r->beta * sim_get(result->type, at, i);
+        if (r->beta != 0)
+            sum = sim_rounded(result->type, sum) + r->beta * sim_get(result->type, at, i);
         sim_put(result->type, at, i, sum);
     }
 }
