@@ -18,10 +18,10 @@ struct key {
 _Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (16 + 2 * TENSORS * AXES),
                "no padding");
 
-struct kept {
+struct cudnn_kept {
     struct cudnn_graph graph; /* the first: plans have its address */
     struct key key;
-    struct kept *next; /* taken before it */
+    struct cudnn_kept *next; /* taken before it */
     int users;
 };
 
@@ -35,7 +35,7 @@ static struct key key_of(const struct cudnn_plan *p, int64_t alignment)
     return key;
 }
 
-static void destroy(const struct gpu_device *device, struct kept *kept)
+static void destroy(const struct gpu_device *device, struct cudnn_kept *kept)
 {
     const struct bp_host *host = device->gpu->host;
 
@@ -43,13 +43,13 @@ static void destroy(const struct gpu_device *device, struct kept *kept)
     host->release(host->ctx, kept, sizeof *kept);
 }
 
-static struct kept *make(const struct cudnn_plan *p, const struct key *key)
+static struct cudnn_kept *make(const struct cudnn_plan *p, const struct key *key)
 {
     const struct bp_host *host = p->device->gpu->host;
-    struct kept *kept = host->allocate(host->ctx, sizeof *kept, _Alignof(struct kept));
+    struct cudnn_kept *kept = host->allocate(host->ctx, sizeof *kept, _Alignof(struct cudnn_kept));
 
     if (!kept) return NULL;
-    *kept = (struct kept){.key = *key};
+    *kept = (struct cudnn_kept){.key = *key};
     if (cudnn_graph_make(p, key->alignment, &kept->graph)) return kept;
     host->release(host->ctx, kept, sizeof *kept);
     return NULL;
@@ -58,7 +58,7 @@ static struct kept *make(const struct cudnn_plan *p, const struct key *key)
 const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t alignment)
 {
     const struct key key = key_of(p, alignment);
-    struct kept **at = (struct kept **)&p->device->graphs, *kept;
+    struct cudnn_kept **at = &p->device->graphs, *kept;
 
     while (*at && memcmp(&(*at)->key, &key, sizeof key)) at = &(*at)->next;
     kept = *at;
@@ -74,7 +74,7 @@ const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t a
 /* Destroys those without a plan but the last few. */
 static void trim(struct gpu_device *device)
 {
-    struct kept **at = (struct kept **)&device->graphs, *kept;
+    struct cudnn_kept **at = &device->graphs, *kept;
     int unused = 0;
 
     while ((kept = *at) != NULL) {
@@ -90,7 +90,7 @@ static void trim(struct gpu_device *device)
 
 void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *graph)
 {
-    struct kept *kept = (struct kept *)graph;
+    struct cudnn_kept *kept = (struct cudnn_kept *)graph;
 
     if (!kept) return;
     pthread_mutex_lock(&device->loading);
@@ -101,7 +101,7 @@ void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *gra
 
 void cudnn_forget(struct gpu_device *device)
 {
-    struct kept *kept;
+    struct cudnn_kept *kept;
 
     while ((kept = device->graphs) != NULL) {
         device->graphs = kept->next;

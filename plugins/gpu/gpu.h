@@ -128,7 +128,7 @@ struct gpu_device {
     _Atomic(void *) spare[GPU_VENDORS]; /* handles for a stream that is captured and has none */
     atomic_bool captured;      /* one of its streams is */
     void *chosen;              /* algorithms of products, by shape: blaslt_choice.c */
-    void *graphs;              /* cuDNN's, a list, under the lock of loading: cudnn_kept.c */
+    struct cudnn_kept *graphs; /* cuDNN's, a list, under the lock of loading: cudnn_kept.c */
     void *module[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     _Atomic(void *) function[PORTABLE_ENTRIES][PORTABLE_TYPES_COUNT];
 };
