@@ -41,8 +41,7 @@ static void *part(struct trial *t, uint64_t *used, uint64_t bytes)
 {
     char *at = t->memory ? (char *)t->memory + *used : NULL;
 
-    *used += (bytes + BLASLT_WORKSPACE_ALIGNMENT - 1) / BLASLT_WORKSPACE_ALIGNMENT *
-             BLASLT_WORKSPACE_ALIGNMENT;
+    *used += gpu_gemm_aligned(bytes, BLASLT_WORKSPACE_ALIGNMENT);
     return at;
 }
 
@@ -57,7 +56,7 @@ static uint64_t lay_out(struct trial *t, uint64_t workspace)
             continue;
         }
         all = extent_of(g, i, &before);
-        before = (before * size + BLASLT_ALIGNED - 1) / BLASLT_ALIGNED * BLASLT_ALIGNED;
+        before = gpu_gemm_aligned(before * size, BLASLT_ALIGNED);
         t->at[i] = part(t, &used, before + all * size);
         if (t->memory) t->at[i] = (char *)t->at[i] + before;
     }

@@ -90,8 +90,7 @@ static bool lies(const struct bp_view *v, int format)
 
 static uint64_t in_workspace(uint64_t bytes)
 {
-    return (bytes + CUDNN_WORKSPACE_ALIGNMENT - 1) / CUDNN_WORKSPACE_ALIGNMENT *
-           CUDNN_WORKSPACE_ALIGNMENT;
+    return gpu_gemm_aligned(bytes, CUDNN_WORKSPACE_ALIGNMENT);
 }
 
 /* One format for all; false: images lie in different ways, or in none that is known. */

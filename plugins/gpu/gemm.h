@@ -39,6 +39,12 @@ bool gpu_gemm_is_small(const struct gpu_gemm *gemm);
 void gpu_gemm_place(const struct gpu_gemm *gemm, const struct bp_launch *launch, int64_t call,
                     void *out[GEMM_OPERANDS]);
 
+/* Bytes, up to a multiple of an alignment. */
+static inline uint64_t gpu_gemm_aligned(uint64_t bytes, uint64_t alignment)
+{
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
 /* Bytes of an element. */
 static inline uint64_t gpu_gemm_size(uint8_t dtype)
 {
