@@ -68,27 +68,27 @@ enum bp_status portable_scan(const struct bp_launch *launch)
     enum portable_type type = portable_type(x->dtype);
     double work = (c.args.op == SCAN_exp ? 32 : 2) * (double)c.args.part;
     int64_t sums = (c.parts - 1) * c.args.lines, all = c.parts * c.args.lines;
-    struct portable whole = PORTABLE(scan, scan, type, c.args, all,
-                                     reduce_line_work(work, c.args.inner));
-    struct portable first = PORTABLE(scan, scan_sums, type, c.args, sums, work);
-    struct portable then = PORTABLE(scan, scan_parts, type, c.args, all, work);
-    struct portable row_first = PORTABLE(scan, scan_row_sums, type, c.args, sums, work);
-    struct portable row_then = PORTABLE(scan, scan_rows, type, c.args, all, work);
-    struct portable *p = c.rows ? &row_first : &first;
+    struct portable p;
 
     if (sums) {
         enum bp_status status;
-        portable_workspace(p, launch, 0);
-        portable_view(p, x);
-        status = portable_run(launch, p);
+        if (c.rows) p = (struct portable)PORTABLE(scan, scan_row_sums, type, c.args, sums, work);
+        else p = (struct portable)PORTABLE(scan, scan_sums, type, c.args, sums, work);
+        portable_workspace(&p, launch, 0);
+        portable_view(&p, x);
+        status = portable_run(launch, &p);
         if (status) return status;
     }
-    p = c.rows ? &row_then : sums ? &then : &whole;
-    portable_view(p, launch->out[0]);
-    portable_view(p, x);
-    if (sums) portable_workspace(p, launch, 0);
-    else if (c.rows) portable_view(p, NULL);
-    return portable_run(launch, p);
+    if (c.rows) p = (struct portable)PORTABLE(scan, scan_rows, type, c.args, all, work);
+    else if (sums) p = (struct portable)PORTABLE(scan, scan_parts, type, c.args, all, work);
+    else
+        p = (struct portable)PORTABLE(scan, scan, type, c.args, all,
+                                      reduce_line_work(work, c.args.inner));
+    portable_view(&p, launch->out[0]);
+    portable_view(&p, x);
+    if (sums) portable_workspace(&p, launch, 0);
+    else if (c.rows) portable_view(&p, NULL);
+    return portable_run(launch, &p);
 }
 
 enum bp_status portable_linear_scan(const struct bp_launch *launch)
