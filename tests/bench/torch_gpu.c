@@ -88,46 +88,49 @@ const char *times_open(const char *name)
 }
 
 /* Numbers from -1 to 1. */
-static void *draw(uint8_t dtype, int64_t n)
+static float *draw(int64_t n)
 {
     static uint64_t state = 88172645463325252u;
-    size_t size = dtype == BP_F32 ? 4 : 2;
-    unsigned char *data = malloc((size_t)n * size);
+    float *data = malloc((size_t)n * sizeof *data);
 
     for (int64_t i = 0; data && i < n; i++) {
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        float x = (float)(int32_t)(state >> 32) / 0x1p31f;
-        uint32_t bits;
-        memcpy(&bits, &x, 4);
-        if (dtype == BP_BF16) bits >>= 16;
-        if (dtype == BP_F16) /* below 2^-14: 0 */
-            bits = x * x < 0x1p-28f
-                       ? 0
-                       : (bits >> 16 & 0x8000) | (((bits >> 13) - (112 << 10)) & 0x7fff);
-        memcpy(data + (size_t)i * size, &bits, size);
+        data[i] = (float)(int32_t)(state >> 32) / 0x1p31f;
     }
     return data;
 }
 
+static void replace(struct bp_tensor **tensor, struct bp_tensor *by)
+{
+    bp_tensor_destroy(*tensor);
+    *tensor = by;
+}
+
 static bool make_input(uint8_t dtype, const struct input *input, struct bp_tensor **out)
 {
+    struct bp_scope *scope = bp_stream_scope(stream);
+    struct bp_cast_attrs cast = {.size = sizeof cast, .to = dtype};
+    struct bp_transpose_attrs view = {.size = sizeof view, .perm = {.at = input->perm}};
+    struct bp_tensor *made = NULL;
     uint32_t rank = 0;
     int64_t n = 1;
-    struct bp_tensor *made = NULL;
-    void *data;
+    float *data;
     bool ok;
 
     while (rank < RANK && input->shape[rank]) n *= input->shape[rank++];
-    data = draw(dtype, n);
-    ok = data && !bp_tensor_create(device, dtype, rank, input->shape, &made) &&
-         !bp_tensor_write(stream, made, data, (size_t)n * (dtype == BP_F32 ? 4 : 2));
+    view.perm.n = rank;
+    data = draw(n);
+    ok = data && !bp_tensor_create(device, BP_F32, rank, input->shape, out) &&
+         !bp_tensor_write(stream, *out, data, (size_t)n * sizeof *data);
     free(data);
+    if (ok && dtype != BP_F32) {
+        ok = !bp_op_cast(scope, *out, &cast, &made);
+        replace(out, made);
+    }
     if (ok && (input->perm[0] || input->perm[1])) {
-        struct bp_transpose_attrs attrs = {.size = sizeof attrs, .perm = {input->perm, rank}};
-        ok = !bp_op_transpose(bp_stream_scope(stream), made, &attrs, out);
-        bp_tensor_destroy(made);
-    } else {
-        *out = made;
+        made = NULL;
+        ok = !bp_op_transpose(scope, *out, &view, &made);
+        replace(out, made);
     }
     return ok;
 }
