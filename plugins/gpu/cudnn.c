@@ -50,6 +50,11 @@ int cudnn_type_of(uint8_t dtype)
                              : CUDNN_BF16;
 }
 
+bool cudnn_may_add_in_half(const struct cudnn_plan *p)
+{
+    return p->kind == CONV_GRAD_INPUT && p->dtype == BP_F16;
+}
+
 /* What is computed, by enum conv_kind. */
 static const int result_of[] = {[CONV_FORWARD] = Y, [CONV_GRAD_INPUT] = X, [CONV_GRAD_WEIGHT] = W};
 
@@ -277,7 +282,8 @@ static bool will_do(const struct cudnn_plan *p, const struct cudnn_found *f)
 
     return !f->state && f->deterministic && may >> f->algorithm & 1 &&
            f->workspace <= (size_t)cudnn_workspace_most &&
-           !(loose && math_of(p->dtype) == CUDNN_EXACT_MATH);
+           !(loose && math_of(p->dtype) == CUDNN_EXACT_MATH) &&
+           !(!loose && cudnn_may_add_in_half(p));
 }
 
 static bool choose(struct cudnn_plan *p)

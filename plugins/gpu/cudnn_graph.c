@@ -189,7 +189,8 @@ static void *add_graph(const struct cudnn_plan *p, struct cudnn_graph *g)
                : NULL;
 }
 
-/* Whether an engine's notes are known and good. */
+/* Whether an engine's notes are known and good. An engine without any may add gradients of
+ * images in f16. */
 static bool notes_are_good(const struct cudnn_plan *p, void *engine)
 {
     int note[NOTES];
@@ -199,7 +200,7 @@ static bool notes_are_good(const struct cudnn_plan *p, void *engine)
         return false;
     for (int64_t i = 0; i < n; i++)
         if (note[i] < 0 || note[i] > 30 || !(GOOD_NOTES >> note[i] & 1)) return false;
-    return true;
+    return n || !cudnn_may_add_in_half(p);
 }
 
 static bool config_is_good(const struct cudnn_plan *p, void *config)

@@ -65,6 +65,9 @@ extern const struct cudnn_calls *const gpu_cudnn_call;
 
 /* The library's number of a type. */
 int cudnn_type_of(uint8_t dtype);
+/* Whether the library has kernels for a plan that round each part of a sum to f16, and say so in no
+ * note. Kernels for tensor cores, and those that keep NaN, add in f32. */
+bool cudnn_may_add_in_half(const struct cudnn_plan *plan);
 /* A bias as a tensor of the plan's rank, which every element of a channel has. */
 void cudnn_bias_shape(const struct cudnn_plan *plan, int out_shape[AXES], int out_stride[AXES]);
 

@@ -232,12 +232,14 @@ bool cudnn_is_bias(const struct thing *bias, const struct thing *y)
 }
 
 /* For each kind of product what must not be taken: a transform, one whose sums have no order, one
- * of tensor cores where products are to be exact, one that wants too much; and what may. */
+ * of tensor cores where products are to be exact, one that wants too much; and what may, which for
+ * gradients of images in f16 adds in f16, as it has no tensor cores. */
 static const int good_algorithm[] = {1, 1, 1}, transform[] = {6, 4, 4};
 
 static int find(enum sim_call call, int kind, const void *x, const void *w, const void *conv,
                 const void *y, int asked, int *out_n, struct cudnn_found *out)
 {
+    bool adds_in_half = kind == 1 && ((const struct thing *)x)->type == SIM_F16;
     int math = ((const struct thing *)conv)->math, good = good_algorithm[kind];
     const struct cudnn_found list[] = {
         {0, NOT_SUPPORTED, -1, 0, 1, math, {0}},
@@ -245,7 +247,7 @@ static int find(enum sim_call call, int kind, const void *x, const void *w, cons
         {0, 0, 2, 0, 0, math, {0}},
         {good, 0, 3, (size_t)1 << 40, 1, math, {0}},
         {0, 0, 4, 0, 1, CUDNN_TENSOR_MATH, {0}},
-        {good, 0, 5, WORKSPACE, 1, math, {0}},
+        {good, 0, 5, WORKSPACE, 1, adds_in_half ? CUDNN_ANY_MATH : math, {0}},
     };
     int code = sim_enter(call), skip = math == CUDNN_EXACT_MATH ? -1 : 4, n = 0;
 
@@ -419,6 +421,7 @@ static int start(enum sim_call call, const struct thing *handle, const struct ru
     struct sim_device *device;
     int code = sim_enter_context(call, &device);
 
+    if (!code && r->result == 0 && r->part[0].type == SIM_F16) code = NOT_SUPPORTED;
     if (!code && (handle->kind != HANDLE || algorithm != good_algorithm[(r->result + 1) % 3] ||
                   !cudnn_fits(&r->part[0], &r->part[1], &r->conv, &r->part[2]) ||
                   size < WORKSPACE || !sim_reach(workspace, size)))

@@ -330,7 +330,8 @@ static bool is_handle(const void *p)
 
 /* ---- ways to compute a graph ---- */
 
-/* The notes of an engine, and what a plan of it wants; `bad`: no plan of it becomes final. */
+/* The notes of an engine, and what a plan of it wants; `bad`: a plan of it becomes final only where
+ * it adds in f16. */
 static const struct way {
     int notes, note[NOTES];
     int64_t workspace;
@@ -373,6 +374,16 @@ static bool is_aligned(const struct descriptor *graph)
     return true;
 }
 
+/* Gradients of images in f16 have an engine without notes that adds in f16. */
+static bool adds_in_half(const struct descriptor *graph)
+{
+    void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const void *tensor[PARTS];
+
+    tensors_of(graph, tensor);
+    return is(of[0], CUDNN_IS_GRAD_INPUT) && number_of(tensor[0], CUDNN_TENSOR_TYPE) == CUDNN_F16;
+}
+
 static int finish_plan(struct descriptor *d)
 {
     const struct descriptor *config = pointer_of(d, CUDNN_PLAN_CONFIG);
@@ -381,7 +392,8 @@ static int finish_plan(struct descriptor *d)
     if (!is_final(config, CUDNN_IS_CONFIG)) return NOT_FINALIZED;
     if (!is_handle(pointer_of(d, CUDNN_PLAN_HANDLE))) return BAD_PARAM;
     way = &ways[config->way];
-    if (way->bad || (way->wants_alignment && !is_aligned(config->graph))) return NOT_SUPPORTED;
+    if (way->bad && !adds_in_half(config->graph)) return NOT_SUPPORTED;
+    if (way->wants_alignment && !is_aligned(config->graph)) return NOT_SUPPORTED;
     d->way = config->way;
     d->graph = config->graph;
     return 0;
