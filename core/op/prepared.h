@@ -137,7 +137,7 @@ struct bp_run {
 enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
                                         struct bp_tensor *const *out, uint32_t o);
 
-/* run.c: bp_prepared_go with random numbers drawn, and outputs narrowed to the extents found. */
+/* bp_prepared_go with random numbers drawn, and outputs narrowed to the extents found. */
 enum bp_status bp_run_call(struct bp_prepared *prepared, struct bp_stream *stream,
                            struct bp_tensor *const *in, struct bp_tensor *const *out,
                            struct bp_run *run);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prepared_run.c: prepared calls are run, with tensors that are checked against their types. */
-#include "prepared.h"
+#include "../random/generator.h"
+#include "recording.h"
 
 #include <stdlib.h>
 
@@ -121,6 +122,85 @@ static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
         return bp_error(BP_ERR_INVALID, "%s: %s is NULL", p->row->info.name,
                         n_in && !in ? "in" : "out");
     return bp_stream_failed(stream) ? bp_stream_check(stream) : BP_OK;
+}
+
+/* What would refuse the call, or a part of it, before any of it is done. */
+static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *stream)
+{
+    struct bp_timeline *timeline = stream->timeline;
+
+    if (timeline->now) return BP_OK;
+    for (uint32_t i = 0; i < p->n_step; i++) { /* what goes to another device waits to get there */
+        if (!p->step[i].elsewhere) continue;
+        TRY(bp_timeline_refuse_mine(timeline));
+        if (p->device->core->deny_blocking &&
+            (i || (timeline->queue && !bp_queue_idle(timeline->queue))))
+            return bp_block(stream->device, BP_BLOCK_COPY);
+    }
+    if (p->row->bound) {
+        TRY(bp_timeline_refuse_mine(timeline));
+        TRY(bp_block(stream->device, BP_BLOCK_EXTENTS));
+    }
+    return timeline->queue ? bp_queue_check_room(timeline->queue, p->n_step) : BP_OK;
+}
+
+/* The extents of a call's outputs, which its launches write. */
+struct extents {
+    struct bp_pending pending;
+    int64_t result[BP_PORT_MAX];
+};
+
+static void free_extents(struct bp_pending *pending)
+{
+    free(pending);
+}
+
+/* Launches that have not ended go on, and write them. Without memory to note that, they stay. */
+static void let_extents(struct bp_stream *stream, struct extents *e, enum bp_status status)
+{
+    struct bp_timeline *timeline = stream->timeline;
+
+    e->pending.release = free_extents;
+    if (status == BP_OK || !bp_is_of_the_wait(status)) free(e);
+    else if (bp_users_add(&e->pending.users, timeline, atomic_load(&timeline->last)))
+        bp_pending_release(stream->device, &e->pending);
+}
+
+/* Extents are known when the call's work has ended. */
+static enum bp_status run_bound(struct bp_prepared *p, struct bp_stream *stream,
+                                struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                struct bp_run *run)
+{
+    struct extents *e = calloc(1, sizeof *e);
+    enum bp_status status;
+
+    if (!e) return bp_error(BP_ERR_MEMORY, "%s: no memory for a call", p->row->info.name);
+    run->result = e->result;
+    for (uint32_t i = 0; i < p->n_out; i++) e->result[i] = -1;
+    status = bp_prepared_go(p, stream, in, out, run);
+    if (status == BP_OK) status = bp_stream_drain(stream);
+    for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
+        if (out[i]) status = bp_tensor_narrow(out[i], p->row->info.bound_axis, e->result[i]);
+    let_extents(stream, e, status);
+    return status;
+}
+
+enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
+                           struct bp_tensor *const *in, struct bp_tensor *const *out,
+                           struct bp_run *run)
+{
+    if (stream->timeline->recording) TRY(bp_recording_take(stream->timeline->recording, p));
+    TRY(check_room(p, stream));
+    if (p->row->random) {
+        uint64_t count = 0;
+        for (uint32_t i = 0; i < p->n_out; i++)
+            if (out[i] && (uint64_t)out[i]->view.count > count)
+                count = (uint64_t)out[i]->view.count;
+        bp_generator_draw(stream->generator ? stream->generator : p->device->core->generator,
+                          (count + 3) / 4, &run->seed, &run->offset);
+    }
+    return p->row->bound ? run_bound(p, stream, in, out, run)
+                         : bp_prepared_go(p, stream, in, out, run);
 }
 
 /* With attributes of this run: their own copy, in full length. */
