@@ -170,10 +170,11 @@ enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_lau
                                const struct bp_kernel *kernel, const struct bp_op_row *row,
                                struct bp_device *device);
 
-/* view.c: an operator that makes views; result: room for all outputs. */
+/* view.c: an operator that makes views; result: room for all outputs. out_copies: the strides of
+ * the input do not allow the views, and none was made: a dense copy of it has to be viewed. */
 enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
                            const struct bp_call *call, const uint8_t *want, size_t n_want,
-                           struct bp_tensor **result);
+                           struct bp_tensor **result, bool *out_copies);
 
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
  * wanted. */

@@ -267,6 +267,29 @@ static enum bp_status run_update(const struct request *r)
     return BP_OK;
 }
 
+/* New tensors that share the input's memory, or that of a dense copy of it. */
+static enum bp_status run_view(const struct request *r)
+{
+    int share = r->row->info.out[0].share;
+    struct bp_arg in[BP_PORT_MAX];
+    struct bp_call call = *r->call;
+    struct bp_tensor *dense, **out = &dense;
+    struct request again = *r;
+    enum bp_status status;
+    bool copies;
+
+    TRY(bp_run_view(r->stream, r->row, r->call, r->want, r->n_want, r->result, &copies));
+    if (!copies) return BP_OK;
+    TRY(bp_call_typed(&r->stream->scope, BP_ROW_assign, &call.in[share], 1, NULL, &out, 1));
+    for (size_t i = 0; i < call.n_in && i < BP_PORT_MAX; i++) in[i] = call.in[i];
+    in[share] = (struct bp_arg){&dense, 1};
+    call.in = in;
+    again.call = &call;
+    status = run_view(&again);
+    bp_tensor_destroy(dense);
+    return status;
+}
+
 /* Values that are given as tensors become attributes first. */
 static enum bp_status run(const struct request *r)
 {
@@ -285,8 +308,7 @@ static enum bp_status run(const struct request *r)
     }
     with = *r;
     with.call = &filled;
-    if (row->is_view && !r->given)
-        status = bp_run_view(r->stream, row, &filled, r->want, r->n_want, r->result);
+    if (row->is_view && !r->given) status = run_view(&with);
     else status = row->updates ? run_update(&with) : run_kernels(&with);
     free(attrs);
     return status;

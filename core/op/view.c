@@ -2,27 +2,6 @@
 /* view.c: operators that make views: no kernel runs, new tensors share the input's memory. */
 #include "op.h"
 
-#include <backplane/ops.h>
-
-/* Where the strides of the input do not allow the view, a dense copy of it is viewed. */
-static enum bp_status view_copy(struct bp_stream *stream, const struct bp_op_row *row,
-                                const struct bp_call *call, const uint8_t *want, size_t n_want,
-                                struct bp_tensor *base, struct bp_tensor **result)
-{
-    struct bp_tensor *dense;
-    struct bp_arg in[BP_PORT_MAX];
-    struct bp_call again = *call;
-    enum bp_status status;
-
-    TRY(bp_op_assign(&stream->scope, base, &dense));
-    for (size_t i = 0; i < call->n_in && i < BP_PORT_MAX; i++) in[i] = call->in[i];
-    in[row->info.out[0].share] = (struct bp_arg){&dense, 1};
-    again.in = in;
-    status = bp_run_view(stream, row, &again, want, n_want, result);
-    bp_tensor_destroy(dense);
-    return status;
-}
-
 static enum bp_status make_views(const struct bp_site *site, struct bp_tensor *base,
                                  struct bp_tensor **result)
 {
@@ -39,16 +18,15 @@ static enum bp_status make_views(const struct bp_site *site, struct bp_tensor *b
 
 enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
                            const struct bp_call *call, const uint8_t *want, size_t n_want,
-                           struct bp_tensor **result)
+                           struct bp_tensor **result, bool *out_copies)
 {
-    struct bp_tensor *base;
     struct bp_site site;
-    enum bp_status status;
+    enum bp_status status = BP_OK;
 
     TRY(bp_site_init(&site, stream->device, NULL, call, want, n_want));
-    base = call->in[row->info.out[0].share].at[0];
-    status = site.view_copies ? view_copy(stream, row, call, want, n_want, base, result)
-                              : make_views(&site, base, result);
+    if (!site.view_copies)
+        status = make_views(&site, call->in[row->info.out[0].share].at[0], result);
+    *out_copies = site.view_copies;
     bp_site_finish(&site);
     return status;
 }
