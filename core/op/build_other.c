@@ -38,9 +38,10 @@ static enum bp_status build_between(struct bp_builder *b, struct bp_site *site,
     struct bp_operand inner_in[BP_FLAT_MAX], inner_out[BP_FLAT_MAX];
     enum bp_status status;
 
+    memcpy(inner_in, in, site->n_in * sizeof *in); /* those that do not change stay */
+    memcpy(inner_out, out, site->n_out * sizeof *out);
     for (uint32_t i = 0; i < site->n_in; i++) {
         const struct bp_view *v = bp_build_view_of(b->p, in[i]);
-        inner_in[i] = in[i];
         if (!changes(v, narrow)) continue;
         TRY(bp_build_dense(b, site, v, narrow ? BP_F32 : v->dtype, &inner_in[i]));
         TRY(bp_build_convert(b, site, in[i], inner_in[i], kind));
@@ -48,7 +49,6 @@ static enum bp_status build_between(struct bp_builder *b, struct bp_site *site,
     for (uint32_t i = 0; i < site->n_out; i++) {
         const struct bp_view *v = bp_build_view_of(b->p, out[i]);
         const struct bp_port *port = port_of(site, i);
-        inner_out[i] = out[i];
         if (v && port->kind == BP_PORT_UPDATE && changes(v, narrow))
             inner_out[i] = inner_in[site->in_at[port->share]]; /* which has the contents */
         else if (v && (changes(v, narrow) || site->in_place))
