@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build.c: finds the steps of a call: a kernel of the device; else the same kernel between copies
- * that make tensors dense; else other operators; else another dtype; else another device. */
+ * that make tensors dense; else other operators; else another dtype. */
 #include "build.h"
-
-#include "fallback.h"
 
 #include <backplane/attrs.h>
 #include <backplane/ops.h>
@@ -94,13 +92,6 @@ static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site
     return status;
 }
 
-/* The call itself, with all that it needs, on another device. */
-static bool may_go_elsewhere(const struct bp_builder *b, const struct bp_site *site)
-{
-    return b->kind == BP_FALLBACK_NONE && site->row == b->p->row &&
-           b->p->device->core->fallback != BP_POLICY_DENY;
-}
-
 static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *site,
                                    const struct bp_operand *in, const struct bp_operand *out,
                                    const struct bp_view *const *out_view)
@@ -111,47 +102,20 @@ static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *s
     return add_launch(b, site, in, out, &choice);
 }
 
-/* The failure of the first way, which others were tried after. */
-struct first_way {
-    enum bp_status status;
-    char *why;
-    struct bp_error_info at;
-};
-
-static struct first_way first_way(enum bp_status status)
-{
-    struct first_way first = {status, strdup(bp_error_message()), {.size = sizeof first.at}};
-
-    bp_error_info(&first.at);
-    return first;
-}
-
-static enum bp_status answer_first(const struct first_way *first)
-{
-    if (!first->why) return first->status;
-    bp_error_write("%s", first->why);
-    bp_error_at_operator(first->at.op, first->at.rows);
-    return first->status;
-}
-
 /* Where nothing leads there, the answer is that of the first way. */
 enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
                         const struct bp_operand *in, const struct bp_operand *out)
 {
     const struct bp_view *out_view[BP_FLAT_MAX];
     bool is_view = site->row->is_view;
-    struct first_way first;
+    struct bp_first_way first;
     enum bp_status status;
 
     if (site->expand) return bp_build_expand(b, site, in, out);
     for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
     status = is_view ? bp_build_view(b, site, in, out) : build_kernel(b, site, in, out, out_view);
     if (!bp_build_leads_nowhere(status) || site->kernel) return status;
-    first = first_way(status);
+    first = bp_build_first(status);
     if (!is_view) status = build_otherwise(b, site, in, out, out_view);
-    if (bp_build_leads_nowhere(status) && may_go_elsewhere(b, site))
-        status = bp_build_elsewhere(b, site, in, out);
-    if (bp_build_leads_nowhere(status)) status = answer_first(&first);
-    free(first.why);
-    return status;
+    return bp_build_answer(&first, status);
 }

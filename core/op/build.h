@@ -17,8 +17,26 @@ struct bp_builder {
 enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
                         const struct bp_operand *in, const struct bp_operand *out);
 
-/* Whether a way of running a call has failed as one that does not lead there: another may. */
+/* build_step.c: whether a way of running a call has failed as one that does not lead there: another
+ * may. */
 bool bp_build_leads_nowhere(enum bp_status status);
+
+/* The failure of the first way, which others are tried after. */
+struct bp_first_way {
+    enum bp_status status;
+    char *why; /* own; NULL: no memory for it */
+    struct bp_error_info at;
+};
+struct bp_first_way bp_build_first(enum bp_status status);
+/* The status of the ways tried after it, or, where none of them led there, the first one's with its
+ * message. Ends first. */
+enum bp_status bp_build_answer(struct bp_first_way *first, enum bp_status status);
+
+/* How much there was when a way began: the rest goes if it does not lead there. */
+struct bp_build_mark {
+    uint32_t n_step, n_temp;
+};
+void bp_build_go_back(struct bp_prepared *p, struct bp_build_mark to);
 
 /* The type of an operand; NULL for none. Stays where it is. */
 const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_operand o);
@@ -53,8 +71,6 @@ enum bp_status bp_build_between(struct bp_builder *b, const struct bp_site *site
                                 bool narrow);
 enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
                                const struct bp_operand *in, const struct bp_operand *out);
-enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *site,
-                                  const struct bp_operand *in, const struct bp_operand *out);
 /* Whether an attribute says a dtype: then it cannot be another. */
 bool bp_build_names_dtype(const struct bp_opinfo *op);
 

@@ -2,7 +2,6 @@
 /* build_other.c: ways to run a call for which the device has no kernel as it stands. */
 #include "../graph/graph.h"
 #include "build.h"
-#include "fallback.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,28 +84,17 @@ bool bp_build_names_dtype(const struct bp_opinfo *op)
     return false;
 }
 
-/* The steps are put back to what they were if this way does not lead anywhere. */
-struct bookmark {
-    uint32_t n_step, n_temp;
-};
-
-static void go_back(struct bp_prepared *p, struct bookmark to)
-{
-    while (p->n_step > to.n_step) bp_step_finish(p, &p->step[--p->n_step]);
-    while (p->n_temp > to.n_temp) free(p->temp[--p->n_temp]);
-}
-
 enum bp_status bp_build_between(struct bp_builder *b, const struct bp_site *site,
                                   const struct bp_operand *in, const struct bp_operand *out,
                                   bool narrow)
 {
-    struct bookmark here = {b->p->n_step, b->p->n_temp};
+    struct bp_build_mark here = {b->p->n_step, b->p->n_temp};
     struct bp_site *copy = copy_site(site);
     enum bp_status status;
 
     if (!copy) return bp_build_no_memory(site);
     status = build_between(b, copy, in, out, narrow);
-    if (status) go_back(b->p, here);
+    if (status) bp_build_go_back(b->p, here);
     free(copy);
     return status;
 }
@@ -181,7 +169,7 @@ static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site 
 enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
                                  const struct bp_operand *in, const struct bp_operand *out)
 {
-    struct bookmark here = {b->p->n_step, b->p->n_temp};
+    struct bp_build_mark here = {b->p->n_step, b->p->n_temp};
     uint32_t value[BP_PORT_MAX], before = b->kind;
     struct bp_graph *graph;
     enum bp_status status;
@@ -198,44 +186,6 @@ enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
     b->kind = before;
     b->depth--;
     bp_graph_release(graph);
-    if (status) go_back(b->p, here);
+    if (status) bp_build_go_back(b->p, here);
     return status;
 }
-
-/* The device that runs everything runs the call. Steps of a way that did not lead there go. */
-enum bp_status bp_build_elsewhere(struct bp_builder *b, const struct bp_site *site,
-                                    const struct bp_operand *in, const struct bp_operand *out)
-{
-    struct bp_step *step = NULL;
-    struct bp_prepared *there;
-    struct bp_device *host;
-    struct bp_site *copy;
-    enum bp_status status;
-
-    go_back(b->p, (struct bookmark){0, 0});
-    TRY(bp_fallback_device(site->device, &host));
-    copy = copy_site(site);
-    status = copy ? BP_OK : bp_build_no_memory(site);
-    if (copy) {
-        copy->device = host;
-        copy->in_place = false;
-        memset(copy->given, 0, sizeof copy->given);
-        copy->attrs = NULL;
-        if (site->attrs) status = bp_attrs_copy(&site->row->info, site->attrs, &copy->attrs);
-    }
-    if (status == BP_OK) status = bp_prepared_make_dense(copy, &there);
-    if (copy) free(copy->attrs);
-    free(copy);
-    if (status) bp_device_release(host);
-    TRY(status);
-    there->keeps_device = true; /* takes the reference */
-    status = bp_build_step(b, site, in, out, &step);
-    if (status) bp_prepared_release(there);
-    else {
-        step->kind = BP_FALLBACK_DEVICE;
-        step->elsewhere = there;
-        bp_build_launch(step, site);
-    }
-    return status;
-}
-

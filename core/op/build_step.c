@@ -126,3 +126,30 @@ bool bp_build_leads_nowhere(enum bp_status status)
 {
     return status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED;
 }
+
+void bp_build_go_back(struct bp_prepared *p, struct bp_build_mark to)
+{
+    while (p->n_step > to.n_step) bp_step_finish(p, &p->step[--p->n_step]);
+    while (p->n_temp > to.n_temp) free(p->temp[--p->n_temp]);
+}
+
+struct bp_first_way bp_build_first(enum bp_status status)
+{
+    struct bp_first_way first = {status, strdup(bp_error_message()), {.size = sizeof first.at}};
+
+    bp_error_info(&first.at);
+    return first;
+}
+
+enum bp_status bp_build_answer(struct bp_first_way *first, enum bp_status status)
+{
+    if (bp_build_leads_nowhere(status)) {
+        status = first->status;
+        if (first->why) {
+            bp_error_write("%s", first->why);
+            bp_error_at_operator(first->at.op, first->at.rows);
+        }
+    }
+    free(first->why);
+    return status;
+}

@@ -4,6 +4,7 @@
 
 #include "../random/generator.h"
 #include "build.h"
+#include "fallback.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,92 @@ static struct bp_prepared *make_empty(const struct bp_site *site)
     return p;
 }
 
+/* For dense tensors of the shapes that the site has. */
+static enum bp_status make_dense(struct bp_site *site, struct bp_prepared **out_prepared)
+{
+    struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
+    enum bp_status status;
+
+    if (!dense) return bp_build_no_memory(site);
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        const struct bp_view *v = site->in[i];
+        struct bp_type type = {.dtype = v ? v->dtype : 0, .rank = v ? v->rank : 0};
+        if (!v) continue;
+        memcpy(type.shape, v->shape, v->rank * sizeof *v->shape);
+        bp_typed_view_dense(&dense[i], &type);
+        dense[i].view.device = (uint16_t)site->device->index;
+        site->in[i] = &dense[i].view;
+        site->constant[i] = (struct bp_constant){0};
+    }
+    status = bp_prepared_make(site, out_prepared);
+    free(dense);
+    return status;
+}
+
+/* The call on the device that runs everything, of which it takes the reference. */
+static enum bp_status make_there(const struct bp_site *site, struct bp_device *host,
+                                 struct bp_prepared **out_prepared)
+{
+    struct bp_site *copy = malloc(sizeof *copy);
+    enum bp_status status = copy ? BP_OK : bp_build_no_memory(site);
+
+    if (copy) {
+        *copy = *site;
+        copy->device = host;
+        copy->in_place = false;
+        memset(copy->given, 0, sizeof copy->given);
+        copy->attrs = NULL;
+        if (site->attrs) status = bp_attrs_copy(&site->row->info, site->attrs, &copy->attrs);
+    }
+    if (status == BP_OK) status = make_dense(copy, out_prepared);
+    if (copy) free(copy->attrs);
+    free(copy);
+    if (status) bp_device_release(host);
+    else (*out_prepared)->keeps_device = true;
+    return status;
+}
+
+/* One step: another device runs the call. Steps of ways that did not lead there go. */
+static enum bp_status build_elsewhere(struct bp_builder *b, const struct bp_site *site,
+                                      const struct bp_operand *in, const struct bp_operand *out)
+{
+    struct bp_step *step = NULL;
+    struct bp_prepared *there;
+    struct bp_device *host;
+    enum bp_status status;
+
+    bp_build_go_back(b->p, (struct bp_build_mark){0, 0});
+    TRY(bp_fallback_device(site->device, &host));
+    TRY(make_there(site, host, &there));
+    status = bp_build_step(b, site, in, out, &step);
+    if (status) {
+        bp_prepared_release(there);
+        return status;
+    }
+    step->kind = BP_FALLBACK_DEVICE;
+    step->elsewhere = there;
+    bp_build_launch(step, site);
+    return BP_OK;
+}
+
+static bool may_go_elsewhere(const struct bp_site *site, enum bp_status status)
+{
+    return bp_build_leads_nowhere(status) && !site->kernel && !site->expand &&
+           site->device->core->fallback != BP_POLICY_DENY;
+}
+
+/* On the device; else, with all that the call needs, on another one. */
+static enum bp_status build_steps(struct bp_builder *b, const struct bp_site *site,
+                                  const struct bp_operand *in, const struct bp_operand *out)
+{
+    enum bp_status status = bp_build(b, site, in, out);
+    struct bp_first_way first;
+
+    if (!may_go_elsewhere(site, status)) return status;
+    first = bp_build_first(status);
+    return bp_build_answer(&first, build_elsewhere(b, site, in, out));
+}
+
 /* The call's own tensors, in their order. */
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
 {
@@ -120,7 +207,7 @@ static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *si
     for (uint32_t i = 0; i < p->n_out; i++)
         out[i] = (struct bp_operand){bp_site_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE,
                                      (uint16_t)i};
-    TRY(bp_build(&b, site, in, out));
+    TRY(build_steps(&b, site, in, out));
     for (uint32_t i = 0; i < p->n_step; i++) { /* steps stay where they are from now on */
         p->step[i].launch.in_at = p->step[i].in_at;
         p->step[i].launch.out_at = p->step[i].out_at;
@@ -208,27 +295,6 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     rate(p);
     *out_prepared = p;
     return BP_OK;
-}
-
-enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared **out_prepared)
-{
-    struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
-    enum bp_status status;
-
-    if (!dense) return bp_build_no_memory(site);
-    for (uint32_t i = 0; i < site->n_in; i++) {
-        const struct bp_view *v = site->in[i];
-        struct bp_type type = {.dtype = v ? v->dtype : 0, .rank = v ? v->rank : 0};
-        if (!v) continue;
-        memcpy(type.shape, v->shape, v->rank * sizeof *v->shape);
-        bp_typed_view_dense(&dense[i], &type);
-        dense[i].view.device = (uint16_t)site->device->index;
-        site->in[i] = &dense[i].view;
-        site->constant[i] = (struct bp_constant){0};
-    }
-    status = bp_prepared_make(site, out_prepared);
-    free(dense);
-    return status;
 }
 
 /* An output that updates an input is that input, whether it is asked for or not. Result: bit of

@@ -111,9 +111,6 @@ static inline bool bp_same_type(const struct bp_view *a, const struct bp_view *b
 
 /* prepared.c: finds the steps of a site. Takes the site's attributes on success. */
 enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
-
-/* The same for dense tensors of the shapes that the site has. */
-enum bp_status bp_prepared_make_dense(struct bp_site *site, struct bp_prepared **out_prepared);
 /* prepared_info.c: ends what a step owns. */
 void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
 

@@ -398,6 +398,28 @@ Test(dispatch, another_device_runs_what_this_one_cannot)
     fixture_finish(&f);
 }
 
+/* Dense copies of its tensors were made room for on this device first, in vain. */
+Test(dispatch, another_device_runs_a_strided_call_as_it_is)
+{
+    struct fixture f = open_partial("allow");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 1000, 1000)), *turned;
+    struct bp_tensor *y = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(9, 9, 9, 9)), *z;
+    struct bp_arg in = {&turned, 1};
+    struct bp_call call = {.size = sizeof call, .op = "softmax", .in = &in, .n_in = 1};
+
+    OK(bp_op_transpose(f.scope, x, NULL, &turned));
+    OK(bp_op_transpose(f.scope, y, NULL, &z));
+    OK(bp_call_run(f.scope, &call, &z, 1, NULL));
+    expect_bytes(&f, y, F32(0, 0, 1, 1), 16);
+    cr_assert_eq(fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, NULL), 1);
+    cr_assert_eq(fallbacks(&f, "assign", BP_FALLBACK_LAYOUT, NULL), 0);
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(turned);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
 Test(dispatch, denied_fallbacks_are_errors_that_say_why)
 {
     struct fixture f = open_partial("deny");
