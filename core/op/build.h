@@ -13,7 +13,8 @@ struct bp_builder {
     uint32_t kind;         /* enum bp_fallback_kind: why the next step is there */
 };
 
-/* Adds the steps of a site whose tensors are at in and out. BP_ERR_NO_KERNEL: there is no way. */
+/* build.c: adds the steps of a site whose tensors are at in and out. BP_ERR_NO_KERNEL: there is no
+ * way on its device. */
 enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
                         const struct bp_operand *in, const struct bp_operand *out);
 
@@ -58,25 +59,6 @@ enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
                              struct bp_step **out_step);
 void bp_build_launch(struct bp_step *step, const struct bp_site *site);
 
-/* Copies one operand to another, of another dtype or layout maybe. */
-enum bp_status bp_build_convert(struct bp_builder *b, const struct bp_site *of,
-                                struct bp_operand from, struct bp_operand to, uint32_t kind);
 enum bp_status bp_build_no_memory(const struct bp_site *site);
-
-/* build_other.c: the ways, each of which leaves nothing behind where it does not lead. narrow: half
- * types become f32; else strided tensors become dense, and outputs apart from inputs. */
-bool bp_build_changes(const struct bp_site *site, const struct bp_view *const *out, bool narrow);
-enum bp_status bp_build_between(struct bp_builder *b, const struct bp_site *site,
-                                const struct bp_operand *in, const struct bp_operand *out,
-                                bool narrow);
-enum bp_status bp_build_expand(struct bp_builder *b, const struct bp_site *site,
-                               const struct bp_operand *in, const struct bp_operand *out);
-/* Whether an attribute says a dtype: then it cannot be another. */
-bool bp_build_names_dtype(const struct bp_opinfo *op);
-
-/* build_view.c: outputs become views of the input's place, those that are tensors of the call
- * copies. */
-enum bp_status bp_build_view(struct bp_builder *b, const struct bp_site *site,
-                             const struct bp_operand *in, const struct bp_operand *out);
 
 #endif
