@@ -1,108 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gradient.c: gradients of a recorded graph, as more nodes of it (reverse accumulation, by the
- * rules of the rows); and the steps of that, which expansions are differentiated with too. */
+ * rules of the rows). */
 #include "graph.h"
 
 #include <backplane/ops.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Other values are counts, indices and masks: a small change of an input does not change them. */
-static bool is_smooth(uint32_t dtype)
-{
-    uint64_t mask = BP_MASK_FLOAT | BP_MASK_COMPLEX;
-
-    return mask >> dtype & 1;
-}
-
-static bool is_smooth_value(const struct bp_graph *graph, uint32_t value)
-{
-    return is_smooth(graph->value[value].type->view.dtype);
-}
-
-enum bp_status bp_sweep_init(struct bp_sweep *sweep, struct bp_scope *scope,
-                             struct bp_graph *graph)
-{
-    uint32_t n = graph->n_value + 1;
-
-    *sweep = (struct bp_sweep){scope, graph, calloc(n, sizeof *sweep->value),
-                               calloc(n, sizeof *sweep->d), calloc(n, sizeof *sweep->wanted)};
-    if (sweep->value && sweep->d && sweep->wanted) return BP_OK;
-    bp_sweep_finish(sweep, 0);
-    return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
-}
-
-void bp_sweep_finish(struct bp_sweep *sweep, uint32_t n_value)
-{
-    for (uint32_t v = 0; sweep->value && v < n_value; v++) {
-        bp_tensor_destroy(sweep->value[v]);
-        bp_tensor_destroy(sweep->d[v]);
-    }
-    free(sweep->value);
-    free(sweep->d);
-    free(sweep->wanted);
-    *sweep = (struct bp_sweep){0};
-}
-
-void bp_sweep_call(const struct bp_sweep *sweep, const struct bp_node *node,
-                   struct bp_node_call *out_call)
-{
-    const struct bp_opinfo *op = &node->row->info;
-    struct bp_node_call *c = out_call;
-
-    memset(c, 0, sizeof *c);
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        uint32_t v = node->in[i];
-        if (v == BP_NO_VALUE) continue;
-        c->in[i] = sweep->value[v];
-        c->want[i] = sweep->wanted[v] && is_smooth_value(sweep->graph, v);
-    }
-    for (uint32_t i = 0; i < node->n_out; i++) {
-        if (node->out[i] == BP_NO_VALUE) continue;
-        c->out[i] = sweep->value[node->out[i]];
-        c->dy[i] = sweep->d[node->out[i]];
-        c->want_out[i] = 1;
-    }
-    bp_node_args(node, c->in, c->arg);
-    c->call = (struct bp_call){.size = sizeof c->call, .op = op->name, .in = c->arg,
-                               .n_in = op->n_in, .attrs = node->attrs};
-}
-
-enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_tensor *d)
-{
-    struct bp_tensor *sum = d;
-    enum bp_status status;
-
-    if (!d) return BP_OK;
-    if (sweep->d[value]) {
-        status = bp_op_add(sweep->scope, sweep->d[value], d, &sum);
-        bp_tensor_destroy(d);
-        if (status) return status;
-        bp_tensor_destroy(sweep->d[value]);
-    }
-    sweep->d[value] = sum;
-    return BP_OK;
-}
-
-enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
-                             struct bp_node_call *room)
-{
-    struct bp_node_call *c = room;
-    bool any_dy = false, any_want = false;
-    enum bp_status status = BP_OK;
-
-    bp_sweep_call(sweep, node, c);
-    for (uint32_t i = 0; i < node->n_out; i++) any_dy |= c->dy[i] != NULL;
-    for (uint32_t i = 0; i < node->n_in; i++) any_want |= c->want[i];
-    if (!any_dy || !any_want) return BP_OK;
-    TRY(bp_call_gradient(sweep->scope, &c->call, c->out, c->dy, node->n_out, c->want, c->dx,
-                         node->n_in));
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        if (status) bp_tensor_destroy(c->dx[i]);
-        else if (c->want[i]) status = bp_sweep_add(sweep, node->in[i], c->dx[i]);
-    }
-    return status;
-}
 
 /* What bp_graph_gradient works on. */
 struct work {
@@ -156,7 +59,7 @@ static void spread_wants(struct work *w)
         for (uint32_t i = 0; i < node->n_in; i++)
             any |= node->in[i] != BP_NO_VALUE && w->sweep.wanted[node->in[i]];
         for (uint32_t i = 0; any && i < node->n_out; i++)
-            if (node->out[i] != BP_NO_VALUE && is_smooth_value(w->sweep.graph, node->out[i]))
+            if (node->out[i] != BP_NO_VALUE && bp_value_is_smooth(w->sweep.graph, node->out[i]))
                 w->sweep.wanted[node->out[i]] = true;
     }
 }
@@ -261,7 +164,7 @@ static enum bp_status check_asked(const struct bp_graph *graph, struct bp_tensor
 
 static enum bp_status seed(struct work *w, uint32_t value, uint32_t dy)
 {
-    if (!is_smooth_value(w->sweep.graph, value)) return BP_OK;
+    if (!bp_value_is_smooth(w->sweep.graph, value)) return BP_OK;
     TRY(take_value(w, dy));
     return bp_sweep_add(&w->sweep, value, bp_tensor_retain(w->sweep.value[dy]));
 }
@@ -276,7 +179,7 @@ static enum bp_status differentiate(struct work *w, const struct asked *asked, s
     if (!w->root || !w->lost) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
     find_lost(w);
     for (size_t i = 0; i < n_x; i++)
-        s->wanted[asked->x[i]] = is_smooth_value(s->graph, asked->x[i]);
+        s->wanted[asked->x[i]] = bp_value_is_smooth(s->graph, asked->x[i]);
     spread_wants(w);
     for (size_t i = 0; i < n_y; i++)
         if (asked->dy[i] != BP_NO_VALUE) TRY(seed(w, asked->y[i], asked->dy[i]));

@@ -98,7 +98,7 @@ static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *co
                                       (size_t)(node->in_at[p + 1] - node->in_at[p])};
 }
 
-/* gradient.c: a graph gone through backwards, where each of its values has a tensor, and the
+/* op/gradient.c: a graph gone through backwards, where each of its values has a tensor, and the
  * gradient of a value is the sum of what its readers give back. The tensors are of scope: a
  * stream's, or of a graph, this one too. Of each value of graph: */
 struct bp_sweep {
@@ -131,6 +131,9 @@ enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_te
  * nothing behind it is wanted. */
 enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
                              struct bp_node_call *room);
+
+/* Whether a value has gradients. */
+bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value);
 
 /* Fills a site for a node on a device, but for its inputs. Its attributes stay the node's. */
 void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient.c: the gradients of one call, by its row's rule. */
-#include "op.h"
+/* gradient.c: the gradients of one call, by its row's rule; where it has none, by the operators
+ * that it is defined in: these are recorded, computed again, and gone through backwards (reverse
+ * accumulation: the gradient of a value is the sum of what its readers give back). Each of them is
+ * a call, whose gradients are found in the same way. */
+#include "../graph/graph.h"
 
+#include <backplane/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,17 +81,177 @@ static enum bp_status check_asked(const struct bp_site *site, const struct asked
     return BP_OK;
 }
 
+/* Other values are counts, indices and masks: a small change of an input does not change them. */
+bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value)
+{
+    uint64_t mask = BP_MASK_FLOAT | BP_MASK_COMPLEX;
+
+    return mask >> graph->value[value].type->view.dtype & 1;
+}
+
+enum bp_status bp_sweep_init(struct bp_sweep *sweep, struct bp_scope *scope,
+                             struct bp_graph *graph)
+{
+    uint32_t n = graph->n_value + 1;
+
+    *sweep = (struct bp_sweep){scope, graph, calloc(n, sizeof *sweep->value),
+                               calloc(n, sizeof *sweep->d), calloc(n, sizeof *sweep->wanted)};
+    if (sweep->value && sweep->d && sweep->wanted) return BP_OK;
+    bp_sweep_finish(sweep, 0);
+    return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+}
+
+void bp_sweep_finish(struct bp_sweep *sweep, uint32_t n_value)
+{
+    for (uint32_t v = 0; sweep->value && v < n_value; v++) {
+        bp_tensor_destroy(sweep->value[v]);
+        bp_tensor_destroy(sweep->d[v]);
+    }
+    free(sweep->value);
+    free(sweep->d);
+    free(sweep->wanted);
+    *sweep = (struct bp_sweep){0};
+}
+
+void bp_sweep_call(const struct bp_sweep *sweep, const struct bp_node *node,
+                   struct bp_node_call *out_call)
+{
+    const struct bp_opinfo *op = &node->row->info;
+    struct bp_node_call *c = out_call;
+
+    memset(c, 0, sizeof *c);
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        uint32_t v = node->in[i];
+        if (v == BP_NO_VALUE) continue;
+        c->in[i] = sweep->value[v];
+        c->want[i] = sweep->wanted[v] && bp_value_is_smooth(sweep->graph, v);
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        if (node->out[i] == BP_NO_VALUE) continue;
+        c->out[i] = sweep->value[node->out[i]];
+        c->dy[i] = sweep->d[node->out[i]];
+        c->want_out[i] = 1;
+    }
+    bp_node_args(node, c->in, c->arg);
+    c->call = (struct bp_call){.size = sizeof c->call, .op = op->name, .in = c->arg,
+                               .n_in = op->n_in, .attrs = node->attrs};
+}
+
+enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_tensor *d)
+{
+    struct bp_tensor *sum = d;
+    enum bp_status status;
+
+    if (!d) return BP_OK;
+    if (sweep->d[value]) {
+        status = bp_op_add(sweep->scope, sweep->d[value], d, &sum);
+        bp_tensor_destroy(d);
+        if (status) return status;
+        bp_tensor_destroy(sweep->d[value]);
+    }
+    sweep->d[value] = sum;
+    return BP_OK;
+}
+
+enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
+                             struct bp_node_call *room)
+{
+    struct bp_node_call *c = room;
+    bool any_dy = false, any_want = false;
+    enum bp_status status = BP_OK;
+
+    bp_sweep_call(sweep, node, c);
+    for (uint32_t i = 0; i < node->n_out; i++) any_dy |= c->dy[i] != NULL;
+    for (uint32_t i = 0; i < node->n_in; i++) any_want |= c->want[i];
+    if (!any_dy || !any_want) return BP_OK;
+    TRY(bp_call_gradient(sweep->scope, &c->call, c->out, c->dy, node->n_out, c->want, c->dx,
+                         node->n_in));
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        if (status) bp_tensor_destroy(c->dx[i]);
+        else if (c->want[i]) status = bp_sweep_add(sweep, node->in[i], c->dx[i]);
+    }
+    return status;
+}
+
+static enum bp_status forward(struct bp_sweep *s, struct bp_node_call *c)
+{
+    for (uint32_t n = 0; n < s->graph->n_node; n++) {
+        const struct bp_node *node = &s->graph->node[n];
+        bool any = false;
+        bp_sweep_call(s, node, c);
+        for (uint32_t i = 0; i < node->n_in; i++) any |= c->want[i];
+        TRY(bp_call_run(s->scope, &c->call, c->out, node->n_out, c->want_out));
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            if (node->out[i] == BP_NO_VALUE) continue;
+            s->value[node->out[i]] = c->out[i];
+            s->wanted[node->out[i]] = any;
+        }
+    }
+    return BP_OK;
+}
+
+static enum bp_status backward(struct bp_sweep *s, struct bp_node_call *c)
+{
+    for (uint32_t n = s->graph->n_node; n-- > 0;) TRY(bp_sweep_node(s, &s->graph->node[n], c));
+    return BP_OK;
+}
+
+static enum bp_status sweep_expanded(struct bp_sweep *s, struct bp_grad *g,
+                                     const uint32_t *out_value)
+{
+    struct bp_node_call *c = malloc(sizeof *c);
+    enum bp_status status = c ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+    uint32_t value = 0;
+
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        if (!g->in[i]) continue;
+        s->value[value] = bp_tensor_retain(g->in[i]);
+        s->wanted[value++] = g->want[i];
+    }
+    if (status == BP_OK) status = forward(s, c);
+    for (uint32_t i = 0; i < g->row->info.n_out && status == BP_OK; i++)
+        if (g->dy[i]) status = bp_sweep_add(s, out_value[i], bp_tensor_retain(g->dy[i]));
+    if (status == BP_OK) status = backward(s, c);
+    value = 0;
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        if (!g->in[i]) continue;
+        if (g->want[i] && status == BP_OK && s->d[value])
+            g->dx[i] = bp_tensor_retain(s->d[value]);
+        value++;
+    }
+    free(c);
+    return status;
+}
+
+static enum bp_status grad_expanded(struct bp_grad *grad)
+{
+    struct bp_sweep s = {0};
+    struct bp_graph *graph;
+    uint32_t out_value[BP_PORT_MAX], want = 0;
+    enum bp_status status;
+
+    for (uint32_t i = 0; i < grad->row->info.n_out; i++) want |= (uint32_t)!!grad->out[i] << i;
+    TRY(bp_graph_make(&graph));
+    status = bp_graph_expand(graph, grad->row, grad->attrs, bp_tensor_views(grad->in), grad->n_in,
+                             want, out_value);
+    if (status == BP_OK) status = bp_sweep_init(&s, grad->scope, graph);
+    if (status == BP_OK) status = sweep_expanded(&s, grad, out_value);
+    bp_sweep_finish(&s, graph->n_value);
+    bp_graph_release(graph);
+    return status;
+}
+
 static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
                             const struct bp_call *call, const struct asked *a,
                             struct bp_tensor **out_dx, size_t n_dx)
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
     struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
-                           site->n_in, site->n_out, bp_grad_expanded};
+                           site->n_in, site->n_out, grad_expanded};
     enum bp_status status = BP_OK;
 
     bp_site_flatten(site, call, in);
-    if (a->any) status = site->row->grad ? site->row->grad(&grad) : bp_grad_expanded(&grad);
+    if (a->any) status = site->row->grad ? site->row->grad(&grad) : grad_expanded(&grad);
     for (uint32_t i = 0; i < site->n_in; i++) {
         if (status) bp_tensor_destroy(dx[i]);
         else if (i < n_dx && a->want[i]) out_dx[i] = dx[i];

@@ -213,12 +213,9 @@ struct bp_grad {
     const uint8_t *want;
     struct bp_tensor **dx;
     uint32_t n_in, n_out;
-    /* bp_grad_expanded, for a rule that does a part of the cases itself. */
+    /* By the operators that the row is defined in, for a rule that does some cases itself. */
     enum bp_status (*expanded)(struct bp_grad *grad);
 };
-
-/* gradient_expand.c: the gradient of an operator that is defined in others. */
-enum bp_status bp_grad_expanded(struct bp_grad *grad);
 
 /* What an expansion sees: it writes the operator in typed calls on scope, and sets out[i] for each
  * i that is wanted. Every call of it runs, or fails, whatever the values are. */

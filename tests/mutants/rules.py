@@ -18,7 +18,7 @@ QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/dev
 TRANSFER, GRAPH = "core/tensor/transfer.c", "core/graph/execute.c"
 PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
 LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/check.c"
-GRADIENT = "core/graph/gradient.c"
+GRADIENT = "core/op/gradient.c"
 VIEW, PREPARED, SELECT = "core/op/build.c", "core/op/prepared.c", "core/op/select.c"
 PREPARED_INFO = "core/op/prepared_info.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/staged.c", "core/ccl/collective.c"
@@ -465,8 +465,8 @@ RULES = [
      "status = (sum = bp_tensor_retain(d)) ? BP_OK : BP_ERR_BUSY;",
      "inline", "gradient/div/smooth/2x3+2x3/second"),
     (SUITES, "only the first input gets a gradient", GRADIENT,
-     "c->want[i] = sweep->wanted[v] && is_smooth_value(sweep->graph, v);",
-     "c->want[i] = !i && sweep->wanted[v] && is_smooth_value(sweep->graph, v);",
+     "c->want[i] = sweep->wanted[v] && bp_value_is_smooth(sweep->graph, v);",
+     "c->want[i] = !i && sweep->wanted[v] && bp_value_is_smooth(sweep->graph, v);",
      "inline", "gradient/mul/smooth/2x3+2x3/second"),
     # Collectives: data that does not come, comes from elsewhere or is computed otherwise; ranks that are not compared.
     (SUITES, "what a call made on the host is not written to the device", STAGED,

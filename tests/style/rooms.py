@@ -28,7 +28,7 @@ ROOMS = [
     ("memory", ["core/memory/*"]),
     ("tensor", ["core/tensor/*"]),
     ("graph", ["core/graph/graph.c", "core/graph/names.c"]),
-    ("autodiff", ["core/graph/gradient.c", "core/op/gradient.c", "core/op/gradient_expand.c"]),
+    ("autodiff", ["core/graph/gradient.c", "core/op/gradient.c"]),
     ("exec", ["core/graph/*", "core/op/recording.c"]),
     ("ops", ["sdk/ops/*"]),
     ("call", ["core/op/*", "calls.c"]),
