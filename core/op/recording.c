@@ -8,10 +8,6 @@
 
 #include <stdlib.h>
 
-static enum bp_status take(struct bp_recording *r, struct bp_prepared *p);
-static void count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
-                  uint64_t bytes);
-
 static enum bp_status no_memory(const struct bp_device *device)
 {
     return bp_error(BP_ERR_MEMORY, "%s: no host memory for a recording", device->name);
@@ -72,8 +68,6 @@ static enum bp_status make(struct bp_stream *stream, const struct bp_graph *grap
     r->base = atomic_load(&stream->timeline->base);
     r->graph = graph;
     r->pending.release = give_back;
-    r->take = take;
-    r->count = count;
     bp_device_retain(r->device);
     *out = r;
     return BP_OK;
@@ -187,57 +181,4 @@ uint64_t bp_recording_bytes(const struct bp_recording *r)
 
     bp_pool_stats(r->memory, &stats);
     return stats.reserved;
-}
-
-static enum bp_status check_row(const struct bp_op_row *row)
-{
-    if (row->random)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s draws random numbers, others each time",
-                        row->info.name);
-    if (row->bound)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s: its extents depend on data, which the host reads",
-                        row->info.name);
-    return BP_OK;
-}
-
-static enum bp_status check_step(const struct bp_step *step)
-{
-    if (step->elsewhere)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", step->row->info.name,
-                        step->elsewhere->device->name);
-    if (step->kernel->flags & BP_KERNEL_NO_CAPTURE)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s: its kernel %s is not to be recorded",
-                        step->row->info.name, step->kernel->name);
-    return check_row(step->row);
-}
-
-static enum bp_status take(struct bp_recording *r, struct bp_prepared *p)
-{
-    TRY(check_row(p->row));
-    for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(&p->step[i]));
-    if (r->n_kept && r->kept[r->n_kept - 1] == p) return BP_OK;
-    if (r->n_kept == r->room_kept) {
-        uint32_t room = r->room_kept ? 2 * r->room_kept : 64;
-        void *grown = realloc(r->kept, room * sizeof(struct bp_prepared *));
-        if (!grown) return no_memory(r->device);
-        r->kept = grown;
-        r->room_kept = room;
-    }
-    bp_prepared_retain(p);
-    r->kept[r->n_kept++] = p;
-    return BP_OK;
-}
-
-/* Without memory replays are not counted. */
-static void count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
-                  uint64_t bytes)
-{
-    if (r->n_fallback == r->room_fallback) {
-        uint32_t room = r->room_fallback ? 2 * r->room_fallback : 16;
-        void *grown = realloc(r->fallback, room * sizeof *r->fallback);
-        if (!grown) return;
-        r->fallback = grown;
-        r->room_fallback = room;
-    }
-    r->fallback[r->n_fallback++] = (struct bp_recorded_fallback){row, kind, bytes};
 }

@@ -27,11 +27,6 @@ struct bp_recording {
     struct bp_prepared **kept;    /* references */
     struct bp_recorded_fallback *fallback;
     uint32_t n_kept, room_kept, n_fallback, room_fallback;
-
-    /* Functions of recording.c, for calls, which stand below it. */
-    enum bp_status (*take)(struct bp_recording *recording, struct bp_prepared *prepared);
-    void (*count)(struct bp_recording *recording, const struct bp_op_row *row, uint32_t kind,
-                  uint64_t bytes);
 };
 
 /* From now to end or abort the stream's calls are recorded, on this thread. BP_ERR_UNSUPPORTED: the
@@ -54,17 +49,10 @@ void bp_recording_destroy(struct bp_recording *recording);
 /* Device memory that it has. */
 uint64_t bp_recording_bytes(const struct bp_recording *recording);
 
-/* A call is about to be recorded: refuses one that cannot be, and keeps it otherwise. */
-static inline enum bp_status bp_recording_take(struct bp_recording *recording,
-                                               struct bp_prepared *prepared)
-{
-    return recording->take(recording, prepared);
-}
+/* recorded.c: a call is about to be recorded: refuses one that cannot be, keeps it otherwise. */
+enum bp_status bp_recording_take(struct bp_recording *recording, struct bp_prepared *prepared);
 /* A recorded step of another kind than the call's own. */
-static inline void bp_recording_count(struct bp_recording *recording, const struct bp_op_row *row,
-                                      uint32_t kind, uint64_t bytes)
-{
-    recording->count(recording, row, kind, bytes);
-}
+void bp_recording_count(struct bp_recording *recording, const struct bp_op_row *row, uint32_t kind,
+                        uint64_t bytes);
 
 #endif
