@@ -67,26 +67,18 @@ static bool check_features(struct bp_load *load)
 
 static bool not_opened(struct bp_load *load, const char *text)
 {
-    const char *advice = "build it again for this system";
+    enum bp_library_cause cause = bp_library_cause(library(load), text);
+    const char *advice = cause == BP_LIBRARY_LACKS
+                             ? "install that library, or link with an rpath to it"
+                             : "build it again for this system, and link it with -Wl,-z,defs, "
+                               "which finds symbols that are missing";
     char shown[BP_SHOWN_REASON];
 
-    if (strstr(text, "undefined symbol"))
-        advice = "link it with -Wl,-z,defs, which finds what is missing";
-    else if (strstr(text, "cannot open shared object file"))
-        advice = "install that library, or link with an rpath to it";
+    if (cause == BP_LIBRARY_MEMORY) return bp_short(&load->why, library(load));
     return bp_broken(
         &load->why, library(load),
         "cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s",
         bp_show(shown, sizeof shown, text), advice);
-}
-
-/* The words of the dynamic linker and of libltdl for it. */
-static bool is_of_memory(const char *text)
-{
-    return strcasestr(text, "cannot allocate memory") || strcasestr(text, "out of memory") ||
-           strcasestr(text, "not enough memory") || strcasestr(text, "insufficient memory") ||
-           strcasestr(text, "cannot create capability list") ||
-           strcasestr(text, "cannot create cache for search path");
 }
 
 static bool is_file(const char *path, const struct stat *file)
@@ -133,8 +125,7 @@ static bool open_library(struct bp_load *load)
 
     if (!bp_file_elf(library(load), &load->file, &load->why)) return false;
     load->symbol = bp_library_symbol(library(load), "bp_plugin_get", &opened, &text);
-    if (!opened && (!text || is_of_memory(text))) bp_short(&load->why, library(load));
-    else if (!opened) not_opened(load, text);
+    if (!opened) not_opened(load, text);
     free(text);
     return opened;
 }

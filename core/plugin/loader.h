@@ -30,6 +30,15 @@ bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...
 /* The same for host memory that could not be had. */
 bool bp_short(struct bp_refusal *why, const char *file);
 
+/* What the dynamic linker's words for a failure tell of the library at path: they begin with the
+ * file that is meant, and end with the system's text for an errno value where there was one. */
+enum bp_library_cause {
+    BP_LIBRARY_OTHER,
+    BP_LIBRARY_MEMORY, /* there was not enough host memory; why may be NULL */
+    BP_LIBRARY_LACKS,  /* another library, which it needs, was not found */
+};
+enum bp_library_cause bp_library_cause(const char *path, const char *why);
+
 /* A text for a message, in size bytes: without control characters, so that a message is one line,
  * and without its middle if it is longer. A message holds 2047 bytes: four paths and words, or a
  * path, a reason and words. */

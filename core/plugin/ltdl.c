@@ -11,6 +11,7 @@
  * library that calls libltdl in another thread at the same moment.) */
 #include "loader.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <libltdl/lt_dlloader.h>
 #include <ltdl.h>
 #include <stdlib.h>
@@ -95,16 +96,20 @@ static lt_dlhandle open_library(const char *path, char **out_why)
 {
     lt_dlhandle handle;
     const char *text;
+    bool memory;
 
     loader.next = calloc(1, sizeof *loader.next);
     if (!loader.next) return NULL;
     loader.path = path;
     loader.last = NULL;
+    errno = 0;
     handle = lt_dlopen(
         path); /* a file that is open already gives its handle without asking the loader */
+    memory = !handle && errno == ENOMEM; /* of libltdl: ours has a module of each failure */
     loader.path = NULL;
     free(loader.next);
     loader.next = NULL;
+    if (memory) return NULL;
     if (!handle) {
         text = lt_dlerror();
         *out_why = strdup(text ? text : "no reason given");

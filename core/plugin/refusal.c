@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* refusal.c: the one message that a plugin which cannot be used gets. */
 #include "loader.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,19 @@ bool bp_short(struct bp_refusal *why, const char *file)
     bp_broken(why, file, "not enough host memory to load it; free some and ask again");
     why->memory = true;
     return false;
+}
+
+/* glibc translates its words as it does strerror's, but for one: where there is no memory for any
+ * text. */
+enum bp_library_cause bp_library_cause(const char *path, const char *why)
+{
+    size_t length = strlen(path);
+
+    if (!why || bp_path_ends(why, strerror(ENOMEM)) || !strcmp(why, "out of memory"))
+        return BP_LIBRARY_MEMORY;
+    if (bp_path_ends(why, strerror(ENOENT)) && (strncmp(why, path, length) || why[length] != ':'))
+        return BP_LIBRARY_LACKS;
+    return BP_LIBRARY_OTHER;
 }
 
 static bool is_control(char c)

@@ -114,7 +114,8 @@ static const struct kit_case cases[] = {
     {"h_undefined_symbol", NULL, BP_ERR_PLUGIN,
      "{L}: cannot be opened: expected all libraries and symbols that it needs, got \"{L}: "
      "undefined symbol: "
-     "bp_hostile_nowhere\"; link it with -Wl,-z,defs, which finds what is missing"},
+     "bp_hostile_nowhere\"; build it again for this system, and link it with -Wl,-z,defs, which "
+     "finds symbols that are missing"},
     {"h_missing_dependency", NULL, BP_ERR_PLUGIN,
      "{L}: cannot be opened: expected all libraries and symbols that it needs, got "
      "\"libbp_gone_since_the_build.so.1: cannot open shared object file: No such file or "

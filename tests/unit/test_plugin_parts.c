@@ -175,6 +175,38 @@ static bool trusted(const char *path)
     return good;
 }
 
+/* By the file that the dynamic linker names and the errno value that it ends with, not by its
+ * other words: a folder may be called like one. */
+Test(plugin_parts, causes_of_libraries_that_are_not_opened)
+{
+    static const char path[] = "/out of memory/bp_a.so";
+    static const struct {
+        const char *before;
+        int number; /* errno; 0: none */
+        enum bp_library_cause cause;
+    } given[] = {
+        {"/out of memory/bp_a.so: invalid ELF header", 0, BP_LIBRARY_OTHER},
+        {"/out of memory/bp_a.so: undefined symbol: cannot allocate memory", 0, BP_LIBRARY_OTHER},
+        {"/out of memory/bp_a.so: x", ENOENT, BP_LIBRARY_OTHER},
+        {"/out of memory/bp_a.so: x", EACCES, BP_LIBRARY_OTHER},
+        {"/out of memory/bp_a.so: x", ENOMEM, BP_LIBRARY_MEMORY},
+        {"libm.so.6: x", ENOMEM, BP_LIBRARY_MEMORY},
+        {"libm.so.6: x", ENOENT, BP_LIBRARY_LACKS},
+        {"/opt/libm.so.6: x", ENOENT, BP_LIBRARY_LACKS},
+        {"/out of memory/bp_a.so.1: x", ENOENT, BP_LIBRARY_LACKS},
+        {"libm.so.6: x", EACCES, BP_LIBRARY_OTHER},
+        {"out of memory", 0, BP_LIBRARY_MEMORY},
+    };
+    char text[256];
+
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        snprintf(text, sizeof text, "%s%s%s", given[i].before, given[i].number ? ": " : "",
+                 given[i].number ? strerror(given[i].number) : "");
+        cr_assert_eq(bp_library_cause(path, text), given[i].cause, "%s", text);
+    }
+    cr_assert_eq(bp_library_cause(path, NULL), BP_LIBRARY_MEMORY);
+}
+
 Test(plugin_parts, trust)
 {
     char *directory = kit_create(), *inside = kit_format("%s/in", directory),
