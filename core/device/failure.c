@@ -176,8 +176,8 @@ enum bp_status bp_timeline_untold(struct bp_timeline *timeline)
 }
 
 /* The first ones are left out where there are many. */
-size_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
-                         size_t size)
+uint64_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
+                           size_t size)
 {
     enum { SHOWN = 16 };
     uint64_t last = atomic_load(&timeline->last), first = atomic_load(&timeline->done) + 1, from;
@@ -198,7 +198,7 @@ size_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, ch
         used += (size_t)snprintf(text + used, size - used, "%s%s", n > from ? ", " : "",
                                  name ? name : "?");
     }
-    return used < size ? used : size - 1;
+    return last - first + 1;
 }
 
 /* All work of the timeline had been said to have ended well: the plugin was asked about a mark
@@ -221,19 +221,21 @@ static void add_names(struct bp_device *device, const struct bp_timeline *only)
 {
     const struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
     char names[640] = "";
+    uint64_t launches = 0;
     size_t used = 0;
 
     for (; t && used + 2 < sizeof names; t = only ? NULL : t->next) {
         size_t before = used;
+        uint64_t count;
         if (t->now || t->queue) continue;
         if (used) used += (size_t)snprintf(names + used, sizeof names - used, "; ");
-        if (!bp_timeline_names(t, UINT64_MAX, names + used, sizeof names - used)) used = before;
-        else used += strlen(names + used);
+        count = bp_timeline_names(t, UINT64_MAX, names + used, sizeof names - used);
+        used = count ? used + strlen(names + used) : before;
+        launches += count;
     }
     names[used] = 0;
     if (used)
-        bp_error_write("%s (%s%s)", bp_error_message(),
-                       strstr(names, ", ") || strstr(names, "; ") ? "one of the " : "", names);
+        bp_error_write("%s (%s%s)", bp_error_message(), launches > 1 ? "one of the " : "", names);
     else if (only) add_ended(only);
 }
 

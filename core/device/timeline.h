@@ -237,11 +237,11 @@ enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
 /* Answers the failure of the stream that it serves, and, once, those of streams that are gone. */
 enum bp_status bp_timeline_untold(struct bp_timeline *timeline);
 
-/* Text on the work up to number that the host does not know to have ended, from text on; its
- * length, at most size - 1. "launch 812: softmax", "launches 812 to 815: gather, add, softmax,
- * copy_in"; "" for none. */
-size_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
-                         size_t size);
+/* Writes text on the work up to number that the host does not know to have ended: "launch 812:
+ * softmax", "launches 812 to 815: gather, add, softmax, copy_in"; "" for none. Returns how many
+ * launches that are. */
+uint64_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
+                           size_t size);
 
 /* Who uses something: the last number on each timeline. */
 struct bp_user {
