@@ -15,6 +15,20 @@ enum bp_status onnx_error(enum bp_status status, const char *format, ...)
     return bp_error_set(status, text);
 }
 
+enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *node,
+                               const char *format, ...)
+{
+    const char *op = node->proto->op_type ? node->proto->op_type : "";
+    char text[768];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!node->name) return onnx_error(status, "%.60s: %s", op, text);
+    return onnx_error(status, "node %.80s (%.60s): %s", node->name, op, text);
+}
+
 enum bp_status onnx_no_memory(void)
 {
     return onnx_error(BP_ERR_MEMORY, "model: no memory on the host");

@@ -137,17 +137,9 @@ static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
 /* What loading would say of a node of the table, without the node's name. */
 static void look_at_support(struct search *s, const struct onnx_node *node)
 {
-    static const char before[] = "node ? (";
-    const char *text, *end;
-
     for (size_t i = 0; i < node->proto->n_attribute; i++)
         if (*onnx_text(node->proto->attribute[i]->ref_attr_name)) return; /* its caller knows */
-    if (onnx_check_node(node) == BP_OK && onnx_check_supported(node) == BP_OK) return;
-    text = bp_error_message();
-    end = strstr(text, "): ");
-    if (strncmp(text, before, strlen(before)) || !end) add(s, "%s", text);
-    else
-        add(s, "%.*s%s", (int)(end - text - (long)strlen(before)), text + strlen(before), end + 1);
+    if (onnx_check_node(node) || onnx_check_supported(node)) add(s, "%s", bp_error_message());
 }
 
 static void look_at_graph(struct search *s, const Onnx__GraphProto *graph);
@@ -156,8 +148,7 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
                          Onnx__OperatorSetIdProto *const *import, size_t n_import)
 {
     const char *domain = onnx_text(proto->domain), *op = onnx_text(proto->op_type);
-    struct onnx_node node = {.proto = proto, .name = "?",
-                             .opset = onnx_version(import, n_import, domain)};
+    struct onnx_node node = {.proto = proto, .opset = onnx_version(import, n_import, domain)};
 
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = proto->attribute[i];

@@ -19,6 +19,10 @@
 enum bp_status onnx_error(enum bp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 enum bp_status onnx_no_memory(void);
+struct onnx_node;
+/* The same behind "node NAME (OP): ", or "OP: " where the node has no name. */
+enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *node,
+                               const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 enum {
     ONNX_NO_SLOT = UINT32_MAX,
@@ -72,7 +76,8 @@ struct onnx_node {
     const struct onnx_function *function; /* of a call of one, or NULL */
     const struct onnx_node *caller; /* of a function: who gives its attributes; or NULL */
     const struct onnx_row *row;
-    const char *name;               /* for messages: its own, or that of its first output */
+    const char *name;               /* for messages: its own, or that of its first output; NULL:
+                                       messages do not name it */
     uint32_t *in, *out;             /* slots; ONNX_NO_SLOT: absent */
     uint32_t n_in, n_out;
     int64_t opset;                  /* of its domain */

@@ -127,7 +127,6 @@ static bool is_of(const struct known *k, int64_t opset)
 static enum bp_status find_known(const struct onnx_node *node, const struct signature *s,
                                  const char *name, struct known *out)
 {
-    const char *op = onnx_text(node->proto->op_type);
     struct known other = {.name = NULL};
 
     for (const char *at = s->attrs; (at = next_known(at, out));) {
@@ -136,13 +135,13 @@ static enum bp_status find_known(const struct onnx_node *node, const struct sign
         other = *out;
     }
     if (!other.name)
-        return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s (%.60s): it has no attribute %.80s that "
-                          "is known here", node->name, op, name);
-    return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): attribute %.80s is known %s opset %lld "
-                      "only, this is opset %lld", node->name, op, name,
-                      node->opset < other.since ? "from" : "to",
-                      (long long)(node->opset < other.since ? other.since : other.until),
-                      (long long)node->opset);
+        return onnx_node_error(BP_ERR_UNSUPPORTED, node,
+                               "it has no attribute %.80s that is known here", name);
+    return onnx_node_error(BP_ERR_INVALID, node,
+                           "attribute %.80s is known %s opset %lld only, this is opset %lld", name,
+                           node->opset < other.since ? "from" : "to",
+                           (long long)(node->opset < other.since ? other.since : other.until),
+                           (long long)node->opset);
 }
 
 static enum bp_status check_value(const struct onnx_node *node, const struct known *k,
@@ -155,9 +154,9 @@ static enum bp_status check_value(const struct onnx_node *node, const struct kno
                        : (size_t)snprintf(number, sizeof number, "%lld", (long long)a->i);
 
     if (!k->values || is_among(k->values, k->n_values, '|', text, n)) return BP_OK;
-    return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s (%.60s): attribute %.*s is %.*s, expected "
-                      "%.*s", node->name, onnx_text(node->proto->op_type), (int)k->n_name, k->name,
-                      (int)(n < 80 ? n : 80), text, (int)k->n_values, k->values);
+    return onnx_node_error(BP_ERR_UNSUPPORTED, node, "attribute %.*s is %.*s, expected %.*s",
+                           (int)k->n_name, k->name, (int)(n < 80 ? n : 80), text,
+                           (int)k->n_values, k->values);
 }
 
 enum bp_status onnx_check_once(const struct onnx_node *node, size_t i)
@@ -166,8 +165,8 @@ enum bp_status onnx_check_once(const struct onnx_node *node, size_t i)
 
     for (size_t k = 0; k < i; k++)
         if (!strcmp(onnx_text(attr[k]->name), onnx_text(attr[i]->name)))
-            return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): attribute %.80s is given twice",
-                              node->name, onnx_text(node->proto->op_type), attr[k]->name);
+            return onnx_node_error(BP_ERR_INVALID, node, "attribute %.80s is given twice",
+                                   attr[k]->name);
     return BP_OK;
 }
 
@@ -185,9 +184,8 @@ static enum bp_status check_attribute(const struct onnx_node *node, const struct
     if (!a) return BP_OK; /* of a function: its caller has none */
     type = onnx_attr_type(a);
     if (!is_among(k.types, k.n_types, '/', type, strlen(type)))
-        return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): attribute %.80s is %s, expected "
-                          "%.*s", node->name, onnx_text(node->proto->op_type), name, type,
-                          (int)k.n_types, k.types);
+        return onnx_node_error(BP_ERR_INVALID, node, "attribute %.80s is %s, expected %.*s", name,
+                               type, (int)k.n_types, k.types);
     return check_value(node, &k, a);
 }
 
@@ -202,16 +200,14 @@ enum bp_status onnx_check_node(const struct onnx_node *node)
     if (!s) return onnx_error(BP_ERR_UNSUPPORTED, "operator %.60s has no signature", op);
     while (n && !*onnx_text(proto->input[n - 1])) n--;
     if (s->most != ANY && n > (size_t)s->most)
-        return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): %zu inputs, expected %d at most",
-                          node->name, op, n, s->most);
+        return onnx_node_error(BP_ERR_INVALID, node, "%zu inputs, expected %d at most", n, s->most);
     for (size_t i = 0; i < proto->n_attribute; i++)
         TRY(check_attribute(node, s, i));
     for (const char *at = s->attrs; (at = next_known(at, &k));) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)k.n_name, k.name);
         if (k.needed && is_of(&k, node->opset) && !onnx_attr(node, name))
-            return onnx_error(BP_ERR_INVALID, "node %.80s (%.60s): it needs the attribute %s",
-                              node->name, op, name);
+            return onnx_node_error(BP_ERR_INVALID, node, "it needs the attribute %s", name);
     }
     return BP_OK;
 }

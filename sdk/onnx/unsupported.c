@@ -8,8 +8,7 @@
 
 static enum bp_status refuse(const struct onnx_node *node, const char *what)
 {
-    return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s (%.60s): %s", node->name,
-                      onnx_text(node->proto->op_type), what);
+    return onnx_node_error(BP_ERR_UNSUPPORTED, node, "%s", what);
 }
 
 static int64_t number(const struct onnx_node *node, const char *name, int64_t otherwise)

@@ -100,8 +100,7 @@ enum bp_status onnx_walk_node(struct onnx_run *run, const struct onnx_node *node
     status = run_node(run, node);
     run->model->at = outer;
     if (!status) return BP_OK;
-    return onnx_error(status, "node %.80s (%.60s): %s", node->name,
-                      onnx_text(node->proto->op_type), bp_error_message());
+    return onnx_node_error(status, node, "%s", bp_error_message());
 }
 
 enum bp_status onnx_walk(struct onnx_run *run, const struct onnx_body *body)

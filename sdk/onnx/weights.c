@@ -75,8 +75,7 @@ static enum bp_status check_bytes(struct onnx_run *run, const struct onnx_node *
 {
     if (!strcmp(onnx_text(node->proto->op_type), "Constant")) return BP_OK;
     if (onnx_check_fold(run->model, onnx_node_bytes(run, node)) == BP_OK) return BP_OK;
-    return onnx_error(BP_ERR_MEMORY, "node %.80s (%.60s): %s", node->name,
-                      onnx_text(node->proto->op_type), bp_error_message());
+    return onnx_node_error(BP_ERR_MEMORY, node, "%s", bp_error_message());
 }
 
 /* Nodes whose inputs are known run now, and never again. Those of a sub-graph that fail are left as
