@@ -26,7 +26,8 @@ enum outcome {
 
 enum {
     CONFORM_MESSAGE = 1200,
-    CONFORM_STEPS = 800
+    CONFORM_STEPS = 800,
+    CONFORM_MISSING = 1200
 };
 
 /* What became of a case. */
@@ -39,6 +40,7 @@ struct result {
     char steps[CONFORM_STEPS]; /* rows that ran as what its operator is defined in, each once, one
                                   blank before each name and one behind all; "": none did */
     enum bp_status got; /* what a call answered by which the case failed; BP_OK: it was no call */
+    char missing[CONFORM_MISSING]; /* names of what a model lacks, '\n' between them; "": nothing */
     char message[CONFORM_MESSAGE];
 };
 

@@ -193,6 +193,7 @@ static void report_result(long number, const struct result *result)
     cJSON_AddBoolToObject(line, "refused", result->refused);
     cJSON_AddStringToObject(line, "message", result->message);
     if (*result->steps) cJSON_AddStringToObject(line, "steps", result->steps);
+    if (*result->missing) cJSON_AddStringToObject(line, "missing", result->missing);
     report(line);
 }
 

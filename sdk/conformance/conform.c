@@ -134,6 +134,7 @@ static void report_finish(struct report *r)
     for (size_t i = 0; i < r->n; i++) {
         free(r->at[i].id);
         free(r->at[i].message);
+        free(r->at[i].missing);
         free(r->at[i].step);
     }
     for (size_t i = 0; i < r->n_row; i++) free(r->row[i].name);

@@ -86,11 +86,20 @@ static double number_of(const cJSON *json, const char *key, double absent)
     return cJSON_IsNumber(item) ? item->valuedouble : absent;
 }
 
+/* NULL: the model lacks nothing. A case that is run again has its last result's. */
+static void set_missing(struct report_case *c, const char *missing)
+{
+    free(c->missing);
+    c->missing = missing ? strdup(missing) : NULL;
+    if (missing && !c->missing) abort();
+}
+
 static void take_result(struct shift *s, size_t number, const cJSON *json)
 {
     struct report_case *c = &s->run->report->at[number];
     const char *message = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "message"));
     const char *steps = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "steps"));
+    const char *missing = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "missing"));
     double outcome = number_of(json, "outcome", OUTCOME_COUNT);
 
     c->seconds = number_of(json, "seconds", 0);
@@ -99,6 +108,7 @@ static void take_result(struct shift *s, size_t number, const cJSON *json)
     c->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
     report_case_message(c, "%s", message ? message : "");
     if (steps) report_case_steps(s->run->report, c, steps);
+    set_missing(c, missing);
     finish_case(s->run, c,
                 outcome >= 0 && outcome < OUTCOME_COUNT ? (enum outcome)outcome : OUTCOME_COUNT);
     s->started = SIZE_MAX;

@@ -137,6 +137,7 @@ static struct report_case *only_case(struct report *r, const char *id, enum outc
     for (size_t i = 0; i < r->n; i++) {
         free(r->at[i].id);
         free(r->at[i].message);
+        free(r->at[i].missing);
     }
     free(r->at);
     r->at = c;

@@ -134,6 +134,45 @@ static bool compare_values(struct check *c, const struct data_set *d,
     return ok;
 }
 
+/* Adds a name, once, to what the model lacks. */
+static void add_missing(struct result *result, const char *name, size_t length)
+{
+    size_t used = strlen(result->missing);
+
+    for (const char *at = result->missing; *at; at += *at == '\n') {
+        size_t n = strcspn(at, "\n");
+        if (n == length && !strncmp(at, name, n)) return;
+        at += n;
+    }
+    if (!length || used + length + 2 > sizeof result->missing) return;
+    snprintf(result->missing + used, sizeof result->missing - used, "%s%.*s", used ? "\n" : "",
+             (int)length, name);
+}
+
+size_t onnx_missing_name(const char *line, size_t *out_begin)
+{
+    static const char *const ends[] = {" of opset ", ": ", " [", ", "};
+    size_t n = strcspn(line, "\n"), length = n;
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const char *end = memmem(line, n, ends[i], strlen(ends[i]));
+        if (end && (size_t)(end - line) < length) length = (size_t)(end - line);
+    }
+    *out_begin = n > 9 && !strncmp(line, "operator ", 9) ? 9 : 0;
+    return length;
+}
+
+/* The names of lines as bp_model_missing writes them. */
+static void add_lines(struct result *result, const char *text)
+{
+    for (const char *line = text; *line; line += *line == '\n') {
+        size_t n = strcspn(line, "\n"), begin, end = onnx_missing_name(line, &begin);
+        if (n != 3 || strncmp(line, "...", 3)) /* not what there was no room for */
+            add_missing(result, line + begin, end - begin);
+        line += n;
+    }
+}
+
 /* What is not there makes a model unsupported; not a kernel that is there and declines a call, or
  * fails. The operator whose kernel is missing is named, for the summary of a run counts it. */
 static bool is_there(struct check *c, enum bp_status status, const char *call)
@@ -142,8 +181,12 @@ static bool is_there(struct check *c, enum bp_status status, const char *call)
     bool known = bp_error_info(&info) == BP_OK;
     bool missing = status == BP_ERR_NO_KERNEL && known && !info.rows;
     bool refused = status == BP_ERR_UNSUPPORTED && known && !*info.kernel;
+    char kernel[80];
 
     if (!missing && !refused) return check_ok(c, status, call);
+    snprintf(kernel, sizeof kernel, "kernel of %s", missing ? info.op : "");
+    if (missing) add_missing(c->result, kernel, strlen(kernel));
+    else add_lines(c->result, bp_error_message());
     check_unsupported(c, "missing: %s%s%s%s", missing ? "kernel of " : "", missing ? info.op : "",
                       missing ? ": " : "", bp_error_message());
     c->result->refused = true;
@@ -192,6 +235,7 @@ static void run_case(void *ctx, size_t index, struct check *c)
 
     ok = check_ok(c, bp_model_missing(path, missing, sizeof missing), "bp_model_missing");
     if (ok && *missing) check_unsupported(c, "missing: %s", missing);
+    if (ok) add_lines(c->result, missing);
     if (ok && !*missing &&
         is_there(c, bp_model_load(c->place->device, path, &options, &model), "bp_model_load")) {
         for (ok = true; ok; sets++) {

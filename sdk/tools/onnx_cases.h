@@ -27,6 +27,11 @@ char *onnx_cases_model(const struct onnx_cases *cases, size_t index);
 /* FOLDER/WHAT_I.pb, to be freed; NULL: there is none. */
 char *onnx_data_file(const char *folder, const char *what, uint32_t i);
 
+/* What a line of bp_model_missing names: where that ends, and where it begins. Of "operator NAME of
+ * opset 3": NAME. Of "NAME: what of it": NAME. Of "element type 8 (string) [x]" and "opset 24, 1 to
+ * 23 are known": the first part. */
+size_t onnx_missing_name(const char *line, size_t *out_begin);
+
 /* onnx_compare.c: whether two tensors have one dtype and shape, and equal values: floats to
  * rtol |expected| + atol, NaN being equal to NaN. */
 struct onnx_tolerance {

@@ -23,6 +23,7 @@ struct report_case {
     enum outcome outcome; /* OUTCOME_COUNT: has not run */
     double seconds, worst;
     char *message; /* never NULL */
+    char *missing; /* names of what a model lacks, '\n' between them; or NULL */
     int *step;     /* numbers of the rows that ran as what its operator is defined in */
     size_t n_step;
 };
@@ -119,7 +120,7 @@ size_t report_accuracy(const struct report *report, struct report_accuracy **out
 enum { REPORT_BLOCKER = 128 };
 struct report_blocker {
     char name[REPORT_BLOCKER];
-    size_t models, last;
+    size_t models;
 };
 /* Answers how many there are; out: that many, to be freed, most models first. */
 size_t report_blockers(const struct report *report, struct report_blocker **out);
