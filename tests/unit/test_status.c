@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_status.c: a plugin of which one callback answers a number that is no status: the app's call
  * answers BP_ERR_DEVICE, and the message names the callback and the number. */
-#include "../plugins/strange.h"
+#include "../devices/fake.h"
 #include "fixture.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The callbacks, as messages call them: kernels by their rows. */
 static const char *const name[] = {
-#define X(callback) #callback,
-    STRANGE_CALLBACKS(X)
+#define X(callback) [FAKE_##callback] = #callback,
+    FAKE_CALLBACKS(X)
 #undef X
 };
+
+static const char *name_of(enum fake_callback callback)
+{
+    return callback == FAKE_launch    ? "strange_neg"
+           : callback == FAKE_prepare ? "strange_abs"
+           : callback == FAKE_accepts ? "strange_sqrt"
+                                      : name[callback];
+}
 
 struct work {
     struct fixture f;
@@ -66,33 +74,30 @@ static enum bp_status all(struct work *w)
 #undef TRY
 }
 
-/* Answers what the work does; message: room for why. */
-static enum bp_status work_with(int one, int reason, char *message, size_t size)
+/* Answers what the work does where one callback answers that; message: room for why. */
+static enum bp_status work_with(enum fake_callback one, uint32_t answer, const char *reason,
+                                char *message, size_t size)
 {
+    static const char library[] = HOSTILE_DIR "/bp_strange.so";
     struct work w = {.y = NULL};
-    int *strange_one, *strange_reason;
     enum bp_status status;
+    struct fake *fake;
     uint32_t index;
-    void *library;
 
     OK(bp_core_create(NULL, &w.f.core));
-    OK(bp_core_load_path(w.f.core, HOSTILE_DIR "/bp_strange.so", &index));
-    library = dlopen(HOSTILE_DIR "/bp_strange.so", RTLD_NOW | RTLD_NOLOAD);
-    strange_one = library ? dlsym(library, "strange_one") : NULL;
-    strange_reason = library ? dlsym(library, "strange_reason") : NULL;
-    cr_assert(strange_one && strange_reason);
-    *strange_one = one;
-    *strange_reason = reason;
+    OK(bp_core_load_path(w.f.core, library, &index));
+    fake = fake_of(library);
+    cr_assert_not_null(fake);
+    fake->answer(one, answer, reason);
     status = bp_device_create_at(w.f.core, index, 0, &w.f.device);
     if (status == BP_OK) status = all(&w);
     snprintf(message, size, "%s", bp_error_message());
-    *strange_one = -1;
+    fake->answer(one, BP_OK, NULL);
     bp_tensor_destroy(w.x), bp_tensor_destroy(w.y);
     bp_event_destroy(w.event);
     bp_memory_destroy(w.storage);
     bp_stream_destroy(w.other);
     fixture_finish(&w.f);
-    dlclose(library);
     return status;
 }
 
@@ -101,13 +106,17 @@ Test(status, a_plugin_that_answers_none_has_failed)
     char why[2048], start[200];
 
     setenv("BP_FALLBACK", "deny", 1);
-    cr_assert_eq(work_with(-1, 0, why, sizeof why), BP_OK, "%s", why);
-    for (int i = 0; i < STRANGE_COUNT; i++)
+    cr_assert_eq(work_with(FAKE_launch, BP_OK, NULL, why, sizeof why), BP_OK, "%s", why);
+    for (int i = 0; i < FAKE_COUNT; i++)
         for (int reason = 0; reason < 2; reason++) {
-            enum bp_status status = work_with(i, reason, why, sizeof why);
-            snprintf(start, sizeof start, "%s answered 4711", name[i]);
-            cr_expect_eq(status, BP_ERR_DEVICE, "%s: %d, %s", name[i], (int)status, why);
-            cr_expect(strstr(why, start), "%s: the message is %s", name[i], why);
-            if (reason) cr_expect(strstr(why, "the moon is full"), "%s: %s", name[i], why);
+            const char *of = name_of((enum fake_callback)i);
+            enum bp_status status;
+            if (i == FAKE_copy_peer) continue; /* there is one device */
+            status = work_with((enum fake_callback)i, 4711, reason ? "the moon is full" : NULL,
+                               why, sizeof why);
+            snprintf(start, sizeof start, "%s answered 4711", of);
+            cr_expect_eq(status, BP_ERR_DEVICE, "%s: %d, %s", of, (int)status, why);
+            cr_expect(strstr(why, start), "%s: the message is %s", of, why);
+            if (reason) cr_expect(strstr(why, "the moon is full"), "%s: %s", of, why);
         }
 }

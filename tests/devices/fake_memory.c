@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_memory.c: memory of the fake device. Memory that is given back is zero from then on, so that
+ * work that comes too late finds nothing; when the next is given back, it is not there any more. */
+#include "fake_parts.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096 };
+
+struct chunk {
+    struct chunk *next;
+    struct fake_instance *of;
+    char *first;
+    uint64_t size;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
+static struct chunk *chunks, *last; /* last: given back */
+static const size_t ADDRESSES = (size_t)1 << 38;
+static char *addresses, *next_address; /* of the word nowhere */
+
+static bool is_nowhere(void)
+{
+    return fake_has("nowhere") || fake_has("handles");
+}
+
+enum bp_status fake_memory_create(struct fake_instance *f)
+{
+    if (!is_nowhere()) return BP_OK;
+    if (!addresses)
+        addresses = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                         -1, 0);
+    if (addresses == MAP_FAILED) return bp_fail(f->host, BP_ERR_MEMORY, "no addresses");
+    next_address = addresses;
+    fake.used = fake.broken = fake.chunks = 0;
+    return BP_OK;
+}
+
+static void forget(struct chunk *chunk)
+{
+    if (chunk && !is_nowhere()) munmap(chunk->first - FAKE_ALIGNMENT, chunk->size + PAGE);
+    free(chunk);
+}
+
+void fake_memory_destroy(struct fake_instance *f)
+{
+    pthread_mutex_lock(&lock);
+    if (last && last->of == f) forget(last), last = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. As little aligned as was promised. NULL: there is no memory. */
+static char *take(uint64_t size)
+{
+    char *pages;
+
+    if (is_nowhere()) {
+        pages = next_address;
+        next_address += (size + 2 * PAGE - 1) & ~(uint64_t)(PAGE - 1);
+        return pages + FAKE_ALIGNMENT;
+    }
+    pages = mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages + FAKE_ALIGNMENT;
+}
+
+enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                             struct bp_memory *out)
+{
+    static char crooked[FAKE_ALIGNMENT + 1];
+    struct fake_instance *f = self;
+    enum bp_status status = fake_first(f->host, FAKE_memory_allocate, size);
+    bool handles = fake_has("handles"), fits;
+    struct chunk *chunk;
+    char *first = NULL;
+
+    if (status) return status;
+    if (space != BP_SPACE_DEVICE && fake_has("one-space")) return BP_ERR_UNSUPPORTED;
+    if (fake_fault(FAKE_memory_allocate, size, "null")) return *out = (struct bp_memory){0}, BP_OK;
+    if (fake_fault(FAKE_memory_allocate, size, "crooked"))
+        return *out = (struct bp_memory){.data = crooked + 1}, BP_OK;
+    chunk = malloc(sizeof *chunk);
+    if (!chunk) abort();
+    pthread_mutex_lock(&lock);
+    fits = !fake.budget || size <= fake.budget - f->used;
+    if (fits) first = take(size);
+    if (first) {
+        *chunk = (struct chunk){chunks, f, first, size};
+        chunks = chunk;
+        f->used += size, fake.used += size;
+        fake.chunks++;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!first) {
+        free(chunk);
+        return bp_fail(f->host, BP_ERR_MEMORY, "%llu bytes are too many", (unsigned long long)size);
+    }
+    if (handles) *out = (struct bp_memory){first, NULL, space == BP_SPACE_DEVICE ? NULL : first};
+    else *out = (struct bp_memory){NULL, first, NULL};
+    return BP_OK;
+}
+
+/* The rule that the core must keep: no work that uses it is pending. */
+void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    const char *first = memory->data ? memory->data : memory->handle;
+    struct chunk **at = &chunks, *chunk;
+    struct fake_instance *f = self;
+
+    pthread_mutex_lock(&lock);
+    while (*at && (*at)->first != first) at = &(*at)->next;
+    chunk = *at;
+    if (!chunk) abort();
+    *at = chunk->next;
+    f->used -= chunk->size, fake.used -= chunk->size;
+    if (fake_uses(first, chunk->size, NULL)) fake_break();
+    if (!is_nowhere()) madvise(chunk->first - FAKE_ALIGNMENT, chunk->size + PAGE, MADV_DONTNEED);
+    forget(last);
+    last = chunk;
+    pthread_mutex_unlock(&lock);
+}
+
+enum bp_status fake_export(void *self, uint32_t device, uint32_t space,
+                           const struct bp_memory *memory, int32_t *out_fd, uint64_t *out_offset)
+{
+    enum bp_status status = fake_first(((struct fake_instance *)self)->host, FAKE_memory_export, 0);
+
+    if (status) return status;
+    *out_fd = 0;
+    *out_offset = 0;
+    return BP_OK;
+}

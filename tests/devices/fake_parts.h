@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_parts.h: what the files of the fake device share: fake.c has the script and the tables,
+ * fake_memory.c memory, fake_work.c streams, events and when work runs, fake_rows.c kernels. */
+#ifndef BP_TEST_FAKE_PARTS_H
+#define BP_TEST_FAKE_PARTS_H
+
+#include "fake.h"
+
+#include <backplane/kernel.h>
+#include <backplane/runtime.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+enum fake_mode { FAKE_INLINE, FAKE_LATE, FAKE_TOLD, FAKE_THREAD };
+
+/* A library's own: fake_script.c. */
+extern const char fake_name[], fake_script[];
+
+/* What a word of the script says: its value, "" without one; NULL: the word is not there. The value
+ * ends at a space. */
+const char *fake_word(const char *word);
+static inline bool fake_has(const char *word)
+{
+    return fake_word(word) != NULL;
+}
+bool fake_is(const char *word, const char *value);
+uint64_t fake_number(const char *word, uint64_t otherwise);
+
+extern struct fake fake;
+extern enum fake_mode fake_mode;
+extern const struct bp_host *fake_host; /* of the last instance: for callbacks without self */
+
+/* What the callback was told to answer, or a fault of the script for that size; BP_OK: go on. */
+enum bp_status fake_first(const struct bp_host *host, enum fake_callback callback, uint64_t size);
+/* Whether that is the fault of the script for a call of that size. */
+bool fake_fault(enum fake_callback callback, uint64_t size, const char *fault);
+/* What the callback answers from now on: fake.h. */
+void fake_answer(enum fake_callback callback, uint32_t status, const char *reason);
+/* The core has broken a rule. */
+void fake_break(void);
+
+/* An instance: what each callback gets as self. */
+struct fake_instance {
+    const struct bp_host *host;
+    struct fake_work *work; /* of fake_work.c */
+    uint64_t used;          /* bytes of memory */
+    int plans, streams;     /* there now */
+};
+
+/* fake_work.c */
+enum bp_status fake_work_create(struct fake_instance *f, uint32_t devices);
+void fake_work_destroy(struct fake_instance *f);
+/* Whether work that has not run uses the memory, or the plan. */
+bool fake_uses(const void *first, uint64_t size, const void *plan);
+/* The launch function of every row: runs the row's run when it is time. */
+enum bp_status fake_launch(const struct bp_launch *launch);
+extern const struct bp_runtime fake_work_runtime; /* the callbacks that give or wait for work */
+
+/* fake_memory.c */
+enum bp_status fake_memory_create(struct fake_instance *f);
+void fake_memory_destroy(struct fake_instance *f);
+enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                             struct bp_memory *out);
+void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
+enum bp_status fake_export(void *self, uint32_t device, uint32_t space,
+                           const struct bp_memory *memory, int32_t *out_fd, uint64_t *out_offset);
+enum { FAKE_ALIGNMENT = 64 };
+
+/* fake_rows.c: kernels of the script's set. */
+struct fake_row {
+    struct bp_kernel kernel;
+    enum bp_status (*run)(const struct bp_launch *launch);
+    const char *set;
+};
+void fake_rows_find(struct bp_kernels *kernels);
+
+#endif
