@@ -19,6 +19,7 @@
  *
  * Memory, which is the host's:
  *   visible          BP_DEVICE_HOST_VISIBLE
+ *   spaces           it is in all spaces, not in BP_SPACE_DEVICE only
  *   memory=BYTES     so much is there (1M: 2^20); without it: no limit
  *   nowhere          addresses that no program may touch, each used once
  *   handles          as nowhere, and BP_DEVICE_HANDLES
@@ -80,6 +81,12 @@ struct fake {
     uint64_t used;   /* bytes of memory taken now */
     uint64_t chunks; /* allocations ever */
     uint64_t broken; /* memory, plans and streams that went while work used them */
+
+    int plans;   /* there now */
+    int packed;  /* plans with a copy of a constant */
+    int slow;    /* launches of rows whose name ends in "_slow" */
+    int updates; /* launches of sgd */
+    int apart;   /* those of them whose output is not the very view that it updates */
 };
 
 /* What bp_plugin_get answers, which is longer than a plugin's. */

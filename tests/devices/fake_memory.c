@@ -77,7 +77,7 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
     char *first = NULL;
 
     if (status) return status;
-    if (space != BP_SPACE_DEVICE && fake_has("one-space")) return BP_ERR_UNSUPPORTED;
+    if (space != BP_SPACE_DEVICE && !fake_has("spaces")) return BP_ERR_UNSUPPORTED;
     if (fake_fault(FAKE_memory_allocate, size, "null")) return *out = (struct bp_memory){0}, BP_OK;
     if (fake_fault(FAKE_memory_allocate, size, "crooked"))
         return *out = (struct bp_memory){.data = crooked + 1}, BP_OK;

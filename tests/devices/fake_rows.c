@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_rows.c: the kernels and operators of the fake device, in sets of which a script names one:
  *
+ *   partial   those of a device that can do little: add, sub, mul, scale, sum of everything, sgd,
+ *             and assign of any strides, of f32; cast between f32 and f16, which is a fixed point
+ *             of its own; matmul of 2x2, which packs a constant right side. "partial_scale" reports
+ *             a NaN that comes first as a fault of code 7; at an infinity it does the same with
+ *             code 8, and fails. "partial_add_slow" comes after "partial_add"; "partial_softmax"
+ *             takes nothing.
  *   strange   neg, abs, which is prepared, and sqrt, which is asked whether it takes a call, all of
  *             f32; an operator of its own, strange.neg, with a row. All of them negate.
  */
 #include "fake_parts.h"
 
 #include <backplane/attrs.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct bp_host *host_of(void *self)
@@ -41,14 +48,177 @@ static enum bp_status infer(const struct bp_prep *prep, struct bp_inferred *out,
     return BP_OK;
 }
 
+/* Where element i of a shape lies in a view of that shape, or one that broadcasts to it. */
+static int64_t place(const struct bp_view *v, const struct bp_view *z, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int a = z->rank - 1; a >= 0; a--) {
+        int64_t index = i % z->shape[a];
+        int mine = a - (z->rank - v->rank);
+        i /= z->shape[a];
+        if (mine >= 0 && v->shape[mine] != 1) at += index * v->stride[mine];
+    }
+    return at;
+}
+
+static float term(char op, float x, float y)
+{
+    return op == 'a' ? x + y : op == 's' ? x - y : x * y;
+}
+
+/* add, sub, mul: of any strides. */
+static enum bp_status binary(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
+
+    if (strstr(l->kernel->name, "_slow")) fake.slow++;
+    for (int64_t i = 0; i < z->count; i++)
+        ((float *)z->data)[place(z, z, i)] =
+            term(*l->kernel->op, ((const float *)x->data)[place(x, z, i)],
+                 ((const float *)y->data)[place(y, z, i)]);
+    return BP_OK;
+}
+
+static enum bp_status scale(const struct bp_launch *l)
+{
+    const struct bp_scale_attrs *a = l->attrs;
+    const float *x = l->in[0]->data;
+
+    if (*x != *x) *l->fault = 7; /* a NaN */
+    if (*x > 3e38f) return *l->fault = 8, BP_ERR_PLUGIN;
+    for (int64_t i = 0; i < l->out[0]->count; i++)
+        ((float *)l->out[0]->data)[i] = (float)a->factor * x[i] + (float)a->bias;
+    return BP_OK;
+}
+
+static enum bp_status sum_all(const struct bp_launch *l)
+{
+    float sum = 0;
+
+    for (int64_t i = 0; i < l->in[0]->count; i++) sum += ((const float *)l->in[0]->data)[i];
+    *(float *)l->out[0]->data = sum;
+    return BP_OK;
+}
+
+static enum bp_status only_all(void *self, const struct bp_prep *prep)
+{
+    return prep->out[0]->count == 1 ? BP_OK : BP_ERR_UNSUPPORTED;
+}
+
+static enum bp_status assign(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+
+    for (int64_t i = 0; i < y->count; i++)
+        ((float *)y->data)[place(y, y, i)] = ((const float *)x->data)[place(x, y, i)];
+    return BP_OK;
+}
+
+/* f16 here: eighths in 16 bits. */
+static enum bp_status cast_half(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+
+    for (int64_t i = 0; i < y->count; i++) {
+        if (y->dtype == BP_F16)
+            ((int16_t *)y->data)[i] = (int16_t)(8 * ((const float *)x->data)[i]);
+        else ((float *)y->data)[i] = (float)((const int16_t *)x->data)[i] / 8;
+    }
+    return BP_OK;
+}
+
+/* Reads and writes the output, which is the first input. */
+static enum bp_status sgd(const struct bp_launch *l)
+{
+    const struct bp_view *p = l->in[0], *out = l->out[0];
+    bool same = p->data == out->data && p->memory == out->memory && p->dtype == out->dtype &&
+                p->rank == out->rank && p->count == out->count && p->flags == out->flags &&
+                !memcmp(p->shape, out->shape, p->rank * sizeof *p->shape) &&
+                !memcmp(p->stride, out->stride, p->rank * sizeof *p->stride);
+
+    fake.updates++;
+    fake.apart += !same;
+    for (int64_t i = 0; i < out->count; i++)
+        ((float *)out->data)[i] -=
+            *(const float *)l->in[2]->data * ((const float *)l->in[1]->data)[i];
+    return BP_OK;
+}
+
+static enum bp_status never(void *self, const struct bp_prep *prep)
+{
+    return BP_ERR_UNSUPPORTED;
+}
+
+static void *plan_create(struct fake_instance *f, size_t size, struct bp_plan *out)
+{
+    void *plan = calloc(1, size);
+
+    if (!plan) abort();
+    f->plans++, fake.plans++;
+    BP_SET(out, plan, plan);
+    BP_SET(out, bytes, size);
+    return plan;
+}
+
+static void plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
+{
+    struct fake_instance *f = self;
+
+    if (fake_uses(NULL, 0, plan)) fake_break();
+    f->plans--, fake.plans--;
+    free(plan);
+}
+
+/* 2x2 products with a right side that is constant: the plan is its copy, and 1. */
+static enum bp_status prepare_product(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    const struct bp_view *b = prep->in[1];
+    float *plan;
+
+    if (prep->in[0]->count != 4 || b->count != 4) return BP_ERR_UNSUPPORTED;
+    plan = plan_create(self, 5 * sizeof *plan, out);
+    if (!(b->flags & BP_VIEW_CONSTANT)) return BP_OK;
+    memcpy(plan, b->data, 4 * sizeof *plan);
+    plan[4] = 1;
+    fake.packed++;
+    return BP_OK;
+}
+
+static enum bp_status product(const struct bp_launch *l)
+{
+    const float *plan = l->plan, *a = l->in[0]->data, *b = plan[4] != 0 ? plan : l->in[1]->data;
+    float *c = l->out[0]->data;
+
+    for (int i = 0; i < 4; i++) c[i] = a[i & 2] * b[i & 1] + a[i | 1] * b[2 + (i & 1)];
+    return BP_OK;
+}
+
 #define F32 {BP_M(F32), 0, 0, 0}
-#define ROW(set, what, run, ...) \
-    {{BP_OPROW(what), .name = set "_" #what, .types = F32, .launch = fake_launch, __VA_ARGS__}, \
-     run, set}
+#define F32_F32 {BP_M(F32), BP_M(F32), 0, 0}
+#define F32_F16 {BP_M(F32), BP_M(F16), 0, 0}
+#define F16_F32 {BP_M(F16), BP_M(F32), 0, 0}
+/* A row of a set: its operator, dtypes, what its name ends in, its kernel, and more of it. */
+#define ROW(of, what, dtypes, suffix, kernel, ...) \
+    {{BP_OPROW(what), .name = of "_" #what suffix, .types = dtypes, .launch = fake_launch, \
+      __VA_ARGS__}, kernel, of}
 static const struct fake_row rows[] = {
-    ROW("strange", neg, negate, .flags = 0),
-    ROW("strange", abs, negate, .prepare = prepare),
-    ROW("strange", sqrt, negate, .accepts = accepts),
+    ROW("partial", add, F32, "", binary, .priority = 0),
+    ROW("partial", add, F32, "_slow", binary, .priority = -1),
+    ROW("partial", sub, F32, "", binary, .priority = 0),
+    ROW("partial", mul, F32, "", binary, .priority = 0),
+    ROW("partial", scale, F32, "", scale, .priority = 0),
+    ROW("partial", sum, F32, "", sum_all, .accepts = only_all),
+    ROW("partial", assign, F32, "", assign, .flags = BP_KERNEL_STRIDED),
+    ROW("partial", cast, F32_F16, "", cast_half, .priority = 0),
+    ROW("partial", cast, F16_F32, "_back", cast_half, .priority = 0),
+    ROW("partial", matmul, F32, "", product, .prepare = prepare_product,
+        .plan_destroy = plan_destroy),
+    ROW("partial", sgd, F32_F32, "", sgd, .priority = 0),
+    ROW("partial", softmax, F32, "", assign, .accepts = never),
+    ROW("strange", neg, F32, "", negate, .priority = 0),
+    ROW("strange", abs, F32, "", negate, .prepare = prepare),
+    ROW("strange", sqrt, F32, "", negate, .accepts = accepts),
     {{.op = "strange.neg", .name = "strange_own", .types = F32, .in_known = 1, .out_known = 1,
       .launch = fake_launch}, negate, "strange"},
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_dispatch.c: which calls are found again and which are not, and what runs where the device
- * has no kernel. The device that can do little is tests/plugins/partial.c. */
+ * has no kernel. The device that can do little is the fake one, partial. */
+#include "../devices/fake.h"
 #include "fixture.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,13 +30,12 @@ static struct fixture open_partial(const char *policy)
     return f;
 }
 
-static int *counter(const char *name)
+static struct fake *counters(void)
 {
-    void *library = dlopen(HOSTILE_DIR "/bp_partial.so", RTLD_NOW | RTLD_NOLOAD);
-    int *at = library ? dlsym(library, name) : NULL;
+    struct fake *fake = fake_of(HOSTILE_DIR "/bp_partial.so");
 
-    cr_assert_not_null(at, "%s", name);
-    return at;
+    cr_assert_not_null(fake);
+    return fake;
 }
 
 /* Steps of a kind that ran for an operator. */
@@ -268,7 +267,7 @@ Test(dispatch, plans_go_with_the_device)
 {
     struct fixture f = open_partial("deny");
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z;
-    int *plans = counter("partial_plans");
+    int *plans = &counters()->plans;
 
     OK(bp_op_matmul(f.scope, x, x, NULL, &z));
     expect_bytes(&f, z, F32(7, 10, 15, 22), 16);
@@ -289,7 +288,7 @@ Test(dispatch, a_plan_is_bound_to_the_constants_it_read)
     struct bp_tensor *w[2] = {tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
                               tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(5, 6, 7, 8))};
     const float *expected[2] = {F32(1, 2, 3, 4), F32(5, 6, 7, 8)};
-    int *packed = counter("partial_packed");
+    int *packed = &counters()->packed;
 
     for (int i = 0; i < 2; i++) OK(bp_tensor_freeze(w[i]));
     for (int i = 0; i < 4; i++) {
@@ -426,7 +425,7 @@ Test(dispatch, denied_fallbacks_are_errors_that_say_why)
     struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves);
     struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z = NULL;
 
-    FAILS(BP_ERR_NO_KERNEL, "partial_+: does not take the dtypes", bp_op_add(f.scope, x, x, &z));
+    FAILS(BP_ERR_NO_KERNEL, "partial_add: does not take the dtypes", bp_op_add(f.scope, x, x, &z));
     FAILS(BP_ERR_NO_KERNEL, "does not take this configuration",
           bp_op_softmax(f.scope, y, NULL, &z));
     cr_assert_null(z);
@@ -492,7 +491,7 @@ Test(dispatch, plans_are_given_up_when_memory_is_short)
 {
     struct fixture f = (setenv("BP_MEM_LIMIT", "1M", 1), open_partial("deny"));
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z, *w[3];
-    int *plans = counter("partial_plans");
+    int *plans = &counters()->plans;
 
     for (int i = 0; i < 3; i++) {
         w[i] = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1));
@@ -575,9 +574,9 @@ Test(dispatch, a_fault_is_of_one_launch)
 
 static void expect_updates(int n)
 {
-    cr_assert_eq(*counter("partial_updates"), n, "%d updates ran", *counter("partial_updates"));
-    cr_assert_eq(*counter("partial_apart"), 0, "%d outputs were not the input that they update",
-                 *counter("partial_apart"));
+    cr_assert_eq(counters()->updates, n, "%d updates ran", counters()->updates);
+    cr_assert_eq(counters()->apart, 0, "%d outputs were not the input that they update",
+                 counters()->apart);
 }
 
 /* Whatever comes between the call and the kernel, the kernel sees one view as input and output. */
@@ -668,8 +667,8 @@ static const char *kernel_of_node(struct bp_graph *graph, uint32_t index)
 Test(dispatch, a_recorded_call_keeps_the_kernel_that_it_names)
 {
     struct fixture f = open_partial("deny");
-    int *slow = counter("partial_slow"), before = *slow;
-    char name[] = "partial_+_slow";
+    int *slow = &counters()->slow, before = *slow;
+    char name[] = "partial_add_slow";
     struct bp_arg in[2];
     struct bp_call add = {.size = sizeof add, .op = "add", .in = in, .n_in = 2, .kernel = name};
     struct bp_tensor *x, *y, *dx = NULL, *real, *out[2] = {NULL};
@@ -680,8 +679,8 @@ Test(dispatch, a_recorded_call_keeps_the_kernel_that_it_names)
     real = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2));
     OK(bp_graph_gradient(graph, &y, &real, 1, &x, 1, &dx));
     OK(bp_graph_output(graph, dx, NULL));
-    cr_assert_str_eq(kernel_of_node(graph, 0), "partial_+_slow");
-    cr_assert_str_eq(kernel_of_node(graph, 1), "partial_+_slow");
+    cr_assert_str_eq(kernel_of_node(graph, 0), "partial_add_slow");
+    cr_assert_str_eq(kernel_of_node(graph, 1), "partial_add_slow");
     cr_assert_null(kernel_of_node(graph, 2));
     OK(bp_graph_run(graph, f.stream, &real, 1, out, 2));
     cr_assert_eq(*slow, before + 2);

@@ -123,7 +123,7 @@ Test(graph, mistakes_are_found_while_recording)
     finish(&r);
 }
 
-/* On a device that has no softmax: tests/plugins/partial.c. */
+/* On a device that has no softmax: the fake one, partial. */
 Test(graph, a_failure_names_the_node)
 {
     struct bp_node_info node = {.size = sizeof node};
