@@ -66,7 +66,7 @@ struct fake {
     void (*open)(void);            /* all that was held runs */
     uint64_t (*ended)(void);       /* pieces of work that have run, so far */
     void (*fail)(uint32_t status); /* the next work that runs fails */
-    void (*lose)(void);            /* every callback answers BP_ERR_DEVICE_LOST; nothing runs */
+    void (*lose)(void); /* who gives work or waits gets BP_ERR_DEVICE_LOST; nothing runs */
     void (*mute)(bool on);         /* events say nothing of work that has failed, or do */
 
     /* told: */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_rows.c: the kernels and operators of the fake device, in sets of which a script names one:
  *
+ *   gated     add, and cast and softmax, which only copy, of f32. To prepare cast takes 0.3 s, at
+ *             whose end "prepared" is written.
  *   partial   those of a device that can do little: add, sub, mul, scale, sum of everything, sgd,
  *             and assign of any strides, of f32; cast between f32 and f16, which is a fixed point
  *             of its own; matmul of 2x2, which packs a constant right side. "partial_scale" reports
@@ -15,6 +17,7 @@
 #include <backplane/attrs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct bp_host *host_of(void *self)
 {
@@ -194,6 +197,13 @@ static enum bp_status product(const struct bp_launch *l)
     return BP_OK;
 }
 
+/* For tests/exit. */
+static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    usleep(300000);
+    return write(1, "prepared\n", 9) < 0 ? BP_ERR_INTERNAL : BP_OK;
+}
+
 #define F32 {BP_M(F32), 0, 0, 0}
 #define F32_F32 {BP_M(F32), BP_M(F32), 0, 0}
 #define F32_F16 {BP_M(F32), BP_M(F16), 0, 0}
@@ -203,6 +213,9 @@ static enum bp_status product(const struct bp_launch *l)
     {{BP_OPROW(what), .name = of "_" #what suffix, .types = dtypes, .launch = fake_launch, \
       __VA_ARGS__}, kernel, of}
 static const struct fake_row rows[] = {
+    ROW("gated", cast, F32_F32, "", assign, .prepare = prepare_slowly),
+    ROW("gated", add, F32, "", binary, .priority = 0),
+    ROW("gated", softmax, F32, "", assign, .priority = 0),
     ROW("partial", add, F32, "", binary, .priority = 0),
     ROW("partial", add, F32, "_slow", binary, .priority = -1),
     ROW("partial", sub, F32, "", binary, .priority = 0),

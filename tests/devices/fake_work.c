@@ -488,14 +488,16 @@ static void event_destroy(void *self, uint32_t device, void *event)
 static enum bp_status event_record(void *self, uint32_t device, void *stream, void *event)
 {
     struct event *e = event;
+    enum bp_status status;
 
     FIRST(event_record, 0);
     pthread_mutex_lock(&lock);
     e->of = stream_of(self, device, stream);
     e->at = e->of->given;
     if (fake_mode == FAKE_TOLD) memcpy(e->after, e->of->after, STREAMS * sizeof *e->after);
+    status = lost ? gone(self) : BP_OK;
     pthread_mutex_unlock(&lock);
-    return BP_OK;
+    return status;
 }
 
 /* Under the lock: of an event that may have been reached. */

@@ -3,10 +3,9 @@
  * process of its own. TAP.
  *
  *   handles PLUGINS   the directory of bp_gated.so and bp_gated_plain.so */
-#include "../plugins/gated.h"
+#include "../devices/fake.h"
 
 #include <backplane/backplane.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -44,16 +43,14 @@ struct spot {
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream;
-    const struct gated_control *gate; /* or NULL */
+    struct fake *gate; /* or NULL */
 };
 
 static struct spot spot_at(enum place place)
 {
-    const struct gated_control *(*get)(void);
     struct spot s = {.gate = NULL};
     char path[4096];
     uint32_t index;
-    void *library;
 
     OK(bp_core_create(NULL, &s.core));
     if (place < GATED) {
@@ -66,9 +63,7 @@ static struct spot spot_at(enum place place)
     OK(bp_core_load_path(s.core, path, &index));
     OK(bp_device_create_at(s.core, index, 0, &s.device));
     OK(bp_stream_create(s.device, &s.stream));
-    library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    *(void **)&get = dlsym(library, "gated_control");
-    s.gate = get();
+    s.gate = fake_of(path);
     return s;
 }
 

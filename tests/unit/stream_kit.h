@@ -4,7 +4,7 @@
 #ifndef BP_TEST_STREAM_KIT_H
 #define BP_TEST_STREAM_KIT_H
 
-#include "../plugins/gated.h"
+#include "../devices/fake.h"
 #include "fixture.h"
 
 #include <dlfcn.h>
@@ -74,18 +74,14 @@ static inline struct bp_stream *stream_at(struct bp_device *device, enum place p
 }
 
 /* The control of a gated place; NULL for others. */
-static inline const struct gated_control *control_of(enum place place)
+static inline struct fake *control_of(enum place place)
 {
-    const struct gated_control *(*get)(void);
-    void *library;
+    struct fake *gate;
 
     if (place < GATED || place > SINGLE) return NULL;
-    library = dlopen(places[place].library, RTLD_NOW | RTLD_NOLOAD);
-    cr_assert_not_null(library, "%s", dlerror());
-    *(void **)&get = dlsym(library, "gated_control");
-    cr_assert_not_null(*(void **)&get);
-    dlclose(library);
-    return get();
+    gate = fake_of(places[place].library);
+    cr_assert_not_null(gate);
+    return gate;
 }
 
 /* A core, a device, a stream of one place. */
@@ -93,7 +89,7 @@ struct spot {
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream;
-    const struct gated_control *gate;
+    struct fake *gate;
 };
 
 static inline struct spot spot_at(enum place place, const char *variable, const char *value)

@@ -11,21 +11,10 @@ struct peers {
     struct bp_device *from, *to;
     struct bp_stream *a, *other, *b;
     struct bp_tensor *x, *y;
-    const struct gated_control *gate;
+    struct fake *gate;
 };
 
 static const float first[2] = {1, 2}, second[2] = {3, 4};
-
-static const struct gated_control *control(void)
-{
-    const struct gated_control *(*get)(void);
-    void *library = dlopen(PEERS, RTLD_NOW | RTLD_NOLOAD);
-
-    cr_assert_not_null(library, "%s", dlerror());
-    *(void **)&get = dlsym(library, "gated_control");
-    dlclose(library);
-    return get();
-}
 
 static struct peers peers_init(const char *variable, const char *value)
 {
@@ -40,8 +29,9 @@ static struct peers peers_init(const char *variable, const char *value)
     OK(bp_stream_create(p.to, &p.b));
     p.x = floats_at(p.from, 2);
     p.y = floats_at(p.to, 2);
-    p.gate = control();
-    p.gate->no_peers(0);
+    p.gate = fake_of(PEERS);
+    cr_assert_not_null(p.gate);
+    p.gate->answer(FAKE_copy_peer, 0, NULL);
     return p;
 }
 
@@ -252,14 +242,14 @@ Test(peers, not_between_these, .timeout = 60)
     struct peers p = peers_init(NULL, NULL);
 
     OK(bp_tensor_write(p.a, p.x, first, sizeof first));
-    p.gate->no_peers(BP_ERR_UNSUPPORTED);
+    p.gate->answer(FAKE_copy_peer, BP_ERR_UNSUPPORTED, NULL);
     OK(bp_tensor_copy(p.b, p.y, p.x));
     expect_values(p.b, p.y, first);
     cr_assert_eq(bp_device_peer_copies(p.to), 0);
     cr_assert_eq(bp_device_blocked(p.from, BP_BLOCK_COPY), 1);
-    p.gate->no_peers(BP_ERR_DEVICE);
+    p.gate->answer(FAKE_copy_peer, BP_ERR_DEVICE, "no copy for you");
     FAILS(BP_ERR_DEVICE, "no copy for you", bp_tensor_copy(p.b, p.y, p.x));
-    p.gate->no_peers(0);
+    p.gate->answer(FAKE_copy_peer, 0, NULL);
     OK(bp_tensor_copy(p.b, p.y, p.x));
     cr_assert_eq(bp_device_peer_copies(p.to), 1);
     peers_finish(&p);

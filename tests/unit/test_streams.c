@@ -10,7 +10,7 @@ struct pair {
     struct bp_stream *a, *b;
     struct bp_event *event;
     struct bp_tensor *x, *y, *z; /* on `from`; z too */
-    const struct gated_control *gate;
+    struct fake *gate;
     sem_t semaphore;
     atomic_int ended, over, early; /* of a's work; of b's; b's was over before a's */
     uint64_t before;
@@ -173,7 +173,7 @@ static void wait_is_counted(enum place place, uint32_t reason)
 {
     struct spot s = spot_at(place, NULL, NULL);
     struct bp_device *other = open_place(s.core, TWO);
-    const struct gated_control *gate = control_of(TWO);
+    struct fake *gate = control_of(TWO);
     struct bp_stream *source = stream_at(other, TWO);
     struct bp_event *event = event_at(other);
     struct bp_tensor *x = floats_at(other, 2);
@@ -212,7 +212,7 @@ static void wait_is_refused(enum place place)
 {
     struct spot s = spot_at(place, "BP_BLOCK", "deny");
     struct bp_device *other = open_place(s.core, TWO);
-    const struct gated_control *gate = control_of(TWO);
+    struct fake *gate = control_of(TWO);
     struct bp_stream *source = stream_at(other, TWO);
     struct bp_event *event = event_at(other);
     struct bp_tensor *x = floats_at(other, 2), *y = floats_at(s.device, 2);
@@ -249,7 +249,7 @@ Test(streams, what_has_ended_unseen_is_no_wait)
 {
     struct spot s = spot_at(INLINE, "BP_BLOCK", "deny");
     struct bp_device *other = open_place(s.core, GATED);
-    const struct gated_control *gate = control_of(GATED);
+    struct fake *gate = control_of(GATED);
     struct bp_stream *source = stream_at(other, GATED);
     struct bp_event *event = event_at(other);
     struct bp_tensor *x = floats_at(other, 2);

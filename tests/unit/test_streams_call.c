@@ -9,7 +9,7 @@ struct heard {
     atomic_int calls;
     enum bp_status status;
     uint64_t ended; /* work of the gate when it was called */
-    const struct gated_control *gate;
+    struct fake *gate;
     char message[200];
 };
 

@@ -108,14 +108,14 @@ Test(streams_fail, launches_that_were_said_to_have_ended_well_are_named_so)
     struct bp_tensor *x = floats_at(s.device, 2);
     struct bp_event *event = event_at(s.device);
 
-    s.gate->mute_events(1);
+    s.gate->mute(1);
     give_three(&s, x, 1);
     OK(bp_event_record(event, s.stream));
     OK(bp_event_wait(event, UINT64_MAX));
     FAILS(BP_ERR_DEVICE,
           "to fail (one of the launches up to 3, softmax, of which plugin gated had said before",
           bp_stream_synchronize(s.stream));
-    s.gate->mute_events(0);
+    s.gate->mute(0);
     bp_event_destroy(event);
     bp_tensor_destroy(x);
     spot_finish(&s);
@@ -319,9 +319,9 @@ Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     s.gate->hold(0);
-    s.gate->no_record(BP_ERR_DEVICE);
+    s.gate->answer(FAKE_event_record, BP_ERR_DEVICE, "no record for you");
     FAILS(BP_ERR_DEVICE, "no record for you", bp_event_record(event, s.stream));
-    s.gate->no_record(BP_OK);
+    s.gate->answer(FAKE_event_record, BP_OK, NULL);
     FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
     s.gate->open();
     FAILS(BP_ERR_DEVICE, "no record for you", bp_stream_synchronize(s.stream));
@@ -347,7 +347,7 @@ Test(streams_fail, a_wait_without_memory_for_an_event_is_a_longer_wait)
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     s.gate->hold(0);
-    s.gate->no_events(BP_ERR_MEMORY);
+    s.gate->answer(FAKE_event_create, BP_ERR_MEMORY, "no event for you");
     FAILS(BP_ERR_MEMORY, "no event for you", bp_event_record(event, s.stream));
     FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
     OK(bp_stream_callback(s.stream, note, &heard));
