@@ -188,12 +188,12 @@ static void choose_callbacks(void)
 
 static void __attribute__((constructor)) read_script(void)
 {
-    static const char *const modes[] = {"late", "told", "thread"};
+    static const char *const modes[] = {"inline", "late", "told", "thread"};
     const char *environment = getenv("BP_FAKE");
 
     snprintf(added, sizeof added, "%s", environment ? environment : "");
-    for (int i = 0; i < 3; i++)
-        if (fake_has(modes[i])) fake_mode = (enum fake_mode)(i + 1);
+    for (int i = 0; i < 4; i++)
+        if (fake_is("work", modes[i])) fake_mode = (enum fake_mode)i;
     if (fake_word("kind")) table.plugin.kind = fake_word("kind");
     fake.budget = fake_number("memory", 0);
     choose_callbacks();

@@ -8,10 +8,11 @@
  *   rows=SET         the kernels, of fake_rows.c; without it: none
  *   devices=N        how many; without it: 1
  *
- * When the work of a stream runs; without a word: before its call returns (BP_DEVICE_INLINE):
- *   late             when the host waits for it, or has asked for an event four times
- *   told             when the host waits for it, or the test says so (run, below)
- *   thread           at once, on a thread of the device; but held work waits for open, below
+ * When the work of a stream runs:
+ *   work=inline      before its call returns: BP_DEVICE_INLINE; so without the word, too
+ *   work=late        when the host waits for it, or has asked for an event four times
+ *   work=told        when the host waits for it, or the test says so: run, below
+ *   work=thread      at once, on a thread of the device; but held work waits for open, below
  *
  * Callbacks of the runtime that are there, next to the required ones:
  *   streams  events  waits (stream_wait)  peers (copy_peer)  info (memory_info)
@@ -61,7 +62,7 @@ struct fake {
      * reason: a string that stays, or NULL. */
     void (*answer)(enum fake_callback callback, uint32_t status, const char *reason);
 
-    /* thread: */
+    /* work=thread: */
     void (*hold)(bool on);         /* work that is given from now on does not run, or does */
     void (*open)(void);            /* all that was held runs */
     uint64_t (*ended)(void);       /* pieces of work that have run, so far */
@@ -69,7 +70,7 @@ struct fake {
     void (*lose)(void); /* who gives work or waits gets BP_ERR_DEVICE_LOST; nothing runs */
     void (*mute)(bool on);         /* events say nothing of work that has failed, or do */
 
-    /* told: */
+    /* work=told: */
     void (*run)(void *stream, uint64_t n); /* up to n pieces of work end, and waits that can */
     uint32_t (*index)(void *stream);       /* what stands for the stream, also when it is gone */
     uint64_t (*position)(void *stream);    /* the place of its last piece of work */

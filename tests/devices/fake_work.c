@@ -34,7 +34,7 @@ struct job {
 
 struct stream {
     struct stream *next;
-    uint32_t device, index; /* index: of the word told */
+    uint32_t device, index; /* index: of work=told */
     struct job *first, **end;
     uint64_t given, done;
     uint64_t failed_at; /* of the failure that nobody has been told of */
