@@ -157,7 +157,7 @@ static struct fake_table table = {
                .abi_minor = BP_ABI_MINOR,
                .build = BP_BUILD_FLAGS,
                .name = fake_name,
-               .version = "1.0",
+               .version = "0.1.0",
                .kind = fake_name,
                .create = create,
                .destroy = destroy,
@@ -189,12 +189,17 @@ static void choose_callbacks(void)
 static void __attribute__((constructor)) read_script(void)
 {
     static const char *const modes[] = {"inline", "late", "told", "thread"};
-    const char *environment = getenv("BP_FAKE");
+    static char kind[32];
+    const char *environment = getenv("BP_FAKE"), *of_kind;
 
     snprintf(added, sizeof added, "%s", environment ? environment : "");
+    of_kind = fake_word("kind");
     for (int i = 0; i < 4; i++)
         if (fake_is("work", modes[i])) fake_mode = (enum fake_mode)i;
-    if (fake_word("kind")) table.plugin.kind = fake_word("kind");
+    if (of_kind) {
+        snprintf(kind, sizeof kind, "%.*s", (int)strcspn(of_kind, " "), of_kind);
+        table.plugin.kind = kind;
+    }
     fake.budget = fake_number("memory", 0);
     choose_callbacks();
     fake_rows_find(&kernels);

@@ -6,6 +6,7 @@
  * the environment's BP_FAKE are added, in front.
  *
  *   rows=SET         the kernels, of fake_rows.c; without it: none
+ *   kind=KIND        of its devices; without it: as its name
  *   devices=N        how many; without it: 1
  *
  * When the work of a stream runs:

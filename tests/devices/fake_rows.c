@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_rows.c: the kernels and operators of the fake device, in sets of which a script names one:
  *
+ *   faulty    "faulty_add" of f32, which wants a plan and a workspace. It comes after "_never",
+ *             which refuses in prepare, and before "_crooked" and "_vast", which want workspaces
+ *             that cannot be. 73 rows for cast, of which the last, "_best", is the best.
  *   gated     add, and cast and softmax, which only copy, of f32. To prepare cast takes 0.3 s, at
  *             whose end "prepared" is written.
  *   partial   those of a device that can do little: add, sub, mul, scale, sum of everything, sgd,
@@ -197,6 +200,31 @@ static enum bp_status product(const struct bp_launch *l)
     return BP_OK;
 }
 
+/* The plan is a word that the launch must find. */
+static enum bp_status prepare_sum(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    *(int *)plan_create(self, sizeof(int), out) = 77;
+    BP_SET(out, workspace, 256);
+    BP_SET(out, workspace_alignment, 4096);
+    if (strstr(prep->kernel->name, "_crooked")) BP_SET(out, workspace_alignment, 48);
+    if (strstr(prep->kernel->name, "_vast")) BP_SET(out, workspace, (UINT64_C(1) << 63) + 64);
+    return BP_OK;
+}
+
+static enum bp_status prepare_never(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    return BP_ERR_UNSUPPORTED;
+}
+
+static enum bp_status sum_with_plan(const struct bp_launch *l)
+{
+    if (*(const int *)l->plan != 77 || l->workspace_size != 256 || !l->workspace ||
+        (uintptr_t)l->workspace % 4096)
+        return BP_ERR_INTERNAL;
+    memset(l->workspace, 0xee, l->workspace_size);
+    return binary(l);
+}
+
 /* For tests/exit. */
 static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
@@ -212,7 +240,17 @@ static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, str
 #define ROW(of, what, dtypes, suffix, kernel, ...) \
     {{BP_OPROW(what), .name = of "_" #what suffix, .types = dtypes, .launch = fake_launch, \
       __VA_ARGS__}, kernel, of}
+#define SUM(suffix, rank, how) \
+    ROW("faulty", add, F32, suffix, sum_with_plan, .priority = rank, .prepare = how, \
+        .plan_destroy = plan_destroy)
+#define CAST(number, rank) ROW("faulty", cast, F32_F32, "_" #number, assign, .priority = rank)
+#define CASTS(ten) \
+    CAST(ten##0, 0), CAST(ten##1, 0), CAST(ten##2, 0), CAST(ten##3, 0), CAST(ten##4, 0), \
+        CAST(ten##5, 0), CAST(ten##6, 0), CAST(ten##7, 0), CAST(ten##8, 0)
 static const struct fake_row rows[] = {
+    SUM("_never", 10, prepare_never), SUM("", 0, prepare_sum), SUM("_crooked", -1, prepare_sum),
+    SUM("_vast", -1, prepare_sum), CASTS(1), CASTS(2), CASTS(3), CASTS(4), CASTS(5), CASTS(6),
+    CASTS(7), CASTS(8), CAST(best, 100),
     ROW("gated", cast, F32_F32, "", assign, .prepare = prepare_slowly),
     ROW("gated", add, F32, "", binary, .priority = 0),
     ROW("gated", softmax, F32, "", assign, .priority = 0),
@@ -236,6 +274,9 @@ static const struct fake_row rows[] = {
       .launch = fake_launch}, negate, "strange"},
 };
 #undef ROW
+#undef SUM
+#undef CAST
+#undef CASTS
 
 static const struct bp_port in[] = {{.name = "x", .kind = BP_PORT_IN, .share = -1, .doc = "x"}},
                             out[] = {{.name = "y", .kind = BP_PORT_OUT, .share = -1, .doc = "-x"}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_async.c: what the core promises of a device that works behind the host's back: memory and
  * plans go back after the work that uses them, a failure stays with its stream, what the plugin
- * lacks is supplied. The device is tests/plugins/faulty.c, which aborts the process when a rule is
+ * lacks is supplied. The device is the fake one, faulty, which aborts the process when a rule is
  * broken. */
 #include "fixture.h"
 
@@ -112,10 +112,10 @@ Test(async, a_failure_stays_with_its_stream)
 
     OK(bp_stream_create(f.device, &other));
     OK(bp_tensor_write(f.stream, t, data, sizeof data));
-    FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(f.stream));
+    FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(f.stream));
     FAILS(BP_ERR_DEVICE, "has failed before", bp_stream_synchronize(f.stream));
-    FAILS(BP_ERR_DEVICE, "unlucky", bp_tensor_write(f.stream, t, data, sizeof data));
-    FAILS(BP_ERR_DEVICE, "unlucky", bp_op_add(f.scope, x, x, &y));
+    FAILS(BP_ERR_DEVICE, "told to fail", bp_tensor_write(f.stream, t, data, sizeof data));
+    FAILS(BP_ERR_DEVICE, "told to fail", bp_op_add(f.scope, x, x, &y));
     cr_assert_null(y);
     OK(bp_tensor_write(other, x, F32(1, 2), 8)); /* others go on */
     OK(bp_stream_synchronize(other));
@@ -134,17 +134,18 @@ static void wait_by(struct fixture *f, enum by by, struct bp_tensor *t, struct b
     char data[13];
 
     switch (by) {
-    case SYNC: FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(f->stream)); break;
-    case DEVICE: FAILS(BP_ERR_DEVICE, "unlucky", bp_device_synchronize(f->device)); break;
-    case READ: FAILS(BP_ERR_DEVICE, "unlucky", bp_tensor_read(f->stream, t, data, 13)); break;
-    case OTHER: FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(other)); break;
+    case SYNC: FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(f->stream)); break;
+    case DEVICE: FAILS(BP_ERR_DEVICE, "told to fail", bp_device_synchronize(f->device)); break;
+    case READ: FAILS(BP_ERR_DEVICE, "told to fail", bp_tensor_read(f->stream, t, data, 13)); break;
+    case OTHER: FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(other)); break;
     case CALL: /* an eager call, whose plan must not eat the failure */
         OK(bp_tensor_create(f->device, BP_F32, 1, SHAPE(2), &x));
         OK(bp_op_add(f->scope, x, x, &y));
-        FAILS(BP_ERR_DEVICE, "unlucky", bp_stream_synchronize(f->stream));
+        FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(f->stream));
         break;
     default:
-        FAILS(BP_ERR_DEVICE, "unlucky", bp_tensor_create(f->device, BP_U8, 1, SHAPE(1 << 20), &x));
+        FAILS(BP_ERR_DEVICE, "told to fail",
+              bp_tensor_create(f->device, BP_U8, 1, SHAPE(1 << 20), &x));
     }
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
@@ -288,7 +289,7 @@ static void write_manifest(const char *directory, const char *name, int priority
     cr_assert_not_null(file);
     fprintf(
         file,
-        "{\"manifest\": 1, \"name\": \"%s\", \"kind\": \"faulty\", \"version\": \"1\", "
+        "{\"manifest\": 1, \"name\": \"%s\", \"kind\": \"faulty\", \"version\": \"0.1.0\", "
         "\"library\": \"%s/bp_%s.so\", \"abi\": {\"major\": %d, \"minor\": %d}, \"priority\": %d}",
         name, HOSTILE_DIR, name, BP_ABI_MAJOR, BP_ABI_MINOR, priority);
     fclose(file);

@@ -136,7 +136,7 @@ static struct bp_tensor *view_of(struct place *p, const struct layout *l)
 }
 
 /* Few long runs, many short ones, all orders of axes; widths of 1 to 16 bytes. Copies of 13, 17 and
- * 19 bytes are those that faulty.c fails at. */
+ * 19 bytes are those that faulty fails at. */
 static uint32_t some_shape(int64_t *out_shape)
 {
     uint32_t rank = (uint32_t)below(5);

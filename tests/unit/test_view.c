@@ -283,7 +283,7 @@ Test(map, waits_for_the_device)
 
     OK(bp_tensor_create_with(f.device, &o, &t));
     OK(bp_tensor_write(f.stream, t, "abcdefghijkl", 13));
-    FAILS(BP_ERR_DEVICE, "unlucky", bp_tensor_map(t, &data));
+    FAILS(BP_ERR_DEVICE, "told to fail", bp_tensor_map(t, &data));
     cr_assert_null(data);
     bp_tensor_destroy(t);
     fixture_finish(&f);
