@@ -109,4 +109,10 @@ static inline struct fake *fake_of(const char *path)
     return get ? get()->fake : NULL;
 }
 
+/* Opens the library, which stays open: orders that are given before its device is created. */
+static inline struct fake *fake_open(const char *path)
+{
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL) ? fake_of(path) : NULL;
+}
+
 #endif

@@ -6,7 +6,7 @@
 
 #include "memory/pool.h"
 
-#include "../plugins/paced.h"
+#include "../devices/fake.h"
 
 enum {
     MODEL_BLOCKS = 200, MODEL_STREAMS = 5, MODEL_USES = 8, MODEL_CAPTURES = 3, MODEL_HELD = 256,
@@ -40,7 +40,7 @@ struct recording {
 };
 
 struct model {
-    struct paced *paced;
+    struct fake *paced;
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream[MODEL_STREAMS]; /* or NULL */
@@ -60,7 +60,7 @@ struct model {
 uint64_t model_pick(struct model *m, uint64_t below);
 void *model_native(struct bp_stream *stream);
 bool model_overlaps(const struct block *a, const struct block *b);
-void model_note_use(struct block *b, struct use u, const struct paced *paced);
+void model_note_use(struct block *b, struct use u, const struct fake *paced);
 void model_past(struct model *m, const struct block *b);
 
 /* pool_capture.c: begins, ends, runs or destroys a capture. */

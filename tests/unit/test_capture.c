@@ -2,14 +2,14 @@
 /* test_capture.c: memory of recorded work, a rule a test. */
 #include "stream_kit.h"
 
-#include "../plugins/paced.h"
+#include "../devices/fake.h"
 #include "memory/pool.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define PIECE (2 * MIB - 512) /* fills a chunk */
 
 struct pair {
-    struct paced *paced;
+    struct fake *paced;
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream, *other;
@@ -22,7 +22,8 @@ static struct pair pair_at(uint64_t budget)
     const char *path = HOSTILE_DIR "/bp_paced.so";
     uint32_t index;
 
-    p.paced = dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "paced");
+    p.paced = fake_open(path);
+    cr_assert_not_null(p.paced);
     p.paced->budget = budget;
     OK(bp_core_load_path(p.core, path, &index));
     OK(bp_device_create_at(p.core, index, 0, &p.device));

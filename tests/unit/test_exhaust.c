@@ -2,7 +2,7 @@
 /* test_exhaust.c: what an allocation waits for, and what it does not: seen from inside. */
 #include "stream_kit.h"
 
-#include "../plugins/paced.h"
+#include "../devices/fake.h"
 #include "memory/memory.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -110,7 +110,7 @@ Test(exhaust, a_device_that_is_lost_in_the_wait_is_lost)
 
 /* Two streams of a device whose work ends when told, with two chunks' worth of memory. */
 struct pair {
-    struct paced *paced;
+    struct fake *paced;
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream, *other;
@@ -122,7 +122,8 @@ static struct pair pair_at(uint64_t budget)
     const char *path = HOSTILE_DIR "/bp_paced.so";
     uint32_t index;
 
-    p.paced = dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "paced");
+    p.paced = fake_open(path);
+    cr_assert_not_null(p.paced);
     p.paced->budget = budget;
     OK(bp_core_load_path(p.core, path, &index));
     OK(bp_device_create_at(p.core, index, 0, &p.device));

@@ -3,10 +3,9 @@
  * before it goes. */
 #include "fixture.h"
 
-#include "../plugins/paced.h"
+#include "../devices/fake.h"
 #include "memory/memory.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -29,7 +28,7 @@ struct ear {
     bool deaf;                /* must not be called any more */
     struct bp_device *device; /* takes memory of it when called; or NULL */
     struct bp_storage *taken[2];
-    const struct paced *paced;
+    const struct fake *paced;
     uint64_t used; /* by the plugin, as it was told last */
 };
 
@@ -94,14 +93,13 @@ static void unlisten(struct ear *ear, struct bp_device *device)
     ear->deaf = true;
 }
 
-static struct fixture open_paced(struct paced **out_paced)
+static struct fixture open_paced(struct fake **out_paced)
 {
     struct fixture f = {0};
-    void *opened = dlopen(HOSTILE_DIR "/bp_paced.so", RTLD_NOW | RTLD_LOCAL);
     uint32_t index;
 
-    cr_assert_not_null(opened, "%s", dlerror());
-    *out_paced = dlsym(opened, "paced");
+    *out_paced = fake_open(HOSTILE_DIR "/bp_paced.so");
+    cr_assert_not_null(*out_paced);
     (*out_paced)->budget = 64 * MIB;
     OK(bp_core_create(NULL, &f.core));
     OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_paced.so", &index));
@@ -121,7 +119,7 @@ static struct bp_storage *take(struct fixture *f, uint32_t space, uint64_t size)
 Test(listen, each_chunk_is_told_of_once)
 {
     static struct ear early, late;
-    struct paced *paced;
+    struct fake *paced;
     struct fixture f = open_paced(&paced);
     struct bp_storage *a, *b, *c;
 
@@ -157,7 +155,7 @@ Test(listen, each_chunk_is_told_of_once)
 Test(listen, the_end_of_a_device_is_told)
 {
     static struct ear ear;
-    struct paced *paced;
+    struct fake *paced;
     struct fixture f = open_paced(&paced);
 
     listen(&ear, f.device);
@@ -172,7 +170,7 @@ Test(listen, what_the_plugin_refuses_is_not_told)
 {
     static struct ear ear;
     struct bp_storage *none;
-    struct paced *paced;
+    struct fake *paced;
     struct fixture f = open_paced(&paced);
 
     listen(&ear, f.device);
@@ -186,7 +184,7 @@ Test(listen, what_the_plugin_refuses_is_not_told)
 Test(listen, a_listener_may_take_memory)
 {
     static struct ear early, late;
-    struct paced *paced;
+    struct fake *paced;
     struct fixture f = open_paced(&paced);
     struct bp_storage *a;
 
@@ -234,7 +232,7 @@ Test(listen, on_many_threads)
 {
     enum { THREADS = 3, ROUNDS = 300 };
     static struct ear always, ear[ROUNDS];
-    struct paced *paced;
+    struct fake *paced;
     struct fixture f = open_paced(&paced);
     pthread_t thread[THREADS];
 

@@ -3,9 +3,8 @@
  * what goes back, what other processes see. test_pool_model.c has the rules under random load. */
 #include "fixture.h"
 
-#include "../plugins/paced.h"
+#include "../devices/fake.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,19 +14,17 @@
 #define MIB ((uint64_t)1 << 20)
 
 /* A device whose work ends when told; limit NULL: none. */
-static struct paced *open_paced(const char *library, const char *limit, uint64_t budget,
+static struct fake *open_paced(const char *library, const char *limit, uint64_t budget,
                                 struct fixture *f)
 {
     char path[4096];
-    struct paced *paced;
+    struct fake *paced;
     uint32_t index;
-    void *opened;
 
     if (limit) setenv("BP_MEM_LIMIT", limit, 1);
     snprintf(path, sizeof path, "%s/%s", HOSTILE_DIR, library);
-    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    cr_assert_not_null(opened, "%s", dlerror());
-    paced = dlsym(opened, "paced");
+    paced = fake_open(path);
+    cr_assert_not_null(paced);
     paced->budget = budget;
     OK(bp_core_create(NULL, &f->core));
     OK(bp_core_load_path(f->core, path, &index));
@@ -182,7 +179,7 @@ Test(pool, wrong_arguments)
 Test(pool, memory_of_a_stream_is_reused_in_its_order)
 {
     struct fixture f;
-    struct paced *paced = open_paced("bp_paced.so", NULL, 4 * MIB, &f);
+    struct fake *paced = open_paced("bp_paced.so", NULL, 4 * MIB, &f);
     struct bp_storage *a = take(&f, f.stream, 2 * MIB - 512), *b;
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(64), NULL),
                      *u = tensor_of(&f, BP_U8, 1, SHAPE(64), NULL);
@@ -243,7 +240,7 @@ Test(pool, pending_memory_is_polled_for_not_waited_for)
 Test(pool, exhaustion_waits_as_its_last_resort)
 {
     struct fixture f;
-    struct paced *paced = open_paced("bp_paced.so", NULL, 3 * MIB, &f);
+    struct fake *paced = open_paced("bp_paced.so", NULL, 3 * MIB, &f);
     struct bp_storage *a;
 
     leave_pending(&f);
@@ -276,7 +273,7 @@ Test(pool, exhaustion_does_not_wait_where_that_is_denied)
 Test(pool, free_chunks_go_back_before_memory_is_short)
 {
     struct fixture f;
-    struct paced *paced = open_paced("bp_paced.so", NULL, 8 * MIB, &f);
+    struct fake *paced = open_paced("bp_paced.so", NULL, 8 * MIB, &f);
     struct bp_storage *a = take(&f, f.stream, 3 * MIB), *b = take(&f, NULL, 3 * MIB);
 
     bp_memory_destroy(a);
@@ -350,7 +347,7 @@ Test(pool, every_stream_and_space_has_its_figures)
 Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
 {
     struct fixture f;
-    struct paced *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
+    struct fake *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
 
     for (int i = 0; i < 50; i++) {
         struct bp_stream *s;
@@ -370,7 +367,7 @@ Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
 Test(pool, storages_keep_their_device)
 {
     struct fixture f;
-    struct paced *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
+    struct fake *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
     struct bp_storage *a = take(&f, f.stream, 5), *b = take(&f, NULL, 6);
     struct bp_memory_info info = {.size = sizeof info};
     struct bp_device *again;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool_model.c: random traces over the allocator: memory taken, used, given back on several
  * streams that end their work when the trace says so, and wait for each other, come and go. A
- * device that knows what comes after what (tests/plugins/paced.c) says who may use memory when,
+ * device that knows what comes after what (the fake one, paced) says who may use memory when,
  * and a plain list who has it.
  *
  *   test_pool_model [TRACES [FIRST]]   one test each; its number is the seed */
 #include "pool_model.h"
 
 #include <inttypes.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,7 +175,7 @@ static void give_at(struct model *m, uint32_t i)
     bp_memory_destroy(b.storage);
 }
 
-void model_note_use(struct block *b, struct use u, const struct paced *paced)
+void model_note_use(struct block *b, struct use u, const struct fake *paced)
 {
     for (uint32_t i = 0; i < b->n_use; i++)
         if (b->use[i].index == u.index || paced->is_done(b->use[i].index, b->use[i].position)) {
@@ -328,20 +327,17 @@ static void begin(struct model *m, const char *library, uint64_t seed)
     char path[4096];
     struct bp_core_options options = {.size = sizeof options};
     uint32_t index;
-    void *symbol, *opened;
 
     m->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     m->tight = seed / 3 % 2;
     m->shared = seed / 6 % 3 == 0;
     m->records = seed / 18 % 2;
     snprintf(path, sizeof path, "%s/%s", HOSTILE_DIR, library);
-    opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    symbol = opened ? dlsym(opened, "paced") : NULL;
-    if (!symbol || bp_core_create(&options, &m->core)) {
-        fprintf(stderr, "%s: %s\n", path, opened ? bp_error_message() : dlerror());
+    m->paced = fake_open(path);
+    if (!m->paced || bp_core_create(&options, &m->core)) {
+        fprintf(stderr, "%s: %s\n", path, m->paced ? bp_error_message() : dlerror());
         exit(1);
     }
-    m->paced = symbol;
     m->paced->budget = pick(m, m->tight ? 2 : 3) ? UINT64_C(1) << 40 : (4 + pick(m, 24)) << 20;
     m->limit = m->core->memory_limit = pick(m, 2) ? 0 : (6 + pick(m, 30)) << 20;
     if (bp_core_load_path(m->core, path, &index) ||
