@@ -203,6 +203,7 @@ static void __attribute__((constructor)) read_script(void)
     fake.budget = fake_number("memory", 0);
     choose_callbacks();
     fake_rows_find(&kernels);
+    fake_operators_find(&kernels);
     if (kernels.count) table.plugin.kernels = &kernels;
 }
 

@@ -74,4 +74,13 @@ struct fake_row {
 };
 void fake_rows_find(struct bp_kernels *kernels);
 
+/* fake_operators.c: operators of its own, for these rows. */
+struct fake_repeat_attrs {
+    size_t size;
+    int64_t times;
+    double factor;
+};
+enum bp_status fake_repeat(const struct bp_launch *launch);
+void fake_operators_find(struct bp_kernels *kernels);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_rows.c: the kernels and operators of the fake device, in sets of which a script names one:
+/* fake_rows.c: the kernels of the fake device, in sets of which a script names one:
  *
  *   faulty    "faulty_add" of f32, which wants a plan and a workspace. It comes after "_never",
  *             which refuses in prepare, and before "_crooked" and "_vast", which want workspaces
@@ -12,8 +12,9 @@
  *             a NaN that comes first as a fault of code 7; at an infinity it does the same with
  *             code 8, and fails. "partial_add_slow" comes after "partial_add"; "partial_softmax"
  *             takes nothing.
- *   strange   neg, abs, which is prepared, and sqrt, which is asked whether it takes a call, all of
- *             f32; an operator of its own, strange.neg, with a row. All of them negate.
+ *   strange   neg, abs, which is prepared, and sqrt, which is asked whether it takes a call, of
+ *             f32; and strange.neg. All of them negate.
+ *   custom    acme.Repeat
  */
 #include "fake_parts.h"
 
@@ -42,16 +43,6 @@ static enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_
 static enum bp_status accepts(void *self, const struct bp_prep *prep)
 {
     return fake_first(host_of(self), FAKE_accepts, 0);
-}
-
-static enum bp_status infer(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out)
-{
-    enum bp_status status = fake_first(fake_host, FAKE_infer, 0);
-
-    if (status) return status;
-    out[0].rank = prep->in[0]->rank;
-    memcpy(out[0].extent, prep->in[0]->shape, out[0].rank * sizeof *out[0].extent);
-    return BP_OK;
 }
 
 /* Where element i of a shape lies in a view of that shape, or one that broadcasts to it. */
@@ -272,20 +263,18 @@ static const struct fake_row rows[] = {
     ROW("strange", sqrt, F32, "", negate, .accepts = accepts),
     {{.op = "strange.neg", .name = "strange_own", .types = F32, .in_known = 1, .out_known = 1,
       .launch = fake_launch}, negate, "strange"},
+    {{.op = "acme.Repeat", .name = "acme_repeat_f32", .types = F32, .in_known = 1, .out_known = 1,
+      .flags = BP_KERNEL_DETERMINISTIC, .attrs_size = sizeof(struct fake_repeat_attrs),
+      .launch = fake_launch}, fake_repeat, "custom"},
 };
 #undef ROW
 #undef SUM
 #undef CAST
 #undef CASTS
-
-static const struct bp_port in[] = {{.name = "x", .kind = BP_PORT_IN, .share = -1, .doc = "x"}},
-                            out[] = {{.name = "y", .kind = BP_PORT_OUT, .share = -1, .doc = "-x"}};
-static const struct bp_operator operators[] = {
-    {.infer = infer,
-     .info = {.name = "strange.neg", .doc = "Negation.", .in = in, .out = out, .types = F32,
-              .n_in = 1, .n_out = 1}},
-};
 #undef F32
+#undef F32_F32
+#undef F32_F16
+#undef F16_F32
 
 void fake_rows_find(struct bp_kernels *kernels)
 {
@@ -293,8 +282,4 @@ void fake_rows_find(struct bp_kernels *kernels)
         if (!fake_is("rows", rows[i].set)) continue;
         if (!kernels->count++) kernels->first = &rows[i].kernel;
     }
-    if (!fake_is("rows", "strange")) return;
-    kernels->op = operators;
-    kernels->op_count = 1;
-    kernels->op_stride = sizeof *operators;
 }

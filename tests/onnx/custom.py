@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with nodes of a vendor's domain, whose operators a plugin brings (tests/plugins/custom.c); and what
+"""Models with nodes of a vendor's domain, whose operators a plugin brings (the fake device, custom); and what
 the conformance suite says to such a plugin.
 
     custom.py BP PLUGINS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_custom.c: operators that plugins bring (tests/plugins/custom.c): they are called, recorded
+/* test_custom.c: operators that plugins bring (the fake device, custom): they are called, recorded
  * and refused as any other; one that something is wrong with is not taken. */
 #include "fixture.h"
 
