@@ -349,10 +349,10 @@ def plugin_that_hangs_at_load():
     assert 3 <= case["seconds"] < 15 and "bp_torn" not in case["message"], case
 
 
-# Devices whose work fails after its call has returned (lazy.c, lazy_rows.c).
+# Devices whose work fails after its call has returned (the fake one, late).
 
 def run_late(how, *args):
-    return Run(LATE, *args, env={"LAZY_BREAK": how, "BP_STREAMS": "inline"})
+    return Run(LATE, *args, env={"BP_FAKE": how, "BP_STREAMS": "inline"})
 
 
 @test
@@ -367,7 +367,7 @@ def late_device_without_64_bits_is_sound():
         assert entry["outcome"] == "pass", f"{case}: {entry}"
 
 
-# LAZY_BREAK, which cases must fail, and one message
+# BP_FAKE, which cases must fail, and one message
 WAITS = [("add-waits", "launch/returns", "calls of add had ended"), ("copy-waits", "launch/copy-returns", "calls of bp_tensor_copy had ended")]
 
 
@@ -408,7 +408,7 @@ for row in LATE_BREAKS:
 @test
 def late_failure_is_that_of_its_case_alone():
     """The stream that failed, or the device that was lost, is not that of the cases behind it in its process."""
-    for how, status in (("add-fails", "BP_ERR_DEVICE: "), ("add-loses", "BP_ERR_DEVICE_LOST: ")):
+    for how, status in (("launch@924=later", "BP_ERR_DEVICE: "), ("launch@924=lost", "BP_ERR_DEVICE_LOST: ")):
         for isolate in ("group", "none"):
             result = run_late(how, "--filter=kernel/add/*", "-j", "1", "--isolate", isolate)
             bad = result.bad()
@@ -485,7 +485,7 @@ def late_device_that_keeps_files_open():
     assert "the process had 64 more files open: the plugin does not close them" in message, message
 
 
-# LAZY_BREAK, and what is said of memory
+# BP_FAKE, and what is said of memory
 LEAKS = [
     ("host-leak", "late_add_f32", "allocations of host->allocate, "),
     ("plan-leak", "late_gather_f32_i32", "bytes in all, were not released when the plugin had been destroyed; the first: 48 bytes"),

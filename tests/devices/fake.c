@@ -103,9 +103,11 @@ static enum bp_status device_properties(void *self, uint32_t device,
 
     if (status) return status;
     snprintf(out->name, sizeof out->name, "a fake device: %s", fake_name);
+    snprintf(out->driver, sizeof out->driver, "none: host memory");
     BP_SET(out, memory, fake.budget);
-    BP_SET(out, dtypes, BP_MASK_ANY);
-    BP_SET(out, alignment, FAKE_ALIGNMENT);
+    BP_SET(out, dtypes,
+           fake_has("narrow") ? BP_M(F32) | BP_M(I32) | BP_M(U8) : (uint64_t)BP_MASK_ANY);
+    BP_SET(out, alignment, fake_alignment());
     BP_SET(out, flags,
            (uint32_t)((fake_mode == FAKE_INLINE ? BP_DEVICE_INLINE : 0) |
                       (fake_has("visible") ? BP_DEVICE_HOST_VISIBLE : 0) |

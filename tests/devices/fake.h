@@ -21,19 +21,32 @@
  *
  * Memory, which is the host's:
  *   visible          BP_DEVICE_HOST_VISIBLE
+ *   narrow           it holds F32, I32 and U8 only
+ *   alignment=BYTES  of allocations; without it: 64
  *   spaces           it is in all spaces, not in BP_SPACE_DEVICE only
  *   memory=BYTES     so much is there (1M: 2^20); without it: no limit
  *   nowhere          addresses that no program may touch, each used once
  *   handles          as nowhere, and BP_DEVICE_HANDLES
  *
- * What goes wrong, in each call, or in the one for SIZE bytes:
+ * What goes wrong, in the call for SIZE bytes, or with an output of SIZE elements (launch):
  *   CALLBACK@SIZE=silent    the callback fails without a reason
- *   CALLBACK@SIZE=later     the work fails when it runs
+ *   CALLBACK@SIZE=later     the work fails when it runs; =lost: with BP_ERR_DEVICE_LOST
  *   CALLBACK@SIZE=slow      the call takes 0.1 s
  *   memory_allocate@SIZE=null, memory_allocate@SIZE=crooked   memory that is none, or not aligned
  *   streams=N        there are N at most
  *   strict           the process aborts where the core breaks a rule: memory, a plan or a stream
  *                    goes while work uses it, or is left when the device ends
+ *   event-ok         events say nothing of work that has failed
+ *   sync-ok          synchronize and copy_out say nothing of it
+ *   add-waits, copy-waits   a launch, or a copy on the device, returns when its work has been done;
+ *                    an event behind it is reached when it has been asked for, all the same
+ *   one-block        launches of all streams have one block of arguments
+ *   declines         a row takes small tensors only, which is sound
+ *   plan-malloc      plans are the plugin's own memory, and are not freed
+ *   event-leak, map-leak, file-leak, plan-leak, host-leak   events are not freed; memory stays
+ *                    mapped; each stream opens a file that stays open; plans, or arguments of
+ *                    launches, in the host's memory are not released
+ *   wrong-size       these arguments are released as another size
  */
 #ifndef BP_TEST_FAKE_H
 #define BP_TEST_FAKE_H

@@ -21,6 +21,11 @@ static struct chunk *chunks, *last; /* last: given back */
 static const size_t ADDRESSES = (size_t)1 << 38;
 static char *addresses, *next_address; /* of the word nowhere */
 
+uint64_t fake_alignment(void)
+{
+    return fake_number("alignment", 64);
+}
+
 static bool is_nowhere(void)
 {
     return fake_has("nowhere") || fake_has("handles");
@@ -40,7 +45,8 @@ enum bp_status fake_memory_create(struct fake_instance *f)
 
 static void forget(struct chunk *chunk)
 {
-    if (chunk && !is_nowhere()) munmap(chunk->first - FAKE_ALIGNMENT, chunk->size + PAGE);
+    if (chunk && !is_nowhere() && !fake_has("map-leak"))
+        munmap(chunk->first - fake_alignment(), chunk->size + PAGE);
     free(chunk);
 }
 
@@ -59,17 +65,17 @@ static char *take(uint64_t size)
     if (is_nowhere()) {
         pages = next_address;
         next_address += (size + 2 * PAGE - 1) & ~(uint64_t)(PAGE - 1);
-        return pages + FAKE_ALIGNMENT;
+        return pages + fake_alignment();
     }
     pages = mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return pages == MAP_FAILED ? NULL : pages + FAKE_ALIGNMENT;
+    return pages == MAP_FAILED ? NULL : pages + fake_alignment();
 }
 
 enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                              struct bp_memory *out)
 {
-    static char crooked[FAKE_ALIGNMENT + 1];
+    static char crooked[2];
     struct fake_instance *f = self;
     enum bp_status status = fake_first(f->host, FAKE_memory_allocate, size);
     bool handles = fake_has("handles"), fits;
@@ -116,7 +122,7 @@ void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memo
     *at = chunk->next;
     f->used -= chunk->size, fake.used -= chunk->size;
     if (fake_uses(first, chunk->size, NULL)) fake_break();
-    if (!is_nowhere()) madvise(chunk->first - FAKE_ALIGNMENT, chunk->size + PAGE, MADV_DONTNEED);
+    if (!is_nowhere()) madvise(chunk->first - fake_alignment(), chunk->size + PAGE, MADV_DONTNEED);
     forget(last);
     last = chunk;
     pthread_mutex_unlock(&lock);

@@ -64,7 +64,7 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
 void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
 enum bp_status fake_export(void *self, uint32_t device, uint32_t space,
                            const struct bp_memory *memory, int32_t *out_fd, uint64_t *out_offset);
-enum { FAKE_ALIGNMENT = 64 };
+uint64_t fake_alignment(void);
 
 /* fake_rows.c: kernels of the script's set. */
 struct fake_row {

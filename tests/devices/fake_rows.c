@@ -12,6 +12,8 @@
  *             a NaN that comes first as a fault of code 7; at an infinity it does the same with
  *             code 8, and fails. "partial_add_slow" comes after "partial_add"; "partial_softmax"
  *             takes nothing.
+ *   late      add of any strides, and gather by 32-bit indices, which finds bad ones when it runs;
+ *             its plans are in the host's memory. For conformance.
  *   strange   neg, abs, which is prepared, and sqrt, which is asked whether it takes a call, of
  *             f32; and strange.neg. All of them negate.
  *   custom    acme.Repeat
@@ -216,6 +218,63 @@ static enum bp_status sum_with_plan(const struct bp_launch *l)
     return binary(l);
 }
 
+/* With the word declines small tensors only. */
+static enum bp_status accepts_add(void *self, const struct bp_prep *prep)
+{
+    if (!fake_has("declines") || prep->out[0]->count < 300) return BP_OK;
+    return bp_fail(host_of(self), BP_ERR_UNSUPPORTED, "too large");
+}
+
+/* One element: the output's axes are those of x before axis, of the indices, of x behind axis. */
+static bool take(const struct bp_launch *l, int axis, int64_t e)
+{
+    const struct bp_view *x = l->in[0], *indices = l->in[1], *y = l->out[0];
+    int64_t from = 0, to = 0, at = 0, n = x->shape[axis], which;
+
+    for (int i = y->rank - 1; i >= 0; i--) {
+        int64_t here = e % y->shape[i];
+        int of_index = i - axis;
+        e /= y->shape[i];
+        to += here * y->stride[i];
+        if (of_index < 0) from += here * x->stride[i];
+        else if (of_index < indices->rank) at += here * indices->stride[of_index];
+        else from += here * x->stride[i - indices->rank + 1];
+    }
+    which = ((const int32_t *)indices->data)[at];
+    if (which < 0) which += n;
+    if (which < 0 || which >= n) return false;
+    ((float *)y->data)[to] = ((const float *)x->data)[from + which * x->stride[axis]];
+    return true;
+}
+
+static enum bp_status gather(const struct bp_launch *l)
+{
+    const struct bp_gather_attrs *a = l->attrs;
+    int axis = (int)(a->axis < 0 ? a->axis + l->in[0]->rank : a->axis);
+    bool good = true;
+
+    for (int64_t e = 0; e < l->out[0]->count; e++) good &= take(l, axis, e);
+    return good ? BP_OK : BP_ERR_FAULT;
+}
+
+/* The plan holds nothing that is needed. */
+static enum bp_status prepare_gather(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    const struct bp_host *host = host_of(self);
+    void *plan = fake_has("plan-malloc") ? malloc(48) : host->allocate(host->ctx, 48, 16);
+
+    if (!plan) return bp_fail(host, BP_ERR_MEMORY, "no memory for a plan");
+    BP_SET(out, plan, plan);
+    return BP_OK;
+}
+
+static void plan_release(void *self, const struct bp_kernel *kernel, void *plan)
+{
+    const struct bp_host *host = host_of(self);
+
+    if (!fake_has("plan-leak") && !fake_has("plan-malloc")) host->release(host->ctx, plan, 48);
+}
+
 /* For tests/exit. */
 static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
@@ -226,7 +285,10 @@ static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, str
 #define F32 {BP_M(F32), 0, 0, 0}
 #define F32_F32 {BP_M(F32), BP_M(F32), 0, 0}
 #define F32_F16 {BP_M(F32), BP_M(F16), 0, 0}
+#define F32_BY_I32 {BP_M(F32), 0, BP_M(I32), 0}
 #define F16_F32 {BP_M(F16), BP_M(F32), 0, 0}
+enum { LATE = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
+
 /* A row of a set: its operator, dtypes, what its name ends in, its kernel, and more of it. */
 #define ROW(of, what, dtypes, suffix, kernel, ...) \
     {{BP_OPROW(what), .name = of "_" #what suffix, .types = dtypes, .launch = fake_launch, \
@@ -258,6 +320,10 @@ static const struct fake_row rows[] = {
         .plan_destroy = plan_destroy),
     ROW("partial", sgd, F32_F32, "", sgd, .priority = 0),
     ROW("partial", softmax, F32, "", assign, .accepts = never),
+    ROW("late", add, F32, "_f32", binary, .flags = LATE | BP_KERNEL_IN_PLACE,
+        .accepts = accepts_add),
+    ROW("late", gather, F32_BY_I32, "_f32_i32", gather, .flags = LATE, .prepare = prepare_gather,
+        .plan_destroy = plan_release),
     ROW("strange", neg, F32, "", negate, .priority = 0),
     ROW("strange", abs, F32, "", negate, .prepare = prepare),
     ROW("strange", sqrt, F32, "", negate, .accepts = accepts),
@@ -275,6 +341,7 @@ static const struct fake_row rows[] = {
 #undef F32_F32
 #undef F32_F16
 #undef F16_F32
+#undef F32_BY_I32
 
 void fake_rows_find(struct bp_kernels *kernels)
 {

@@ -4,6 +4,7 @@
  * Streams that were destroyed stay until their instance ends, for these name them. */
 #include "fake_parts.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ struct job {
     uint64_t at;
     struct launch *launch;
     struct bp_copy copy;
-    bool held, doomed;
+    bool held;
+    enum bp_status doom; /* with which it will fail */
     char staged[];
 };
 
@@ -67,6 +69,8 @@ static uint32_t n_numbered, asked;
 static uint64_t n_ended;
 static enum bp_status next_failure;
 static bool holding, lost, muted;
+static struct launch only_block; /* one-block: and the stream whose launch it is */
+static void *block_of;
 
 static void init(void)
 {
@@ -82,7 +86,8 @@ static void launch_destroy(struct launch *launch)
 {
     const struct bp_host *host = ((struct fake_instance *)launch->l.self)->host;
 
-    host->release(host->ctx, launch, sizeof *launch);
+    if (launch == &only_block || fake_has("host-leak")) return;
+    host->release(host->ctx, launch, sizeof *launch - (fake_has("wrong-size") ? 8 : 0));
 }
 
 static void run_job(struct stream *s, struct job *j)
@@ -94,7 +99,7 @@ static void run_job(struct stream *s, struct job *j)
     if (j->of || (!row && !j->copy.size)) return;
     n_ended++;
     next_failure = BP_OK;
-    if (!status && j->doomed) status = BP_ERR_DEVICE;
+    if (!status) status = j->doom;
     if (!status && row) status = row->run(&j->launch->l), reason = NULL;
     else if (!status && fake_mode != FAKE_TOLD) memmove(j->copy.dst, j->copy.src, j->copy.size);
     if (!status || s->failure) return;
@@ -143,13 +148,13 @@ static enum bp_status gone(struct fake_instance *f)
     return bp_fail(f->host, BP_ERR_DEVICE_LOST, "somebody pulled the plug");
 }
 
-/* The failure of work up to that place, once. */
-static enum bp_status tell(struct fake_instance *f, struct stream *s, uint64_t at)
+/* The failure of work up to that place, once; or nothing, where the script says so. */
+static enum bp_status tell(struct fake_instance *f, struct stream *s, uint64_t at, bool mute)
 {
     enum bp_status failure = s->failure;
 
     if (lost) return gone(f);
-    if (!failure || s->failed_at > at) return BP_OK;
+    if (!failure || s->failed_at > at || mute) return BP_OK;
     s->failure = BP_OK;
     return s->reason ? bp_fail(f->host, failure, "%s", s->reason) : failure;
 }
@@ -351,10 +356,25 @@ struct fake fake = {.answer = fake_answer, .hold = hold, .open = open_gate, .end
         if (first_) return first_; \
     } while (0)
 
+static enum bp_status doom_of(enum fake_callback callback, uint64_t size)
+{
+    return fake_fault(callback, size, "later")  ? BP_ERR_DEVICE
+           : fake_fault(callback, size, "lost") ? BP_ERR_DEVICE_LOST
+                                                : BP_OK;
+}
+
+/* Work runs before the call returns that has given it: of the words add-waits and copy-waits. */
+static void catch_up(struct stream *s)
+{
+    pthread_mutex_lock(&lock);
+    run_to(s, s->given);
+    pthread_mutex_unlock(&lock);
+}
+
 static enum bp_status copy_give(void *self, uint32_t device, void *stream,
                                 const struct bp_copy *copy, enum fake_callback callback)
 {
-    struct job j = {.copy = *copy, .doomed = fake_fault(callback, copy->size, "later")};
+    struct job j = {.copy = *copy, .doom = doom_of(callback, copy->size)};
 
     if (fake_mode != FAKE_INLINE)
         return give(self, stream_of(self, device, stream), &j,
@@ -366,8 +386,12 @@ static enum bp_status copy_give(void *self, uint32_t device, void *stream,
 static enum bp_status copy_within(void *self, uint32_t device, void *stream,
                                   const struct bp_copy *copy)
 {
+    enum bp_status status;
+
     FIRST(copy_within, copy->size);
-    return copy_give(self, device, stream, copy, FAKE_copy_within);
+    status = copy_give(self, device, stream, copy, FAKE_copy_within);
+    if (fake_has("copy-waits")) catch_up(stream_of(self, device, stream));
+    return status;
 }
 
 static enum bp_status copy_peer(void *self, uint32_t device, void *stream, uint32_t to,
@@ -397,7 +421,7 @@ static enum bp_status wait_for(struct fake_instance *f, uint32_t device, void *s
     for (struct stream *s = f->work->streams; s; s = s->next) {
         if (stream ? s != stream : s->device != device) continue;
         if (!stream) wait_to(s, fake_mode == FAKE_THREAD ? 0 : s->given);
-        if (!status) status = tell(f, s, UINT64_MAX);
+        if (!status) status = tell(f, s, UINT64_MAX, fake_has("sync-ok"));
     }
     pthread_mutex_unlock(&lock);
     return status;
@@ -433,6 +457,7 @@ static enum bp_status stream_create(void *self, uint32_t device, void **out_stre
     uint64_t limit = fake_number("streams", 0);
 
     FIRST(stream_create, 0);
+    if (fake_has("file-leak") && open("/dev/null", O_RDONLY) < 0) abort();
     pthread_mutex_lock(&lock);
     if (!limit || (uint64_t)f->streams < limit) {
         *out_stream = add_stream(f->work, device);
@@ -482,7 +507,7 @@ static enum bp_status event_create(void *self, uint32_t device, void **out_event
 
 static void event_destroy(void *self, uint32_t device, void *event)
 {
-    free(event);
+    if (!fake_has("event-leak")) free(event);
 }
 
 static enum bp_status event_record(void *self, uint32_t device, void *stream, void *event)
@@ -491,6 +516,8 @@ static enum bp_status event_record(void *self, uint32_t device, void *stream, vo
     enum bp_status status;
 
     FIRST(event_record, 0);
+    if (fake_has("add-waits") || fake_has("copy-waits"))
+        give(self, stream_of(self, device, stream), &(struct job){.of = NULL}, false);
     pthread_mutex_lock(&lock);
     e->of = stream_of(self, device, stream);
     e->at = e->of->given;
@@ -505,7 +532,7 @@ static enum bp_status answer(struct fake_instance *f, const struct event *e, enu
 {
     if (lost) return gone(f);
     if (e->of && e->of->done < e->at) return not_yet;
-    return e->of && !muted ? tell(f, e->of, e->at) : BP_OK;
+    return e->of ? tell(f, e->of, e->at, muted || fake_has("event-ok")) : BP_OK;
 }
 
 static enum bp_status event_query(void *self, uint32_t device, void *event)
@@ -582,9 +609,20 @@ const struct bp_runtime fake_work_runtime = {
     .stream_wait = stream_wait,
 };
 
+/* A block of arguments for a launch. The only one is free when the stream that had it has done its
+ * work: what other streams have to do is forgotten. */
+static struct launch *take_block(const struct bp_launch *l, const struct bp_host *host)
+{
+    if (!fake_has("one-block"))
+        return host->allocate(host->ctx, sizeof only_block, _Alignof(struct launch));
+    if (block_of == l->stream) catch_up(l->stream);
+    block_of = l->stream;
+    return &only_block;
+}
+
 static struct launch *launch_copy(const struct bp_launch *l, const struct bp_host *host)
 {
-    struct launch *copy = host->allocate(host->ctx, sizeof *copy, _Alignof(struct launch));
+    struct launch *copy = take_block(l, host);
 
     if (!copy || l->n_in + l->n_out > OPERANDS) abort();
     copy->l = *l;
@@ -605,13 +643,16 @@ static struct launch *launch_copy(const struct bp_launch *l, const struct bp_hos
 enum bp_status fake_launch(const struct bp_launch *l)
 {
     struct fake_instance *f = l->self;
-    enum bp_status status = fake_first(f->host, FAKE_launch, 0);
-    struct job j = {.of = NULL};
+    uint64_t size = (uint64_t)l->out[0]->count;
+    enum bp_status status = fake_first(f->host, FAKE_launch, size);
+    struct job j = {.doom = doom_of(FAKE_launch, size)};
 
     if (status) return status;
     if (fake_mode == FAKE_INLINE) return ((const struct fake_row *)(const void *)l->kernel)->run(l);
     j.launch = launch_copy(l, f->host);
-    return give(f, stream_of(f, l->device, l->stream), &j, false);
+    status = give(f, stream_of(f, l->device, l->stream), &j, false);
+    if (fake_has("add-waits")) catch_up(l->stream);
+    return status;
 }
 
 enum bp_status fake_work_create(struct fake_instance *f, uint32_t devices)

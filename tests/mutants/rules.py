@@ -5,7 +5,7 @@ tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites r
 kernel, gradient and ccl (tests/conform/core_mutants.py); or BOTH.
 
 Of the suites it is one case (None where it is not for them): where (cpu with streams of that mode, the template, two
-devices of the simulator, or the device of late work, tests/conform/lazy.c), and its id without the kind of stream.
+devices of the simulator, or the fake device of late work, lazy), and its id without the kind of stream.
 """
 MODEL, SUITES, BOTH = "model", "suites", "both"
 
