@@ -417,7 +417,7 @@ def late_failure_is_that_of_its_case_alone():
             assert status in message and ", add)" in message, message
 
 
-# What the plugin does at its end (tests/plugins/rogue.h), the outcome, words of the message.
+# What the plugin does at its end (tests/devices/fake.h), the outcome, words of the message.
 ENDS = [
     ("destroy=hang", "timeout", "bp_h_rogue.so: destroy did not end: no end after 3."),
     ("destroy=exit", "crash", "bp_h_rogue.so: destroy ended the process: exit status 0"),
@@ -431,7 +431,7 @@ def plugin_that_does_not_come_to_its_end():
     """Each is a case that names the library and the step, and no failure of bp itself."""
     rogue = os.path.join(BUILD, "tests", "plugins", "bp_h_rogue.so")
     for act, outcome, text in ENDS:
-        result = Run(rogue, "--filter", "kernel/add/*", "--timeout", "3", env={"ROGUE": act})
+        result = Run(rogue, "--filter", "kernel/add/*", "--timeout", "3", env={"BP_FAKE": act})
         assert result.status == 1 and list(result.by_id) == ["plugin/load"], f"{act}: {result}"
         case = result.by_id["plugin/load"]
         assert case["outcome"] == outcome and text in case["message"], f"{act}: {case}"

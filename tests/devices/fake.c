@@ -91,8 +91,35 @@ void fake_break(void)
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
-    *out_count = (uint32_t)fake_number("devices", 1);
+    fake_step("devices");
+    if (fake_is("devices", "fails")) return BP_ERR_DEVICE;
+    *out_count = (uint32_t)fake_number("count", 1);
     return BP_OK;
+}
+
+/* The value of a word, put into text. */
+static const char *text_of(const char *word, char text[32], const char *otherwise)
+{
+    const char *is = fake_word(word);
+
+    if (is) snprintf(text, 32, "%.*s", (int)strcspn(is, " "), is);
+    return is ? text : otherwise;
+}
+
+/* The dtypes of a list, f32+i8. */
+static uint64_t dtypes_of(const char *list)
+{
+    static const struct {
+        char name[4];
+        uint64_t mask;
+    } dtypes[] = {{"f32", BP_M(F32)}, {"i32", BP_M(I32)}, {"i8", BP_M(I8)}, {"u8", BP_M(U8)}};
+    uint64_t mask = 0;
+
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const char *at = strstr(list, dtypes[i].name);
+        if (at && at < list + strcspn(list, " ")) mask |= dtypes[i].mask;
+    }
+    return mask;
 }
 
 static enum bp_status device_properties(void *self, uint32_t device,
@@ -101,17 +128,21 @@ static enum bp_status device_properties(void *self, uint32_t device,
     enum bp_status status = fake_first(((struct fake_instance *)self)->host,
                                        FAKE_device_properties, 0);
 
+    fake_step("device");
     if (status) return status;
-    snprintf(out->name, sizeof out->name, "a fake device: %s", fake_name);
+    snprintf(out->name, sizeof out->name, "a %s device: %s",
+             fake_has("red") ? "\x1b[31mred\x1b[0m" : "fake", fake_name);
     snprintf(out->driver, sizeof out->driver, "none: host memory");
     BP_SET(out, memory, fake.budget);
-    BP_SET(out, dtypes,
-           fake_has("narrow") ? BP_M(F32) | BP_M(I32) | BP_M(U8) : (uint64_t)BP_MASK_ANY);
+    BP_SET(out, dtypes, fake_has("dtypes") ? dtypes_of(fake_word("dtypes")) : BP_MASK_ANY);
     BP_SET(out, alignment, fake_alignment());
     BP_SET(out, flags,
            (uint32_t)((fake_mode == FAKE_INLINE ? BP_DEVICE_INLINE : 0) |
                       (fake_has("visible") ? BP_DEVICE_HOST_VISIBLE : 0) |
                       (fake_has("handles") ? BP_DEVICE_HANDLES : 0)));
+    if (fake_has("uuid")) memcpy(out->uuid, "one piece of it!", sizeof out->uuid);
+    if (fake_has("pci")) strcpy(out->pci, "0000:65:00.0");
+    if (fake_has("arch")) strcpy(out->arch, "wood");
     return BP_OK;
 }
 
@@ -128,14 +159,23 @@ static enum bp_status memory_info(void *self, uint32_t device, uint64_t *out_fre
 
 static enum bp_status create(const struct bp_host *host, void **out_self)
 {
-    struct fake_instance *f = calloc(1, sizeof *f);
+    struct fake_instance *f;
     enum bp_status status;
 
+    if (fake_is("create", "fails")) {
+        bp_log(host, BP_LOG_ERROR, "before I fail I complain at error level, too");
+        return bp_fail(host, BP_ERR_DEVICE, "the driver answered -13: permission denied");
+    }
+    if (fake_is("create", "silent")) return (enum bp_status)77;
+    if (fake_is("create", "absent"))
+        return bp_fail(host, BP_ERR_ABSENT, "libhostile.so.2: no such library");
+    fake_step("create");
+    f = host->allocate(host->ctx, sizeof *f, _Alignof(struct fake_instance));
     if (!f) return bp_fail(host, BP_ERR_MEMORY, "no memory for an instance");
-    f->host = fake_host = host;
+    *f = (struct fake_instance){.host = fake_host = host};
     status = fake_memory_create(f);
-    if (!status) status = fake_work_create(f, (uint32_t)fake_number("devices", 1));
-    if (status) free(f);
+    if (!status) status = fake_work_create(f);
+    if (status) host->release(host->ctx, f, sizeof *f);
     else *out_self = f;
     return status;
 }
@@ -145,71 +185,86 @@ static void destroy(void *self)
 {
     struct fake_instance *f = self;
 
+    fake_step("destroy");
     fake_work_destroy(f);
     if (f->used || f->plans || f->streams) fake_break();
     fake_memory_destroy(f);
-    free(f);
+    f->host->release(f->host->ctx, f, sizeof *f);
 }
 
-static struct bp_runtime runtime;
-static struct bp_kernels kernels = {.size = sizeof kernels, .stride = sizeof(struct fake_row)};
-static struct fake_table table = {
-    .plugin = {.size = sizeof table.plugin,
-               .abi_major = BP_ABI_MAJOR,
-               .abi_minor = BP_ABI_MINOR,
-               .build = BP_BUILD_FLAGS,
-               .name = fake_name,
-               .version = "0.1.0",
-               .kind = fake_name,
-               .create = create,
-               .destroy = destroy,
-               .runtime = &runtime},
-    .fake = &fake,
+static enum bp_status usable(void *self, const struct bp_kernel *kernel)
+{
+    if (!strstr(kernel->name, "_elsewhere")) return BP_OK;
+    return bp_fail(((struct fake_instance *)self)->host, BP_ERR_UNSUPPORTED,
+                   "needs a coprocessor of 1989");
+}
+
+static struct fake_tables tables = {
+    .table = {.plugin = {.size = sizeof(struct bp_plugin),
+                         .abi_major = BP_ABI_MAJOR,
+                         .abi_minor = BP_ABI_MINOR,
+                         .build = BP_BUILD_FLAGS,
+                         .create = create,
+                         .destroy = destroy,
+                         .runtime = &tables.runtime},
+              .fake = &fake},
+    .kernels = {.size = sizeof tables.kernels, .stride = sizeof(struct fake_row),
+                .usable = usable},
 };
 
 /* Callbacks without their word in the script are not there. */
-static void choose_callbacks(void)
+static void choose_callbacks(struct bp_runtime *r)
 {
-    runtime = fake_work_runtime;
-    runtime.device_count = device_count;
-    runtime.device_properties = device_properties;
-    runtime.memory_allocate = fake_allocate;
-    runtime.memory_free = fake_free;
-    if (fake_has("info")) runtime.memory_info = memory_info;
-    if (fake_has("export")) runtime.memory_export = fake_export;
-    if (!fake_has("peers")) runtime.copy_peer = NULL;
-    if (!fake_has("waits")) runtime.stream_wait = NULL;
-    if (!fake_has("streams")) runtime.stream_create = NULL, runtime.stream_destroy = NULL;
+    *r = fake_work_runtime;
+    r->device_count = device_count;
+    r->device_properties = device_properties;
+    r->memory_allocate = fake_allocate;
+    r->memory_free = fake_free;
+    if (fake_has("info")) r->memory_info = memory_info;
+    if (fake_has("export")) r->memory_export = fake_export;
+    if (!fake_has("peers")) r->copy_peer = NULL;
+    if (!fake_has("waits")) r->stream_wait = NULL;
+    if (!fake_has("streams")) r->stream_create = NULL, r->stream_destroy = NULL;
     if (fake_has("events")) return;
-    runtime.event_create = NULL;
-    runtime.event_destroy = NULL;
-    runtime.event_record = NULL;
-    runtime.event_query = NULL;
-    runtime.event_wait = NULL;
+    r->event_create = NULL;
+    r->event_destroy = NULL;
+    r->event_record = NULL;
+    r->event_query = NULL;
+    r->event_wait = NULL;
+}
+
+/* Words of the environment, which may be for some libraries only: NAME:WORDS. */
+static void read_environment(void)
+{
+    const char *words = getenv("BP_FAKE"), *end = words ? strchr(words, ':') : NULL;
+
+    if (end && strncmp(words, fake_name, (size_t)(end - words))) return;
+    if (words) snprintf(added, sizeof added, "%s", end ? end + 1 : words);
 }
 
 static void __attribute__((constructor)) read_script(void)
 {
     static const char *const modes[] = {"inline", "late", "told", "thread"};
-    static char kind[32];
-    const char *environment = getenv("BP_FAKE"), *of_kind;
+    static char kind[32], version[32];
+    struct bp_plugin *plugin = &tables.table.plugin;
 
-    snprintf(added, sizeof added, "%s", environment ? environment : "");
-    of_kind = fake_word("kind");
+    read_environment();
+    fake_step_open();
     for (int i = 0; i < 4; i++)
         if (fake_is("work", modes[i])) fake_mode = (enum fake_mode)i;
-    if (of_kind) {
-        snprintf(kind, sizeof kind, "%.*s", (int)strcspn(of_kind, " "), of_kind);
-        table.plugin.kind = kind;
-    }
     fake.budget = fake_number("memory", 0);
-    choose_callbacks();
-    fake_rows_find(&kernels);
-    fake_operators_find(&kernels);
-    if (kernels.count) table.plugin.kernels = &kernels;
+    plugin->name = fake_name;
+    plugin->kind = text_of("kind", kind, fake_name);
+    plugin->version = text_of("version", version, "0.1.0");
+    choose_callbacks(&tables.runtime);
+    fake_rows_find(&tables.kernels);
+    fake_operators_find(&tables.kernels);
+    if (tables.kernels.count) plugin->kernels = &tables.kernels;
+    fake_spoil(&tables);
 }
 
-const struct bp_plugin *bp_plugin_get(void)
+const struct bp_plugin *fake_get(void)
 {
-    return &table.plugin;
+    fake_step("entry");
+    return fake_is("spoil", "null_table") ? NULL : &tables.table.plugin;
 }

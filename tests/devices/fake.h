@@ -3,11 +3,15 @@
  *
  * Each library bp_NAME.so has a script of its own: tests/plugins/meson.build lists them. A script
  * is a list of words; a word may have a value, WORD=VALUE. When the library is opened, the words in
- * the environment's BP_FAKE are added, in front.
+ * the environment's BP_FAKE are added, in front; with NAME: in front of them, to names that begin
+ * so only.
  *
  *   rows=SET         the kernels, of fake_rows.c; without it: none
  *   kind=KIND        of its devices; without it: as its name
- *   devices=N        how many; without it: 1
+ *   version=VERSION  of the plugin; without it: 0.1.0
+ *   count=N          how many devices; without it: 1
+ *   uuid  pci  arch  the device says which hardware it is
+ *   red              its name has control characters
  *
  * When the work of a stream runs:
  *   work=inline      before its call returns: BP_DEVICE_INLINE; so without the word, too
@@ -21,7 +25,7 @@
  *
  * Memory, which is the host's:
  *   visible          BP_DEVICE_HOST_VISIBLE
- *   narrow           it holds F32, I32 and U8 only
+ *   dtypes=LIST      that it holds, of f32, i32, i8 and u8, with + between them; without it: all
  *   alignment=BYTES  of allocations; without it: 64
  *   spaces           it is in all spaces, not in BP_SPACE_DEVICE only
  *   memory=BYTES     so much is there (1M: 2^20); without it: no limit
@@ -47,6 +51,18 @@
  *                    mapped; each stream opens a file that stays open; plans, or arguments of
  *                    launches, in the host's memory are not released
  *   wrong-size       these arguments are released as another size
+ *   spoil=WHAT       a table or an operator is wrong, or unusual: fake_tables.c, fake_operators.c
+ *
+ * What the plugin does to its process, STEP=MISDEED:
+ *   open  entry  create  devices  device  launch  destroy  atexit  close   the steps: when its
+ *                    library is opened, in bp_plugin_get, create, device_count, device_properties,
+ *                    a launch, destroy, an exit handler, and when the library is closed
+ *   exit  end  crash  abort  raise  hang  pause  fork  forks  daemon  babble  print  forge   the
+ *                    misdeeds: _exit, exit, signals 11 and 6, SIGUSR1, waits that only SIGKILL, or
+ *                    any signal, ends, one process more, 31 more, one in another session, output
+ *                    without end, a line of output, false lines on descriptor 3
+ *   every=raise      SIGUSR1 at each step but the last two
+ *   create=fails, create=silent, create=absent, devices=fails   what these two answer
  */
 #ifndef BP_TEST_FAKE_H
 #define BP_TEST_FAKE_H

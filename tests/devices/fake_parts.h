@@ -36,6 +36,9 @@ enum bp_status fake_first(const struct bp_host *host, enum fake_callback callbac
 bool fake_fault(enum fake_callback callback, uint64_t size, const char *fault);
 /* What the callback answers from now on: fake.h. */
 void fake_answer(enum fake_callback callback, uint32_t status, const char *reason);
+/* What the script says that the plugin does to its process at a step: fake_misdeeds.c. */
+void fake_step(const char *step);
+void fake_step_open(void);
 /* The core has broken a rule. */
 void fake_break(void);
 
@@ -48,7 +51,7 @@ struct fake_instance {
 };
 
 /* fake_work.c */
-enum bp_status fake_work_create(struct fake_instance *f, uint32_t devices);
+enum bp_status fake_work_create(struct fake_instance *f);
 void fake_work_destroy(struct fake_instance *f);
 /* Whether work that has not run uses the memory, or the plan. */
 bool fake_uses(const void *first, uint64_t size, const void *plan);
@@ -82,5 +85,18 @@ struct fake_repeat_attrs {
 };
 enum bp_status fake_repeat(const struct bp_launch *launch);
 void fake_operators_find(struct bp_kernels *kernels);
+
+/* The tables, with something after their ends, as those of a newer plugin have. fake_tables.c makes
+ * wrong what the script says. */
+struct fake_tables {
+    struct fake_table table;
+    void *after_table[4];
+    struct bp_runtime runtime;
+    void *after_runtime[4];
+    struct bp_kernels kernels;
+};
+void fake_spoil(struct fake_tables *tables);
+/* What bp_plugin_get answers, which is each library's own: fake_script.c. */
+const struct bp_plugin *fake_get(void);
 
 #endif

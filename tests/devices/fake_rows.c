@@ -14,6 +14,9 @@
  *             takes nothing.
  *   late      add of any strides, and gather by 32-bit indices, which finds bad ones when it runs;
  *             its plans are in the host's memory. For conformance.
+ *   good      four rows of f32 whose names begin with the device's: "_add"; "_elsewhere", for
+ *             another machine; "_newer" and "_future", which this core cannot use
+ *   actor     add of f32; of i8 for another machine
  *   strange   neg, abs, which is prepared, and sqrt, which is asked whether it takes a call, of
  *             f32; and strange.neg. All of them negate.
  *   custom    acme.Repeat
@@ -285,6 +288,7 @@ static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, str
 #define F32 {BP_M(F32), 0, 0, 0}
 #define F32_F32 {BP_M(F32), BP_M(F32), 0, 0}
 #define F32_F16 {BP_M(F32), BP_M(F16), 0, 0}
+#define I8 {BP_M(I8), 0, 0, 0}
 #define F32_BY_I32 {BP_M(F32), 0, BP_M(I32), 0}
 #define F16_F32 {BP_M(F16), BP_M(F32), 0, 0}
 enum { LATE = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
@@ -300,7 +304,7 @@ enum { LATE = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
 #define CASTS(ten) \
     CAST(ten##0, 0), CAST(ten##1, 0), CAST(ten##2, 0), CAST(ten##3, 0), CAST(ten##4, 0), \
         CAST(ten##5, 0), CAST(ten##6, 0), CAST(ten##7, 0), CAST(ten##8, 0)
-static const struct fake_row rows[] = {
+static struct fake_row rows[] = {
     SUM("_never", 10, prepare_never), SUM("", 0, prepare_sum), SUM("_crooked", -1, prepare_sum),
     SUM("_vast", -1, prepare_sum), CASTS(1), CASTS(2), CASTS(3), CASTS(4), CASTS(5), CASTS(6),
     CASTS(7), CASTS(8), CAST(best, 100),
@@ -324,6 +328,15 @@ static const struct fake_row rows[] = {
         .accepts = accepts_add),
     ROW("late", gather, F32_BY_I32, "_f32_i32", gather, .flags = LATE, .prepare = prepare_gather,
         .plan_destroy = plan_release),
+    ROW("actor", add, F32, "_f32", binary, .priority = 0),
+    ROW("actor", add, I8, "_elsewhere", binary, .priority = 1),
+    {{BP_OPROW(add), .name = "_add", .types = F32, .launch = fake_launch}, binary, "good"},
+    {{BP_OPROW(add), .name = "_elsewhere", .types = F32, .flags = BP_KERNEL_STRIDED,
+      .launch = fake_launch}, binary, "good"},
+    {{.op = "add", .name = "_newer", .types = F32, .in_known = 9, .out_known = 1,
+      .launch = fake_launch}, binary, "good"},
+    {{.op = "op_of_the_future", .name = "_future", .types = F32, .launch = fake_launch}, binary,
+     "good"},
     ROW("strange", neg, F32, "", negate, .priority = 0),
     ROW("strange", abs, F32, "", negate, .prepare = prepare),
     ROW("strange", sqrt, F32, "", negate, .accepts = accepts),
@@ -342,11 +355,17 @@ static const struct fake_row rows[] = {
 #undef F32_F16
 #undef F16_F32
 #undef F32_BY_I32
+#undef I8
 
 void fake_rows_find(struct bp_kernels *kernels)
 {
+    static char names[8][64];
+
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!fake_is("rows", rows[i].set)) continue;
+        if (rows[i].kernel.name[0] == '_')
+            rows[i].kernel.name = strcat(strcat(names[kernels->count], fake_name),
+                                         rows[i].kernel.name);
         if (!kernels->count++) kernels->first = &rows[i].kernel;
     }
 }

@@ -1,5 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_script.c: the name and the script of one library; all else of it is built once. */
+/* fake_script.c: what each library of the fake device has for itself: its name, its script and its
+ * one symbol. FAKE_NEEDS is a function of another library, or of none; with FAKE_SYMBOL the symbol
+ * has that name. */
 #include "fake_parts.h"
 
 const char fake_name[] = FAKE_NAME, fake_script[] = FAKE_SCRIPT;
+
+#ifdef FAKE_NEEDS
+void FAKE_NEEDS(void);
+extern void (*const fake_needs)(void);
+void (*const fake_needs)(void) = FAKE_NEEDS;
+#endif
+
+#ifdef FAKE_SYMBOL
+#define bp_plugin_get FAKE_SYMBOL
+BP_EXPORT const struct bp_plugin *bp_plugin_get(void);
+#endif
+const struct bp_plugin *bp_plugin_get(void)
+{
+    return fake_get();
+}

@@ -53,10 +53,9 @@ struct event {
 
 struct fake_work {
     struct fake_work *next;
-    struct fake_instance *f;
     pthread_t thread;
     struct stream *whole[DEVICES], *streams, *past; /* of who has no stream; all; all destroyed */
-    bool ending;
+    bool runs, ending; /* the thread */
 };
 
 /* Of all instances: the lock is for all that follows. */
@@ -182,11 +181,13 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* NULL: there is no memory. */
 static struct stream *add_stream(struct fake_work *w, uint32_t device)
 {
     struct stream *s = calloc(1, sizeof *s);
 
-    if (!s || (fake_mode == FAKE_TOLD && n_numbered == STREAMS)) abort();
+    if (!s) return NULL;
+    if (fake_mode == FAKE_TOLD && n_numbered == STREAMS) abort();
     *s = (struct stream){.next = w->streams, .device = device, .end = &s->first};
     w->streams = s;
     if (fake_mode != FAKE_TOLD) return s;
@@ -648,29 +649,12 @@ enum bp_status fake_launch(const struct bp_launch *l)
     struct job j = {.doom = doom_of(FAKE_launch, size)};
 
     if (status) return status;
+    fake_step("launch");
     if (fake_mode == FAKE_INLINE) return ((const struct fake_row *)(const void *)l->kernel)->run(l);
     j.launch = launch_copy(l, f->host);
     status = give(f, stream_of(f, l->device, l->stream), &j, false);
     if (fake_has("add-waits")) catch_up(l->stream);
     return status;
-}
-
-enum bp_status fake_work_create(struct fake_instance *f, uint32_t devices)
-{
-    struct fake_work *w = calloc(1, sizeof *w);
-
-    if (!w || devices > DEVICES) abort();
-    pthread_once(&once, init);
-    f->work = w;
-    w->f = f;
-    pthread_mutex_lock(&lock);
-    lost = false;
-    for (uint32_t i = 0; i < devices; i++) w->whole[i] = add_stream(w, i);
-    w->next = works;
-    works = w;
-    pthread_mutex_unlock(&lock);
-    if (fake_mode == FAKE_THREAD) pthread_create(&w->thread, NULL, work, w);
-    return BP_OK;
 }
 
 static void streams_free(struct stream *s)
@@ -694,9 +678,30 @@ void fake_work_destroy(struct fake_instance *f)
     *at = w->next;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    if (fake_mode == FAKE_THREAD) pthread_join(w->thread, NULL);
+    if (w->runs) pthread_join(w->thread, NULL);
     streams_free(w->streams);
     streams_free(w->past);
     n_numbered = 0;
     free(w);
+}
+
+enum bp_status fake_work_create(struct fake_instance *f)
+{
+    struct fake_work *w = calloc(1, sizeof *w);
+    bool whole = w;
+
+    if (!w) return bp_fail(f->host, BP_ERR_MEMORY, "no memory for an instance");
+    pthread_once(&once, init);
+    f->work = w;
+    pthread_mutex_lock(&lock);
+    lost = false;
+    for (uint32_t i = 0; i < DEVICES && i < fake_number("count", 1); i++)
+        whole &= (w->whole[i] = add_stream(w, i)) != NULL;
+    w->next = works;
+    works = w;
+    pthread_mutex_unlock(&lock);
+    if (fake_mode == FAKE_THREAD) w->runs = !pthread_create(&w->thread, NULL, work, w);
+    if (whole && (w->runs || fake_mode != FAKE_THREAD)) return BP_OK;
+    fake_work_destroy(f);
+    return bp_fail(f->host, BP_ERR_MEMORY, "no memory for streams");
 }

@@ -4,7 +4,7 @@
 
     commands.py ROOT BUILD BP ACTOR
 
-BP is the built command, ACTOR the library of actor.c, a plugin that misbehaves as BP_ACTOR says.
+BP is the built command, ACTOR the library of a fake device, which misbehaves as BP_FAKE says.
 One TAP line a test.
 """
 import hashlib
@@ -58,7 +58,7 @@ def bp(*args, act=None, path=STAGE, plugins="actor", env=None, cwd=WORK, stdout=
     if plugins:
         clean["BP_PLUGINS"] = plugins
     if act:
-        clean["BP_ACTOR"] = act
+        clean["BP_FAKE"] = act
         # With a sanitizer a crash is to look as it does without: its report is not what is tested.
         clean["ASAN_OPTIONS"] = sanitizer_options("handle_segv=0")
     start = time.monotonic()
@@ -163,10 +163,10 @@ def output_that_cannot_be_written():
 
 @test
 def list_reads_manifests_only():
-    result = expect_status(bp("list", act="open-crash"), 0)
+    result = expect_status(bp("list", act="open=crash"), 0)
     expect("NAME" in result.out.split("\n")[0] and "unprobed" in result.out.split("\n")[1],
            "no table", result)
-    result = expect_status(bp("list", "--json", act="open-crash"), 0)
+    result = expect_status(bp("list", "--json", act="open=crash"), 0)
     expect(result.json() == {"plugins": [{"name": "actor", "kind": "stage", "version": "1.2.3",
                                           "state": "unprobed",
                                           "reason": "", "devices": 0}]}, "other JSON", result)
@@ -224,15 +224,15 @@ def list_shows_a_broken_manifest_once():
 
 # What the actor does, in which step it is lost, and how its process ended.
 LOSSES = [
-    ("open-crash", "open", "killed by signal 11 (Segmentation fault)"),
-    ("open-exit", "open", "exit status 0"),
-    ("open-hang", "open", "no end after 3."),
-    ("open-babble", "open", "wrote too much"),
-    ("get-crash", "entry", "killed by signal 11 (Segmentation fault)"),
-    ("create-crash", "create", "killed by signal 11 (Segmentation fault)"),
-    ("count-crash", "devices", "killed by signal 11 (Segmentation fault)"),
-    ("destroy-crash", "exit", "killed by signal 11 (Segmentation fault)"),
-    ("exit-crash", "exit", "killed by signal 11 (Segmentation fault)"),
+    ("open=crash", "open", "killed by signal 11 (Segmentation fault)"),
+    ("open=end", "open", "exit status 0"),
+    ("open=pause", "open", "no end after 3."),
+    ("open=babble", "open", "wrote too much"),
+    ("entry=crash", "entry", "killed by signal 11 (Segmentation fault)"),
+    ("create=crash", "create", "killed by signal 11 (Segmentation fault)"),
+    ("devices=crash", "devices", "killed by signal 11 (Segmentation fault)"),
+    ("destroy=crash", "exit", "killed by signal 11 (Segmentation fault)"),
+    ("close=crash", "exit", "killed by signal 11 (Segmentation fault)"),
 ]
 
 
@@ -284,7 +284,7 @@ def who_waits_says_for_what():
             (["bench", "h_rogue"], "device", "device"), (["bench", "h_rogue"], "launch", "launch"),
             (["run", model, "--device", "h_rogue"], "create", "create")):
         env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-        env.update(BP_PLUGIN_PATH=plugins, BP_PLUGINS="h_rogue", ROGUE=step + "=hang")
+        env.update(BP_PLUGIN_PATH=plugins, BP_PLUGINS="h_rogue", BP_FAKE=step + "=hang")
         process = subprocess.Popen([BP, *args], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    env=env)
@@ -306,22 +306,22 @@ def who_waits_says_for_what():
 
 @test
 def absent_is_not_broken():
-    plugin = plugin_of(expect_status(bp("list", "--probe", "--json", act="create-absent"), 0))
-    expect(plugin["state"] == "absent" and "no stage for the actor" in plugin["reason"],
+    plugin = plugin_of(expect_status(bp("list", "--probe", "--json", act="create=absent"), 0))
+    expect(plugin["state"] == "absent" and "libhostile.so.2: no such library" in plugin["reason"],
            f"{plugin}")
-    result = expect_status(bp("doctor", act="create-absent"), 0)
+    result = expect_status(bp("doctor", act="create=absent"), 0)
     expect("0 ready, 1 absent, 0 broken" in result.out and "FAILED" not in result.out,
            "other table", result)
-    result = expect_status(bp("doctor", "--json", act="create-absent"), 0)
+    result = expect_status(bp("doctor", "--json", act="create=absent"), 0)
     steps = [s["outcome"] for s in plugin_of(result)["steps"]]
     expect(steps == ["ok"] * 6 + ["absent", "not reached"], "other steps", result)
 
 
 @test
 def a_failing_create_is_broken():
-    result = expect_status(bp("doctor", "--json", act="create-fail"), 1)
+    result = expect_status(bp("doctor", "--json", act="create=fails"), 1)
     plugin = plugin_of(result)
-    expect(plugin["state"] == "broken" and "the actor is ill" in plugin["reason"], "no reason",
+    expect(plugin["state"] == "broken" and "the driver answered -13" in plugin["reason"], "no reason",
            result)
     expect([s["outcome"] for s in plugin["steps"]] == ["ok"] * 6 + ["failed", "not reached"],
            "other steps", result)
@@ -329,13 +329,13 @@ def a_failing_create_is_broken():
 
 @test
 def what_a_plugin_writes_does_not_harm():
-    result = expect_status(bp("list", "--probe", "--json", act="print"), 0)
+    result = expect_status(bp("list", "--probe", "--json", act="open=print"), 0)
     expect(plugin_of(result)["state"] == "ready", "not ready", result)
-    expect("the actor was here" in expect_status(bp("doctor", act="print"), 0).out,
+    expect("the fake was here" in expect_status(bp("doctor", act="open=print"), 0).out,
            "its output is not shown")
-    expect(plugin_of(bp("doctor", "--json", act="print"))["output"].strip() == "the actor was here",
+    expect(plugin_of(bp("doctor", "--json", act="open=print"))["output"].strip() == "the fake was here",
            "no output in JSON")
-    result = expect_status(bp("list", "--probe", "--json", act="forge"), 0)
+    result = expect_status(bp("list", "--probe", "--json", act="open=forge"), 0)
     expect(plugin_of(result)["state"] == "ready", "not ready", result)
 
 
@@ -430,10 +430,10 @@ def info_of_a_device():
     for name in ("stage", "stage:0"):
         result = expect_status(bp("info", name), 0)
         for text in ("stage:0\n", "3.0 GiB", "i8 f32", "64 bytes", LIBRARY, "actor 1.2.3",
-                     "the actor has no second costume", "kernel rows: 2, of which 1 can run here",
+                     "needs a coprocessor of 1989", "kernel rows: 2, of which 1 can run here",
                      "inline", "architecture  wood", "uuid          " + UUID, "PCI           0000:65:00.0"):
             expect(text in result.out, f"no {text}", result)
-        expect("\x1b" not in result.out and "Actor ?[31mred" in result.out, "a control character",
+        expect("\x1b" not in result.out and "a ?[31mred" in result.out, "a control character",
                result)
 
 
@@ -449,7 +449,7 @@ def info_json():
     expect(info["plugin"] == {"name": "actor", "version": "1.2.3", "library": LIBRARY}, f"{info}")
     expect(info["emulated"] == ["streams", "events", "stream_wait", "memory_info"], f"{info}")
     expect(info["kernels"] == {"rows": 2, "usable": 1, "unusable": [
-        {"name": "actor_add_i8", "reason": "the actor has no second costume"}], "operators": [
+        {"name": "actor_add_elsewhere", "reason": "needs a coprocessor of 1989"}], "operators": [
         {"op": "add", "rows": 2, "usable": 1, "dtypes": ["f32"]}]}, f"{info['kernels']}")
 
 
@@ -465,7 +465,7 @@ def exit_statuses():
         expect_status(bp(*words), 2)
     for command in (["info"], ["ops", "--device"], ["conform"], ["bench"], ["ccl-bench", "--alone", "--device"]):
         expect_status(bp(*command, "orchestra"), 3)
-        expect_status(bp(*command, "stage", act="create-absent"), 3)
+        expect_status(bp(*command, "stage", act="create=absent"), 3)
     for words in (["conform", "stage", "--filter", "plugin/*", "--json", "/no/such/x"],):
         expect_status(bp(*words), 4)
 
@@ -485,10 +485,10 @@ def info_of_no_device():
         expect_status(bp("info", name), 3)
     for word in ("./none.so", "none.so", "/no/such/bp_x.so"):
         expect_no_file("info", word, 3)
-    result = expect_status(bp("info", "stage", act="create-absent"), 3)
-    expect("no stage for the actor" in result.err, "no reason", result)
-    result = expect_status(bp("info", "stage", act="create-fail"), 3)
-    expect("the actor is ill" in result.err, "no reason", result)
+    result = expect_status(bp("info", "stage", act="create=absent"), 3)
+    expect("libhostile.so.2: no such library" in result.err, "no reason", result)
+    result = expect_status(bp("info", "stage", act="create=fails"), 3)
+    expect("the driver answered -13" in result.err, "no reason", result)
 
 
 # ---- ops
@@ -650,8 +650,8 @@ def manifest_of_what_is_no_plugin():
            "expected a reason, no file", result)
     expect_no_file("manifest", os.path.join(work, "none.so"), 2)
     expect_status(bp("manifest", os.path.join(ROOT, "meson.build")), 2)
-    for act, end in (("open-crash", "signal 11"), ("open-exit", "exit status 0"),
-                     ("get-crash", "signal 11")):
+    for act, end in (("open=crash", "signal 11"), ("open=end", "exit status 0"),
+                     ("entry=crash", "signal 11")):
         result = expect_status(bp("manifest", LIBRARY, "-o", os.path.join(work, "x.json"), act=act),
                                1)
         expect(end in result.err and not os.path.exists(os.path.join(work, "x.json")),
@@ -662,7 +662,7 @@ def manifest_of_what_is_no_plugin():
 @test
 def manifest_asks_no_more_than_the_table():
     """A plugin whose create, count or end would crash gets its manifest all the same."""
-    for act in ("create-crash", "count-crash", "exit-crash"):
+    for act in ("create=crash", "devices=crash", "close=crash"):
         expect(expect_status(bp("manifest", LIBRARY, "--json", act=act),
                              0).json()["name"] == "actor", act)
 

@@ -5,7 +5,7 @@
     rogues.py ROOT BUILD BP ACTOR
 
 The arguments are those of commands.py. The plugins are those of tests/plugins; what h_rogue does,
-ROGUE says (tests/plugins/rogue.h).
+BP_FAKE says (tests/devices/fake.h).
 """
 import os
 import shutil
@@ -24,7 +24,7 @@ def test(function):
     return function
 
 
-# What a plugin does to its process beyond ending it: tests/plugins/rogue.h.
+# What a plugin does to its process beyond ending it: tests/devices/fake.h.
 ROGUES = [
     ("destroy=exit", "lost in destroy"),
     ("destroy=hang", "lost in destroy"),
@@ -43,14 +43,14 @@ def rogues_are_found_by_doctor_and_probe():
     plugin = plugin_of(expect_status(bp("doctor", "--json", "h_rogue", **hostile), 0))
     expect(plugin["state"] == "ready", f"{plugin}")
     for act, reason in ROGUES:
-        env = {"ROGUE": act, "ASAN_OPTIONS": sanitizer_options("handle_segv=0")}
+        env = {"BP_FAKE": act, "ASAN_OPTIONS": sanitizer_options("handle_segv=0")}
         waits = ["--timeout", "4" if "hang" in act else "60"]
         result = expect_status(bp("doctor", "--json", *waits, env=env, **hostile), 1)
         plugin = plugin_of(result)
         expect(plugin["state"] == "broken" and reason in plugin["reason"],
                f"{act}: expected '{reason}'", result)
         expect(plugin["name"] == "h_rogue" and plugin["version"] == "0.1.0", act, result)
-    result = expect_status(bp("list", "--probe", "--json", env={"ROGUE": "create=forks"},
+    result = expect_status(bp("list", "--probe", "--json", env={"BP_FAKE": "create=forks"},
                               **hostile), 0)
     expect("forked in step create" in plugin_of(result)["reason"], "no fork", result)
 
@@ -71,7 +71,7 @@ def a_crash_names_the_plugin_and_the_step():
     hostile = {"path": HOSTILE, "plugins": None, "cwd": BUILD}
     options = {"ASAN_OPTIONS": sanitizer_options("handle_segv=0:handle_abort=0")}
     for step, said in CRASHES:
-        result = bp("info", "h_rogue", env={"ROGUE": f"{step}=crash", **options}, **hostile)
+        result = bp("info", "h_rogue", env={"BP_FAKE": f"{step}=crash", **options}, **hostile)
         expect(result.status == -11, f"{step}: expected signal 11", result)
         want = "bp info: killed by signal 11 (Segmentation fault)"
         expect(result.err.count("\n") == 1 and result.err.startswith(want) and said in result.err,
@@ -110,7 +110,7 @@ def doctor_prints_each_plugin_when_it_is_known():
         for end in ("so", "json"):
             shutil.copy(os.path.join(HOSTILE, f"bp_{name}.{end}"), where)
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-    env.update(BP_PLUGIN_PATH=where, BP_PLUGINS="h_*", ROGUE="create=hang")
+    env.update(BP_PLUGIN_PATH=where, BP_PLUGINS="h_*", BP_FAKE="h_rogue:create=hang")
     child = subprocess.Popen([BP, "doctor", "--timeout", "100"], env=env, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for line in child.stdout:

@@ -37,7 +37,7 @@ Test(activity, steps_of_loading_are_named_in_a_signal_handler)
 
     kit_plugin(directory, "h_rogue");
     signal(SIGUSR1, on_signal);
-    setenv("ROGUE", "=raise", 1);
+    setenv("BP_FAKE", "every=raise", 1);
     core = kit_core(&log, directory, "h_rogue");
     cr_assert_eq(n_seen, 0);
     OK(bp_device_create(core, "h_rogue", &device));
@@ -46,7 +46,7 @@ Test(activity, steps_of_loading_are_named_in_a_signal_handler)
     for (int i = 0; i < 6; i++) cr_assert_str_eq(seen[i], expected[i]);
     cr_assert_eq(n_seen, 6);
     cr_assert(!bp_activity_find(0, &none) && !none.word);
-    unsetenv("ROGUE");
+    unsetenv("BP_FAKE");
     kit_destroy(directory);
 }
 
@@ -91,6 +91,7 @@ Test(activity, a_launch_that_goes_on_is_found_in_a_signal_handler)
     struct bp_tensor *x, *sum = NULL;
 
     kit_plugin(directory, "h_rogue");
+    setenv("BP_FAKE", "launch=raise", 1);
     core = kit_core(&log, directory, "h_rogue");
     OK(bp_device_create(core, "h_rogue", &device));
     OK(bp_stream_create_with(device, BP_STREAM_INLINE, &stream));
@@ -98,9 +99,8 @@ Test(activity, a_launch_that_goes_on_is_found_in_a_signal_handler)
     OK(bp_tensor_write(stream, x, two, sizeof two));
     cr_assert(!bp_activity_launch(&launch_seen));
     signal(SIGUSR1, on_launch);
-    setenv("ROGUE", "launch=raise", 1);
     OK(bp_op_add(bp_stream_scope(stream), x, x, &sum));
-    unsetenv("ROGUE");
+    unsetenv("BP_FAKE");
     cr_assert_eq(n_launch, 1);
     cr_assert_str_eq(launch_seen.plugin, "h_rogue");
     cr_assert_str_eq(launch_seen.what, "h_rogue:0, stream 1, launch 2");

@@ -31,8 +31,8 @@ static const char *row_reason(struct bp_device *device, const char *name)
     return "";
 }
 
-/* The four rows of hostile.c: one good, one that the plugin says no to, two that the core says no
- * to. */
+/* The four rows of the fake device's set good: one good, one that the plugin says no to, two that
+ * the core says no to. */
 static void check_rows(const char *plugin, bool asked)
 {
     struct kit_log log;

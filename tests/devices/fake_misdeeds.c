@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_misdeeds.c: what the fake plugin does to its process, at the step that the script says. */
+#include "fake_parts.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A process of its own, in another session, that never ends by itself. */
+static void begin_daemon(void)
+{
+    if (fork()) return;
+    setsid();
+    if (fork()) _exit(0);
+    for (int fd = 0; fd < 1024; fd++) close(fd);
+    for (;;) pause();
+}
+
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* No signal but SIGKILL and SIGALRM ends it. */
+static void hang(void)
+{
+    for (int i = 1; i < NSIG; i++)
+        if (i != SIGALRM) signal(i, ignore);
+    for (;;) pause();
+}
+
+static void write_for_ever(void)
+{
+    while (puts("I have much to say and no end in mind.") >= 0 && !fflush(stdout)) {}
+    abort(); /* nobody listens any more */
+}
+
+static void misdeed_at(const char *step)
+{
+    int *volatile nowhere = (int *)(uintptr_t)8; /* no sanitizer tells of it first */
+
+    if (!fake_has(step)) return;
+    if (fake_is(step, "exit")) _exit(0);
+    if (fake_is(step, "end")) exit(0);
+    if (fake_is(step, "crash")) *nowhere = 1;
+    if (fake_is(step, "abort")) abort();
+    if (fake_is(step, "raise")) raise(SIGUSR1);
+    if (fake_is(step, "fork")) fork(); /* both go on */
+    for (int i = 0; i < 5 && fake_is(step, "forks"); i++) fork();
+    if (fake_is(step, "daemon")) begin_daemon();
+    if (fake_is(step, "hang")) hang();
+    while (fake_is(step, "pause")) pause();
+    if (fake_is(step, "babble")) write_for_ever();
+    if (fake_is(step, "print")) puts("the fake was here");
+    if (fake_is(step, "forge")) dprintf(3, "nonsense\n{\"plugin\": 7}\n{\"step\":");
+}
+
+void fake_step(const char *step)
+{
+    if (fake_is("every", "raise")) raise(SIGUSR1);
+    misdeed_at(step);
+}
+
+static void end(void)
+{
+    misdeed_at("atexit");
+}
+
+void fake_step_open(void)
+{
+    if (fake_has("atexit")) atexit(end);
+    fake_step("open");
+}
+
+static void __attribute__((destructor)) close_library(void)
+{
+    misdeed_at("close");
+}
