@@ -3,10 +3,10 @@
 #ifndef BP_COLLECTIVE_PRIVATE_H
 #define BP_COLLECTIVE_PRIVATE_H
 
-#include "reach.h"
-#include "reduce.h"
+#include "shm/peer_map.h"
+#include "shm/reduce.h"
 
-struct bp_stage; /* staged.c: a call on memory that the host does not reach */
+struct bp_stage; /* staging.c: a call on memory that the host does not reach */
 
 /* A call, checked. Buffers are where the host reaches them; NULL where the rank has none, or they
  * are empty, or they come by a stage. */
@@ -38,14 +38,14 @@ void bp_algorithms_fill(struct bp_board *b);
 
 /* Runs a collective call. A failure is that of the communicator. */
 enum bp_status bp_collective_run(struct bp_board *b, const struct bp_collective *c);
-/* direct.c: the part between all ranks' entries. src, dst: of all ranks, as they said. */
+/* zero_copy.c: the part between all ranks' entries. src, dst: of all ranks, as they said. */
 enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collective *c,
                                     uint32_t way);
-/* pair.c: n sends and receives, all at once; each stride bytes after the one before. */
+/* shm_p2p.c: n sends and receives, all at once; each stride bytes after the one before. */
 enum bp_status bp_pairs_run(struct bp_board *b, const struct bp_collective *first, uint32_t n,
                             size_t stride);
 
-/* staged.c. Before anything is done with piece k, of room bytes of each part: waits until that of
+/* staging.c. Before anything is done with piece k, of room bytes of each part: waits until that of
  * src is in host memory, and that of dst may be written. */
 enum bp_status bp_stage_await(struct bp_stage *stage, struct bp_board *b, uint64_t room,
                               uint64_t k);

@@ -4,7 +4,7 @@
 #define BP_COMM_PRIVATE_H
 
 #include "../tensor/tensor.h"
-#include "hosts.h"
+#include "net/net_comm.h"
 
 /* A call with the tensors that it uses; of a group there are several in one piece of work. */
 struct bp_comm_step {
@@ -29,7 +29,7 @@ struct bp_comm {
     struct bp_board *board;   /* of the ranks on this host */
     struct bp_hosts *hosts;   /* where there are others; or NULL */
     uint32_t *numbers;        /* of the ranks on this host; or NULL */
-    struct bp_far *far;       /* far.h: of native ones on several hosts; or NULL */
+    struct bp_far *far;       /* remote.h: of native ones on several hosts; or NULL */
     struct bp_native *native; /* the devices do it by themselves; or NULL, and */
     char why[320];            /* why not, where they might */
     char way[400];            /* what bp_comm_algorithm says where calls are staged */
@@ -56,18 +56,18 @@ static inline bool bp_comm_is(const struct bp_comm *comm)
 }
 void bp_comm_release(struct bp_comm *comm);
 
-/* comm_run.c. Does the steps, one collective call or any number of sends and receives, as work of
+/* submit.c. Does the steps, one collective call or any number of sends and receives, as work of
  * the stream. */
 enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
                               struct bp_comm_step *steps, uint32_t n);
 
-/* staged.c. Has the steps' data come by pinned memory, as work of the stream, while their calls
+/* staging.c. Has the steps' data come by pinned memory, as work of the stream, while their calls
  * run. size: ranks. */
 enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *steps, uint32_t n,
                                 uint32_t size, struct bp_stage **out_stages);
 void bp_stages_destroy(struct bp_stage *stages, uint32_t n);
 
-/* staged_whole.c. The same where messages go between hosts, which see whole buffers: ordinary host
+/* net_staging.c. The same where messages go between hosts, which see whole buffers: ordinary host
  * memory in place of the steps' tensors, and their data in it; back; and the memory's end, which is
  * due whatever came before. Other ranks are told of a failure to read. */
 enum bp_status bp_whole_read(struct bp_board *b, struct bp_stream *stream,
@@ -80,7 +80,8 @@ void bp_whole_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t
 enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
                                 const struct bp_comm_step *steps, uint32_t n, bool *out_done);
 
-/* meet.c. How ranks find each other, by the comm's store and name, and what they share then. */
+/* rendezvous.c. How ranks find each other, by the comm's store and name, and what they share then.
+ */
 enum bp_status bp_comm_meet(struct bp_comm *comm, uint64_t timeout_ns);
 /* This process cannot be a rank of the communicator of that name, as its message says: those that
  * may wait for it there are told. Returns status and message as they were. */

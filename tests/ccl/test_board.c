@@ -5,7 +5,7 @@
  * Rank 1 does so while its calls are under way; rank 0, which comes to each call a little later, is
  * the one that must live. Each test ends when rank 0 sees a failure, or when it has made enough
  * calls. */
-#include "../../core/ccl/board.h"
+#include "../../core/ccl/shm/shm_segment.h"
 #include "failing.h"
 
 #include <sys/stat.h>

@@ -21,8 +21,8 @@ LAUNCH, FAILURE, CHECK = "core/op/launch.c", "core/device/failure.c", "core/op/c
 GRADIENT = "core/op/gradient.c"
 VIEW, PREPARED, SELECT = "core/op/build.c", "core/op/prepared.c", "core/op/select.c"
 PREPARED_INFO = "core/op/prepared_info.c"
-COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/staged.c", "core/ccl/collective.c"
-DIRECT, REDUCE, WAIT = "core/ccl/direct.c", "core/ccl/reduce.c", "core/ccl/wait.c"
+COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/shm/staging.c", "core/ccl/shm/shm_collective.c"
+DIRECT, REDUCE, WAIT = "core/ccl/shm/zero_copy.c", "core/ccl/shm/reduce.c", "core/ccl/shm/waiter.c"
 
 # who notices, name, file, text, what it becomes; of the suites where, which case
 RULES = [

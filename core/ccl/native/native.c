@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* native.c: calls of communicators whose devices have a library for them. Each is posted on the
+ * board, where ranks that differ are found out, and given to the stream. */
+#include "remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bp_native_describe(const struct bp_device *device, char text[BP_NATIVE_TEXT], char *why,
+                        size_t size)
+{
+    const struct bp_plugin_entry *entry = device->entry;
+    const char *wanted = bp_env("BP_CCL_NATIVE");
+    char id[32] = "";
+    uint32_t version = 0;
+    enum bp_status status = BP_OK;
+
+    *text = *why = 0;
+    if (device->is_inline || !entry->ccl.comm_create) return;
+    if (wanted && !strcmp(wanted, "0")) {
+        snprintf(why, size, "BP_CCL_NATIVE is 0");
+        return;
+    }
+    bp_error_enter();
+    if (entry->ccl.version) status = entry->ccl.version(entry->self, &version);
+    status = bp_error_leave(status, entry->plugin.name, "version");
+    if (entry->ccl.unique_id_long)
+        snprintf(id, sizeof id, ", ids of %u", (unsigned)entry->ccl.id_size);
+    if (status) snprintf(why, size, "%s", bp_error_message());
+    else snprintf(text, BP_NATIVE_TEXT, "%.30s %.30s %u%s", entry->plugin.name,
+                  entry->plugin.version, version, id);
+}
+
+void bp_native_say(struct bp_native_word *word, enum bp_status status)
+{
+    word->status = status;
+    if (status) snprintf(word->why, sizeof word->why, "%s", bp_error_message());
+}
+
+/* A rank's number on the board; BP_BOARD_ANY: it is on another host. */
+static uint32_t place_of(const struct bp_comm *comm, uint32_t rank)
+{
+    if (!comm->hosts) return rank;
+    return bp_hosts_is_here(comm->hosts, rank) ? comm->hosts->at[rank].local : BP_BOARD_ANY;
+}
+
+static enum bp_status hear(struct bp_comm *comm, const char *what, uint32_t rank,
+                           uint64_t deadline, void *out, uint64_t bytes)
+{
+    uint32_t place = place_of(comm, rank);
+    int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->pid[place];
+    enum bp_status status = bp_meet_hear(comm->store, comm->name, what, rank, pid, deadline, out,
+                                         bytes);
+
+    if (status != BP_ERR_TIMEOUT) return status;
+    return bp_error(status, "bp_comm_create: rank %u came, but does not join %s's library", rank,
+                    comm->device->name);
+}
+
+static enum bp_status tell(struct bp_comm *comm, const char *what, const void *value,
+                           uint64_t bytes)
+{
+    char key[BP_STORE_KEY_MAX];
+
+    bp_store_key(key, comm->name, what, comm->rank);
+    return bp_store_set(comm->store, key, value, bytes);
+}
+
+static enum bp_status make_id(struct bp_native *native, struct bp_native_id *out)
+{
+    const struct bp_ccl *ccl = native->ccl;
+    struct bp_ccl_id id = {{0}};
+    enum bp_status status;
+
+    if (ccl->unique_id_long) return ccl->unique_id_long(native->self, out->bytes);
+    status = ccl->unique_id(native->self, &id);
+    memcpy(out->bytes, &id, sizeof id);
+    return status;
+}
+
+/* Rank 0 makes the id. */
+static enum bp_status get_id(struct bp_native *native, uint64_t deadline, struct bp_native_id *out)
+{
+    struct bp_comm *comm = native->comm;
+    uint64_t bytes = offsetof(struct bp_native_id, bytes) + bp_native_id_size(native->ccl);
+
+    if (!comm->rank) {
+        const char *callback = native->ccl->unique_id_long ? "unique_id_long" : "unique_id";
+        enum bp_status status;
+        bp_error_enter();
+        status = make_id(native, out);
+        bp_native_say(&out->word, bp_error_leave(status, comm->device->name, callback));
+        TRY(tell(comm, "id", out, bytes));
+    }
+    return hear(comm, "id", 0, deadline, out, bytes);
+}
+
+/* Every rank hears what every other says: they are joined all, or none. Whoever is not tells those
+ * at once who wait for it in the library. */
+static enum bp_status join(struct bp_native *native, const struct bp_native_id *id,
+                           uint64_t deadline, struct bp_native_word *out)
+{
+    struct bp_comm *comm = native->comm;
+    struct bp_native_word own = {.zero = 0}, other;
+    char key[BP_STORE_KEY_MAX];
+
+    TRY(bp_native_join(comm, id->bytes, deadline, &native->raw, &own));
+    bp_store_key(key, comm->name, "unjoined", 0);
+    if (own.status) TRY(bp_store_set(comm->store, key, &own, sizeof own));
+    TRY(tell(comm, "joined", &own, sizeof own));
+    for (uint32_t i = 0; i < comm->size; i++) {
+        TRY(hear(comm, "joined", i, deadline, &other, sizeof other));
+        if (other.status && !out->status) *out = other;
+    }
+    return BP_OK;
+}
+
+static void drop(struct bp_native *native)
+{
+    if (native->raw) {
+        native->ccl->comm_abort(native->self, native->raw);
+        native->ccl->comm_destroy(native->self, native->raw);
+    }
+    bp_native_free(native);
+}
+
+static struct bp_native *make(struct bp_comm *comm)
+{
+    struct bp_native *native = calloc(1, sizeof *native);
+
+    if (!native) return NULL;
+    native->comm = comm;
+    native->ccl = &comm->device->entry->ccl;
+    native->self = comm->device->entry->self;
+    pthread_mutex_init(&native->call, NULL);
+    pthread_mutex_init(&native->lock, NULL);
+    bp_cond_init(&native->moved);
+    return native;
+}
+
+/* What becomes of it: *out says why the ranks are not joined, if that is all that is wrong. */
+static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
+                               struct bp_native_word *out)
+{
+    struct bp_native_id *id = calloc(1, sizeof *id);
+    enum bp_status status = id ? get_id(native, deadline, id)
+                               : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+
+    if (status == BP_OK) *out = id->word;
+    if (status == BP_OK && !out->status) status = join(native, id, deadline, out);
+    free(id);
+    return status;
+}
+
+enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
+{
+    struct bp_native *native = make(comm);
+    uint64_t deadline = bp_deadline(timeout_ns);
+    struct bp_native_word word = {.zero = 0};
+    enum bp_status status;
+
+    if (!native) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    status = comm->hosts ? bp_far_create(comm, &comm->far) : BP_OK;
+    if (status == BP_OK) status = join_all(native, deadline, &word);
+    comm->board->posts = status == BP_OK && !word.status;
+    if (comm->board->posts) status = bp_watch_begin(native);
+    if (status == BP_OK && !word.status) {
+        comm->native = native;
+        return BP_OK;
+    }
+    comm->board->posts = false;
+    snprintf(comm->why, sizeof comm->why, "%.*s", (int)sizeof word.why - 1, word.why);
+    drop(native);
+    bp_far_destroy(comm->far);
+    comm->far = NULL;
+    return status;
+}
+
+/* Without work the thread has nothing to wait for. */
+void bp_native_close(struct bp_native *native)
+{
+    pthread_t thread = native->thread;
+    bool idle;
+
+    pthread_mutex_lock(&native->lock);
+    native->closing = true;
+    idle = !native->n;
+    if (!idle) pthread_detach(thread);
+    pthread_cond_signal(&native->moved);
+    pthread_mutex_unlock(&native->lock);
+    if (idle) pthread_join(thread, NULL);
+}
+
+void bp_native_free(struct bp_native *native)
+{
+    if (!native) return;
+    pthread_mutex_destroy(&native->call);
+    pthread_mutex_destroy(&native->lock);
+    pthread_cond_destroy(&native->moved);
+    for (uint32_t i = 0; i < native->n; i++) free(native->flight[i].given);
+    free(native->flight);
+    free(native);
+}
+
+/* A rank's part of a call. Elements that are not computed with are bytes. */
+static struct bp_ccl_call call_of(const struct bp_collective *c, const struct bp_tensor *src,
+                                  const struct bp_tensor *dst)
+{
+    bool reduces = bp_call_reduces(c->call);
+    struct bp_ccl_call call = {.count = reduces ? c->count : c->count * c->width,
+                               .dtype = reduces ? c->dtype : BP_U8, .reduction = c->reduction,
+                               .root = c->root};
+
+    if (src) {
+        call.src_memory = src->view.memory;
+        call.src = src->view.data;
+    }
+    if (dst) {
+        call.dst_memory = dst->view.memory;
+        call.dst = dst->view.data;
+    }
+    return call;
+}
+
+/* Bytes of src, or room of dst, from `at` on: to rank, or from it. */
+static enum bp_status give_part(struct bp_native *native, void *stream, struct bp_ccl_call call,
+                                bool send, uint32_t rank, uint64_t at, uint64_t bytes)
+{
+    const struct bp_ccl *ccl = native->ccl;
+
+    if (!bytes) return BP_OK;
+    call.count = bytes;
+    call.root = rank;
+    call.src = (const void *)((uintptr_t)call.src + at);
+    call.dst = (void *)((uintptr_t)call.dst + at);
+    return send ? ccl->send(native->self, native->raw, stream, &call)
+                : ccl->recv(native->self, native->raw, stream, &call);
+}
+
+/* One side of a call that is made of sends, or of receives: a part for each rank, or one for root.
+ */
+static enum bp_status give_side(struct bp_native *native, void *stream,
+                                const struct bp_collective *c, const struct bp_ccl_call *call,
+                                bool send)
+{
+    const int64_t *counts = send ? c->src_counts : c->dst_counts;
+    bool one = send ? c->call == BP_COMM_GATHER : c->call == BP_COMM_SCATTER;
+    uint64_t at = 0;
+
+    if (one) return give_part(native, stream, *call, send, c->root, 0, c->count * c->width);
+    for (uint32_t i = 0; i < native->comm->size; i++) {
+        uint64_t bytes = (counts ? (uint64_t)counts[i] : c->count) * c->width;
+        TRY(give_part(native, stream, *call, send, i, at, bytes));
+        at += bytes;
+    }
+    return BP_OK;
+}
+
+/* Calls that the library does not have. A group that has begun is ended, whatever failed. */
+static enum bp_status give_group(struct bp_native *native, void *stream,
+                                 const struct bp_comm_step *steps, uint32_t n)
+{
+    enum bp_status status = BP_OK, end;
+
+    TRY(native->ccl->group_begin(native->self));
+    for (uint32_t i = 0; i < n && status == BP_OK; i++) {
+        const struct bp_collective *c = &steps[i].c;
+        struct bp_ccl_call call = call_of(c, steps[i].src, steps[i].dst);
+        if (c->call >= BP_COMM_SEND) {
+            status = give_part(native, stream, call, c->call == BP_COMM_SEND, c->root, 0,
+                               call.count);
+            continue;
+        }
+        if (steps[i].src) status = give_side(native, stream, c, &call, true);
+        if (steps[i].dst && status == BP_OK) status = give_side(native, stream, c, &call, false);
+    }
+    end = native->ccl->group_end(native->self);
+    return status ? status : end;
+}
+
+static enum bp_status give(struct bp_native *native, void *stream,
+                           const struct bp_comm_step *steps, uint32_t n)
+{
+    const struct bp_ccl *ccl = native->ccl;
+    struct bp_ccl_call call = call_of(&steps->c, steps->src, steps->dst);
+    void *self = native->self, *raw = native->raw;
+
+    switch (steps->c.call) {
+    case BP_COMM_ALL_REDUCE: return ccl->all_reduce(self, raw, stream, &call);
+    case BP_COMM_REDUCE: return ccl->reduce(self, raw, stream, &call);
+    case BP_COMM_BROADCAST: return ccl->broadcast(self, raw, stream, &call);
+    case BP_COMM_ALL_GATHER: return ccl->all_gather(self, raw, stream, &call);
+    case BP_COMM_REDUCE_SCATTER: return ccl->reduce_scatter(self, raw, stream, &call);
+    case BP_COMM_ALL_TO_ALL:
+        if (ccl->all_to_all) return ccl->all_to_all(self, raw, stream, &call);
+        break;
+    default: break;
+    }
+    return give_group(native, stream, steps, n);
+}
+
+/* Under the lock that keeps the library's communicator from being ended meanwhile. */
+static enum bp_status give_locked(struct bp_native *native, struct bp_stream *stream,
+                                  const struct bp_comm_step *steps, uint32_t n)
+{
+    enum bp_status status;
+
+    pthread_mutex_lock(&native->call);
+    if (atomic_load(&native->aborted)) {
+        status = bp_board_answer(native->comm->board);
+    } else {
+        bp_error_enter();
+        status = give(native, stream->timeline->stream, steps, n);
+        if (status != BP_ERR_UNSUPPORTED)
+            status = bp_device_leave(stream->device, status, bp_comm_call_name(steps->c.call));
+    }
+    pthread_mutex_unlock(&native->call);
+    return status;
+}
+
+static void note_uses(struct bp_timeline *timeline, uint64_t number,
+                      const struct bp_comm_step *steps, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].src) bp_storage_use(steps[i].src->storage, timeline, number);
+        if (!steps[i].dst) continue;
+        bp_storage_use(steps[i].dst->storage, timeline, number);
+        bp_tensor_note_write(steps[i].dst);
+    }
+}
+
+/* What failed here the others would wait for. */
+static enum bp_status fail(struct bp_native *native, const struct bp_collective *c,
+                           enum bp_status status)
+{
+    struct bp_board *b = native->comm->board;
+
+    if (bp_board_failed(b)) return bp_board_answer(b);
+    return bp_board_confess(b, status, "could not begin %s", bp_comm_call_name(c->call));
+}
+
+/* Says to another rank which part goes to it, or comes from it. */
+static enum bp_status notice(struct bp_comm *comm, const struct bp_collective *c, uint32_t rank,
+                             bool send, uint64_t count, struct bp_board_given *out_given)
+{
+    uint32_t place = place_of(comm, rank);
+
+    if (place != BP_BOARD_ANY) return bp_board_give(comm->board, c, place, send, count, out_given);
+    *out_given = bp_far_give(comm->far, c, rank, send, count);
+    return BP_OK;
+}
+
+/* Those that are not empty are kept: the call waits for them. */
+static enum bp_status notice_pairs(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                   uint32_t n, struct bp_flight *flight)
+{
+    flight->given = malloc(n * sizeof *flight->given);
+    if (!flight->given) return bp_error(BP_ERR_MEMORY, "no memory for a collective call");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_collective *c = &steps[i].c;
+        TRY(notice(comm, c, c->root, c->call == BP_COMM_SEND, c->count,
+                   &flight->given[flight->n_given]));
+        flight->n_given += c->count > 0;
+    }
+    return BP_OK;
+}
+
+static enum bp_status notice_ragged(struct bp_comm *comm, const struct bp_collective *c)
+{
+    struct bp_board_given unused;
+
+    for (uint32_t i = 0; i < comm->size; i++) {
+        TRY(notice(comm, c, i, true, (uint64_t)c->src_counts[i], &unused));
+        TRY(notice(comm, c, i, false, (uint64_t)c->dst_counts[i], &unused));
+    }
+    return BP_OK;
+}
+
+static enum bp_status give_notice(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                  uint32_t n, struct bp_flight *flight)
+{
+    const struct bp_collective *c = &steps->c;
+
+    flight->count = c->count;
+    flight->what = bp_what(c->call, c->dtype, c->reduction, c->root);
+    flight->timeout_ns = c->timeout_ns;
+    if (c->call >= BP_COMM_SEND) return notice_pairs(comm, steps, n, flight);
+    TRY(bp_board_post(comm->board, c, &flight->sequence));
+    if (comm->far) {
+        bp_far_post(comm->far, c, flight->sequence);
+        TRY(bp_watch_await(comm->native, flight->sequence));
+    }
+    return c->call == BP_COMM_ALL_TO_ALL_RAGGED ? notice_ragged(comm, c) : BP_OK;
+}
+
+/* As work of the stream, between marks by which the watch knows how far it is. Takes what the
+ * flight has. */
+static enum bp_status fly(struct bp_native *native, struct bp_stream *stream,
+                          const struct bp_comm_step *steps, uint32_t n, struct bp_flight *flight)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    enum bp_status status = bp_timeline_mark(timeline, atomic_load(&timeline->last));
+    uint64_t number;
+
+    flight->timeline = timeline;
+    if (status) {
+        free(flight->given);
+        return fail(native, &steps->c, status);
+    }
+    number = flight->number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
+    status = bp_watch_push(native, flight);
+    if (status == BP_OK) status = give_locked(native, stream, steps, n);
+    if (status == BP_ERR_UNSUPPORTED) {
+        bp_watch_given(native, number, false);
+        bp_work_drop(timeline, number);
+        return status;
+    }
+    note_uses(timeline, number, steps, n);
+    bp_work_end(timeline, number);
+    if (status == BP_OK) status = bp_timeline_mark(timeline, number);
+    bp_watch_given(native, number, true);
+    return status ? fail(native, &steps->c, status) : bp_stream_pace(stream);
+}
+
+static bool is_empty(const struct bp_comm_step *steps, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_tensor *src = steps[i].src, *dst = steps[i].dst;
+        if ((src && src->view.count) || (dst && dst->view.count)) return false;
+    }
+    return true;
+}
+
+enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
+                                const struct bp_comm_step *steps, uint32_t n, bool *out_done)
+{
+    struct bp_flight flight = {.n_given = 0};
+    uint32_t call = steps->c.call;
+    enum bp_status status;
+
+    *out_done = true;
+    if (stream->timeline->recording)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: ranks say on the host what they call",
+                        bp_comm_call_name(call));
+    if (bp_stopping()) return bp_stopped();
+    if (bp_board_failed(comm->board)) return bp_board_answer(comm->board);
+    status = give_notice(comm, steps, n, &flight);
+    if (comm->far) bp_watch_wake(comm->native);
+    if (status || (call != BP_COMM_BARRIER && is_empty(steps, n))) {
+        free(flight.given);
+        return status;
+    }
+    if (call != BP_COMM_BARRIER) {
+        status = fly(comm->native, stream, steps, n, &flight);
+        if (status != BP_ERR_UNSUPPORTED) return status;
+    }
+    *out_done = false;
+    return bp_board_await_posts(comm->board, flight.sequence);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* native_join.c: a library joins its ranks. One that waits for nobody is asked again and again how
+ * far it is, and is told to end it where that takes too long. Of others it is a call that returns
+ * when all have made it, and that nothing ends. So a thread makes the call, and who waits for it
+ * can leave it behind: for good, if need be, with what it holds. */
+#include "remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ASK_US = 1000 }; /* between two questions */
+
+/* The call. Freed by who is the last to leave it: the thread, or who waits. */
+struct entry {
+    struct bp_device *device; /* a reference */
+    uint32_t rank, size;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t ended;
+    bool done, left;
+    void *raw;
+    struct bp_native_word word;
+    _Alignas(16) uint8_t id[]; /* own */
+};
+
+static void free_entry(struct entry *e)
+{
+    bp_device_release(e->device);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->ended);
+    free(e);
+}
+
+/* Nobody wants what was joined. */
+static void drop(struct entry *e)
+{
+    const struct bp_plugin_entry *plugin = e->device->entry;
+
+    if (e->raw) {
+        plugin->ccl.comm_abort(plugin->self, e->raw);
+        plugin->ccl.comm_destroy(plugin->self, e->raw);
+    }
+    free_entry(e);
+}
+
+static void *enter(void *arg)
+{
+    struct entry *e = arg;
+    const struct bp_plugin_entry *plugin = e->device->entry;
+    struct bp_native_word word = {.zero = 0};
+    enum bp_status status;
+    void *raw = NULL;
+    bool left;
+
+    bp_error_enter();
+    status = plugin->ccl.comm_create(plugin->self, e->device->index, (void *)e->id, e->rank,
+                                     e->size, &raw);
+    bp_native_say(&word, bp_error_leave(status, e->device->name, "comm_create"));
+    pthread_mutex_lock(&e->lock);
+    e->raw = status ? NULL : raw;
+    e->word = word;
+    e->done = true;
+    left = e->left;
+    pthread_cond_signal(&e->ended);
+    pthread_mutex_unlock(&e->lock);
+    if (left && bp_stopping()) bp_process_abandon(e);
+    else if (left) drop(e);
+    return NULL;
+}
+
+static enum bp_status begin(struct bp_comm *comm, const void *id, struct entry **out)
+{
+    uint64_t bytes = bp_native_id_size(&comm->device->entry->ccl);
+    struct entry *e = calloc(1, sizeof *e + bytes);
+
+    if (!e) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    e->device = comm->device;
+    bp_device_retain(e->device);
+    memcpy(e->id, id, bytes);
+    e->rank = comm->rank;
+    e->size = comm->size;
+    pthread_mutex_init(&e->lock, NULL);
+    bp_cond_init(&e->ended);
+    if (!pthread_create(&e->thread, NULL, enter, e)) {
+        *out = e;
+        return BP_OK;
+    }
+    free_entry(e);
+    return bp_error(BP_ERR_INTERNAL, "bp_comm_create: no thread to join %s's library",
+                    comm->device->name);
+}
+
+/* Whether it ends in time. */
+static bool await(struct entry *e, uint64_t ns)
+{
+    uint64_t until = bp_clock_ns() + ns;
+    struct timespec t = bp_timespec(until);
+    int late = 0;
+    bool done;
+
+    pthread_mutex_lock(&e->lock);
+    while (!e->done && !late) late = pthread_cond_timedwait(&e->ended, &e->lock, &t);
+    done = e->done;
+    pthread_mutex_unlock(&e->lock);
+    return done;
+}
+
+/* Whether it is still under way: then the thread frees it. */
+static bool leave(struct entry *e)
+{
+    bool done;
+
+    pthread_mutex_lock(&e->lock);
+    done = e->done;
+    e->left = !done;
+    pthread_mutex_unlock(&e->lock);
+    if (done) pthread_join(e->thread, NULL);
+    else pthread_detach(e->thread);
+    return !done;
+}
+
+/* Ranks that wait say so again and again, in this time too. */
+static enum bp_status name_late(struct bp_comm *comm)
+{
+    struct bp_board *b = comm->board;
+    uint32_t before[BP_BOARD_RANKS];
+    char far[1000] = "";
+
+    for (uint32_t i = 0; i < b->n; i++) before[i] = atomic_load(&b->at[i].joins);
+    if (comm->far) bp_far_find_stuck(comm->far, far, sizeof far);
+    for (int i = 0; i < 10; i++) {
+        usleep(50000);
+        atomic_fetch_add(&b->me->joins, 1);
+        if (comm->far) bp_far_say_joins(comm->far);
+    }
+    if (comm->far) bp_far_find_stuck(comm->far, far, sizeof far);
+    return bp_board_late_join(b, before, far, comm->timeout_ns);
+}
+
+/* BP_OK: nothing is wrong with the communicator; but another rank may say that it is not joined. */
+static enum bp_status look(struct bp_comm *comm, uint64_t deadline, struct bp_native_word *out)
+{
+    struct bp_native_word word;
+    char key[BP_STORE_KEY_MAX];
+    uint64_t size;
+
+    atomic_fetch_add(&comm->board->me->joins, 1);
+    TRY(bp_board_check(comm->board));
+    TRY(bp_fault_hear(comm->store, comm->name, false));
+    if (comm->far) {
+        bp_far_say_joins(comm->far);
+        TRY(bp_far_look_for_dead(comm->far, NULL));
+    }
+    bp_store_key(key, comm->name, "unjoined", 0);
+    if (bp_store_get(comm->store, key, 0, &word, sizeof word, &size) == BP_OK &&
+        size == sizeof word)
+        *out = word;
+    return out->status || bp_time_left(deadline) ? BP_OK : name_late(comm);
+}
+
+static void say_joined(struct bp_comm *comm)
+{
+    atomic_store(&comm->board->me->joins, BP_BOARD_JOINED);
+    if (comm->far) bp_far_say_joins(comm->far);
+}
+
+static enum bp_status join_by_thread(struct bp_comm *comm, const void *id, uint64_t deadline,
+                                     void **out_raw, struct bp_native_word *out)
+{
+    struct bp_native_word other = {.zero = 0};
+    enum bp_status status = BP_OK;
+    struct entry *e;
+
+    TRY(begin(comm, id, &e));
+    while (!await(e, BP_MEET_LOOK_NS) && status == BP_OK && !other.status)
+        status = look(comm, deadline, &other);
+    if (leave(e)) {
+        *out = other;
+        return status;
+    }
+    say_joined(comm);
+    *out = e->word;
+    if (status == BP_OK) {
+        *out_raw = e->raw;
+        e->raw = NULL;
+    }
+    drop(e);
+    return status;
+}
+
+/* Whether it is not under way any more; the word says how it ended. */
+static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_word *word)
+{
+    const struct bp_plugin_entry *plugin = comm->device->entry;
+    enum bp_status status;
+
+    bp_error_enter();
+    status = plugin->ccl.comm_joined(plugin->self, raw);
+    if (status == BP_ERR_TIMEOUT) return false;
+    bp_native_say(word, bp_error_leave(status, comm->device->name, "comm_joined"));
+    return true;
+}
+
+/* Until it is joined, time is up, or another says that it is not. */
+static enum bp_status await_joined(struct bp_comm *comm, void *raw, uint64_t deadline, bool *joined,
+                                   struct bp_native_word *out)
+{
+    uint64_t looked = bp_clock_ns();
+    enum bp_status status = BP_OK;
+
+    while (!(*joined = is_joined(comm, raw, out)) && status == BP_OK && !out->status) {
+        usleep(ASK_US);
+        if (bp_clock_ns() - looked < BP_MEET_LOOK_NS) continue;
+        looked = bp_clock_ns();
+        status = look(comm, deadline, out);
+    }
+    return status;
+}
+
+/* began: what comm_begin has answered. */
+static enum bp_status join_by_asking(struct bp_comm *comm, enum bp_status began, void *raw,
+                                     uint64_t deadline, void **out_raw, struct bp_native_word *out)
+{
+    const struct bp_plugin_entry *plugin = comm->device->entry;
+    enum bp_status status = BP_OK;
+    bool joined = true;
+
+    bp_native_say(out, began);
+    if (began) return BP_OK;
+    status = await_joined(comm, raw, deadline, &joined, out);
+    if (joined) say_joined(comm);
+    if (joined && status == BP_OK && !out->status) {
+        *out_raw = raw;
+        return BP_OK;
+    }
+    plugin->ccl.comm_abort(plugin->self, raw);
+    plugin->ccl.comm_destroy(plugin->self, raw);
+    return status;
+}
+
+enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t deadline,
+                              void **out_raw, struct bp_native_word *out)
+{
+    const struct bp_plugin_entry *plugin = comm->device->entry;
+    enum bp_status began = BP_ERR_UNSUPPORTED;
+    void *raw = NULL;
+
+    atomic_fetch_add(&comm->board->me->joins, 1);
+    if (plugin->ccl.comm_begin) {
+        bp_error_enter();
+        began = plugin->ccl.comm_begin(plugin->self, comm->device->index, id, comm->rank,
+                                       comm->size, &raw);
+    }
+    if (began == BP_ERR_UNSUPPORTED) return join_by_thread(comm, id, deadline, out_raw, out);
+    began = bp_error_leave(began, comm->device->name, "comm_begin");
+    return join_by_asking(comm, began, raw, deadline, out_raw, out);
+}

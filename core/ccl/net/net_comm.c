@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net_comm.c: what a communicator has when its ranks are on several hosts: made, ended. */
+#include "net_comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const uint64_t store_grace_ns = 1000000000; /* the store may be cut off with its host */
+static const uint64_t moment_ns = 400000000;
+
+/* What a rank says to those of other hosts: where it is reached. */
+struct card {
+    uint64_t size;
+    char bytes[BP_NET_ADDRESS_MAX];
+};
+
+static void read_plan(struct bp_hosts *h, const struct bp_hosts_plan *plan)
+{
+    uint32_t count[BP_BOARD_RANKS] = {0};
+
+    h->n_host = plan->n_host;
+    h->host = plan->host_of[h->rank];
+    for (uint32_t i = 0; i < h->size; i++) {
+        struct bp_hosts_rank *r = &h->at[i];
+        r->host = plan->host_of[i];
+        r->local = count[r->host]++;
+        r->pid = plan->pid[i];
+        if (!r->local) h->leaders[r->host] = i;
+    }
+}
+
+static struct bp_hosts *make_hosts(uint32_t rank, uint32_t size)
+{
+    struct bp_hosts *h = calloc(1, sizeof *h);
+
+    if (!h) return NULL;
+    h->rank = rank;
+    h->size = size;
+    h->number = UINT64_MAX; /* the first call is that of try_all, 0 */
+    h->at = calloc(size, sizeof *h->at);
+    h->leaders = calloc(size, sizeof *h->leaders);
+    h->extra = malloc((size_t)size * BP_HOSTS_LITTLE);
+    if (h->at && h->leaders && h->extra) return h;
+    bp_hosts_destroy(h);
+    return NULL;
+}
+
+static enum bp_status open_worker(struct bp_hosts *h, struct card *card)
+{
+    char why[BP_NET_WHY] = "";
+    enum bp_status status;
+
+    TRY(bp_net_open(&h->net));
+    status = h->net->create(&h->worker, why);
+    if (status == BP_OK) status = h->net->address(h->worker, card->bytes, &card->size);
+    if (status)
+        return bp_error(status, "bp_comm_create: rank %u cannot reach other hosts by %s: %s",
+                        h->rank, h->net->name, why);
+    return BP_OK;
+}
+
+static enum bp_status say_card(struct bp_hosts *h)
+{
+    struct card *card = calloc(1, sizeof *card);
+    char key[BP_STORE_KEY_MAX];
+    enum bp_status status =
+        card ? open_worker(h, card) : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+
+    bp_store_key(key, h->name, "net", h->rank);
+    if (status == BP_OK) status = bp_store_set(h->store, key, card, sizeof *card);
+    free(card);
+    return status;
+}
+
+static enum bp_status connect_to(struct bp_hosts *h, uint32_t rank, const struct card *card)
+{
+    char why[BP_NET_WHY] = "";
+    enum bp_status status;
+
+    if (card->size > sizeof card->bytes)
+        return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
+    status = h->net->connect(h->worker, card->bytes, card->size, &h->at[rank].peer, why);
+    if (status)
+        return bp_error(status, "bp_comm_create: rank %u cannot reach rank %u by %s: %s", h->rank,
+                        rank, h->net->name, why);
+    return BP_OK;
+}
+
+/* Ranks whose host waits for one of its own have no card yet: who is to blame is said there, within
+ * the moment more. */
+static enum bp_status connect_all(struct bp_hosts *h, uint64_t deadline)
+{
+    struct card *card = malloc(sizeof *card);
+    enum bp_status status = card ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    uint64_t late = deadline > UINT64_MAX - moment_ns ? deadline : deadline + moment_ns;
+    char list[400];
+
+    for (uint32_t i = 0; i < h->size && status == BP_OK; i++) {
+        if (bp_hosts_is_here(h, i)) continue;
+        status = bp_meet_hear(h->store, h->name, "net", i, 0, late, card, sizeof *card);
+        if (status == BP_ERR_TIMEOUT)
+            status = bp_error(status, "bp_comm_create: %s came, but does not go on",
+                              bp_meet_missing(h->store, h->name, "net", h->size, list,
+                                              sizeof list));
+        if (status == BP_OK) status = connect_to(h, i, card);
+    }
+    free(card);
+    return status;
+}
+
+/* A word to and from each rank of the other hosts: UCX 1.13 may end the process where a connection
+ * that has begun only is closed, as happens after a failure. */
+static enum bp_status greet_all(struct bp_hosts *h, uint64_t deadline)
+{
+    struct bp_collective *c = calloc(2 * (size_t)h->size, sizeof *c);
+    enum bp_status status;
+    uint32_t n = 0;
+
+    if (!c) return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory", h->rank);
+    for (uint32_t i = 0; i < 2 * h->size; i++) {
+        bool sends = i < h->size;
+        uint32_t other = i % h->size;
+        if (!bp_hosts_is_here(h, other))
+            c[n++] = (struct bp_collective){.call = sends ? BP_COMM_SEND : BP_COMM_RECV,
+                                            .dtype = BP_U8, .root = other, .width = 1,
+                                            .timeout_ns = bp_time_left(deadline)};
+    }
+    status = bp_hosts_run(h, c, n, sizeof *c);
+    free(c);
+    return status;
+}
+
+/* A barrier, and all are reached. */
+static enum bp_status try_all(struct bp_hosts *h, uint64_t deadline)
+{
+    struct bp_collective c = {.call = BP_COMM_BARRIER, .width = 1,
+                              .timeout_ns = bp_time_left(deadline)};
+
+    TRY(bp_hosts_run(h, &c, 1, sizeof c));
+    TRY(greet_all(h, deadline));
+    h->made = true;
+    return BP_OK;
+}
+
+/* What this rank has found, or another before, is told to all before its connections end. */
+static enum bp_status give_up(struct bp_hosts *h, enum bp_status status)
+{
+    char why[1000];
+
+    snprintf(why, sizeof why, "%s", bp_error_message());
+    if (!h->store) h->gone = true;
+    return bp_board_fail(h->board, status, "%s (said by rank %u)", why, h->rank);
+}
+
+enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board *board,
+                               const char *address, const char *name, uint32_t rank, uint32_t size,
+                               uint64_t timeout_ns, struct bp_hosts **out_hosts)
+{
+    uint64_t deadline = bp_deadline(timeout_ns);
+    struct bp_hosts *h = make_hosts(rank, size);
+    enum bp_status status;
+
+    if (!h) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    snprintf(h->name, sizeof h->name, "%s", name);
+    h->board = board;
+    board->hosts = h;
+    read_plan(h, plan);
+    status = bp_store_create(address, timeout_ns, &h->store);
+    if (status == BP_OK) bp_store_set_grace(h->store, store_grace_ns);
+    if (status == BP_OK) status = say_card(h);
+    if (status == BP_OK) status = connect_all(h, deadline);
+    if (status) status = give_up(h, status);
+    else status = try_all(h, deadline);
+    if (status) {
+        board->hosts = NULL;
+        bp_hosts_destroy(h);
+        return status;
+    }
+    *out_hosts = h;
+    return BP_OK;
+}
+
+void bp_hosts_destroy(struct bp_hosts *h)
+{
+    if (!h) return;
+    if (h->worker) h->net->destroy(h->worker);
+    bp_store_destroy(h->store);
+    for (uint32_t i = 0; i < h->room; i++) free(h->ops[i]);
+    free(h->ops);
+    free(h->at);
+    free(h->leaders);
+    free(h->extra);
+    free(h->pairs);
+    free(h->scratch);
+    free(h);
+}

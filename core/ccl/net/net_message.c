@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net_message.c: messages to and from other hosts: begun, waited for, given up. */
+#include "net_comm.h"
+
+#include <stdlib.h>
+
+enum { OPS = 64, MARK = 32 }; /* MARK: messages at most from one mark to the next */
+/* As many, and a message, may be under way twice. What of it the system's buffers do not take the
+ * sender waits for in its call, since most messages are done only then (net.h). */
+static const uint64_t mark_bytes = 256 << 10;
+
+static struct bp_hosts_op *make_op(struct bp_hosts *h, uint32_t rank, bool recv, bool lax)
+{
+    struct bp_hosts_op *op;
+
+    if (h->n_op == h->room) {
+        uint32_t room = h->room ? 2 * h->room : OPS;
+        struct bp_hosts_op **more = realloc(h->ops, room * sizeof *more);
+        if (more) h->ops = more;
+        for (uint32_t i = h->room; more && i < room; i++) {
+            more[i] = malloc(sizeof **more);
+            if (more[i]) h->room = i + 1;
+            else break;
+        }
+    }
+    if (h->n_op == h->room) {
+        bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a message", h->rank);
+        return NULL;
+    }
+    op = h->ops[h->n_op++];
+    op->rank = rank;
+    op->recv = recv;
+    op->lax = lax;
+    return op;
+}
+
+static struct bp_hosts_op *send_message(struct bp_hosts *h, uint32_t to, uint64_t tag,
+                                        struct bp_net_message message, bool lax)
+{
+    struct bp_hosts_op *op = make_op(h, to, false, lax);
+
+    if (!op) return NULL;
+    op->message = message;
+    h->net->send(h->at[to].peer, tag, &op->message, &op->net);
+    return op;
+}
+
+struct bp_hosts_op *bp_hosts_send(struct bp_hosts *h, uint32_t to, uint64_t tag, const void *data,
+                                  uint64_t bytes, bool lax)
+{
+    struct bp_net_message message = {.data = (void *)(uintptr_t)data, .bytes = bytes};
+    struct bp_hosts_op *op = send_message(h, to, tag, message, lax);
+
+    if (op && tag >> 56 == BP_HOSTS_DATA) h->at[to].gave += bytes;
+    return op;
+}
+
+struct bp_hosts_op *bp_hosts_recv(struct bp_hosts *h, uint32_t from, uint64_t tag, void *data,
+                                  uint64_t bytes)
+{
+    struct bp_hosts_op *op = make_op(h, from, true, false);
+
+    if (!op) return NULL;
+    h->net->recv(h->worker, tag, data, bytes, &op->net);
+    if (tag >> 56 == BP_HOSTS_DATA) h->at[from].took += bytes;
+    return op;
+}
+
+struct bp_hosts_op *bp_hosts_send_headed(struct bp_hosts *h, uint32_t to, uint64_t tag,
+                                         struct bp_hosts_head *head, const void *data, bool lax)
+{
+    struct bp_net_message message = {.head = head, .head_bytes = sizeof *head,
+                                     .data = (void *)(uintptr_t)data,
+                                     .bytes = data ? head->bytes : 0};
+
+    return send_message(h, to, tag, message, lax);
+}
+
+struct bp_hosts_op *bp_hosts_recv_headed(struct bp_hosts *h, uint32_t from, uint64_t tag,
+                                         struct bp_hosts_head *head,
+                                         const struct bp_hosts_head *want, void *data)
+{
+    struct bp_hosts_op *op = make_op(h, from, true, false);
+
+    if (!op) return NULL;
+    op->message = (struct bp_net_message){.head = head, .head_bytes = sizeof *head, .data = data,
+                                          .bytes = data ? want->bytes : 0, .want = want};
+    h->net->recv_headed(h->worker, tag, &op->message, &op->net);
+    return op;
+}
+
+enum bp_status bp_hosts_idle(struct bp_hosts *h, uint32_t *round)
+{
+    enum bp_status status;
+
+    if (bp_hosts_progress(h)) {
+        *round = 0;
+        return bp_board_failed(h->board) ? bp_board_answer(h->board) : BP_OK;
+    }
+    h->waits = true;
+    status = bp_board_idle(h->board, h->board->rank, round);
+    h->waits = false;
+    return status;
+}
+
+enum bp_status bp_hosts_check(struct bp_hosts *h, const struct bp_hosts_op *op, bool *out_done)
+{
+    *out_done = op->net.done && (op->net.status == BP_OK || op->lax);
+    if (*out_done) return BP_OK;
+    if (op->net.done && op->net.status != BP_ERR_PEER)
+        return bp_board_fail(h->board, (enum bp_status)op->net.status,
+                             "a message between rank %u and rank %u, on another host, has another "
+                             "length than it should",
+                             h->rank, op->rank);
+    return op->net.done || h->net->peer_lost(h->at[op->rank].peer) ? bp_hosts_lost(h, op->rank)
+                                                                  : BP_OK;
+}
+
+enum bp_status bp_hosts_await(struct bp_hosts *h, uint32_t from, uint32_t to)
+{
+    uint32_t round = 0;
+    bool done;
+
+    TRY(bp_hosts_agree(h));
+    for (uint32_t i = from; i < to;) {
+        TRY(bp_hosts_check(h, h->ops[i], &done));
+        if (done) i++;
+        else TRY(bp_hosts_idle(h, &round));
+    }
+    return BP_OK;
+}
+
+bool bp_hosts_count(struct bp_hosts_flow *flow, uint64_t bytes)
+{
+    flow->bytes += bytes;
+    if (++flow->n < MARK && flow->bytes < mark_bytes && bytes <= BP_HOSTS_LITTLE) return false;
+    flow->n = 0;
+    flow->bytes = 0;
+    flow->marks++;
+    return true;
+}
+
+/* Both sides know how much has gone. */
+static enum bp_status settle_with(struct bp_hosts *h, uint32_t rank)
+{
+    static const char empty;
+    struct bp_hosts_rank *r = &h->at[rank];
+    bool gave = r->gave > BP_HOSTS_UNSAID, took = r->took > BP_HOSTS_UNSAID;
+
+    r->gave = r->took = 0;
+    if (gave && !bp_hosts_recv(h, rank, bp_hosts_tag(BP_HOSTS_SAID, rank, h->number), NULL, 0))
+        return BP_ERR_MEMORY;
+    if (took && !bp_hosts_send(h, rank, bp_hosts_tag(BP_HOSTS_SAID, h->rank, h->number), &empty, 0,
+                               true))
+        return BP_ERR_MEMORY;
+    return BP_OK;
+}
+
+enum bp_status bp_hosts_settle(struct bp_hosts *h)
+{
+    TRY(bp_hosts_await(h, 0, h->n_op));
+    h->n_op = 0;
+    for (uint32_t i = 0; i < h->size; i++) TRY(settle_with(h, i));
+    if (h->n_op) TRY(bp_hosts_await(h, 0, h->n_op));
+    h->n_op = 0;
+    return BP_OK;
+}
+
+void bp_hosts_abandon(struct bp_hosts *h)
+{
+    h->net->abandon(h->worker, (struct bp_net_op *const *)(void *)h->ops, h->n_op);
+    h->n_op = 0;
+}
+
+void *bp_hosts_scratch(struct bp_hosts *h, uint64_t bytes)
+{
+    if (bytes > h->scratch_bytes) {
+        free(h->scratch);
+        h->scratch = aligned_alloc(64, (bytes + 63) & ~UINT64_C(63));
+        h->scratch_bytes = h->scratch ? bytes : 0;
+    }
+    if (!h->scratch)
+        bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a call", h->rank);
+    return h->scratch;
+}

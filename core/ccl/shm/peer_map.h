@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_map.h: how a rank reaches buffers of the others. */
+#ifndef BP_REACH_PRIVATE_H
+#define BP_REACH_PRIVATE_H
+
+#include "shm_segment.h"
+
+struct bp_storage;
+
+/* What BP_CCL_WAYS allows ("map,vm,staged", any of them; default: all): enum bp_way. */
+uint32_t bp_ways_allowed(void);
+/* Which ways there are not to another process, which has the file open, and the number there. */
+uint32_t bp_ways_missing(const struct bp_board_file *file, uint64_t address, uint64_t number);
+
+/* A descriptor of a file that another process has open as fd; a negative errno. */
+int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode);
+
+/* Where a buffer of this process lies. storage: of its memory; NULL: not known. */
+void bp_where_fill(struct bp_board *b, const void *address, struct bp_storage *storage,
+                   struct bp_where *out);
+
+/* A buffer of a rank, as this process reaches it. */
+struct bp_reach {
+    char *here;       /* NULL: not by address */
+    uint64_t address; /* in the other process */
+    int pid;
+};
+/* Of bytes there. way: MAP or VM. A failure is that of the communicator: also if the rank names a
+ * place that does not have so many. */
+enum bp_status bp_reach_open(struct bp_board *b, uint32_t rank, const struct bp_where *where,
+                             uint64_t bytes, uint32_t way, struct bp_reach *out);
+/* Whether a rank's buffer can be mapped by all: it is a file, or of this process. */
+bool bp_where_maps(const struct bp_board *b, const struct bp_where *where);
+
+/* size bytes from offset on: where they are, or a copy of them in room. NULL: a failure. */
+const void *bp_reach_fetch(struct bp_board *b, const struct bp_reach *from, uint64_t offset,
+                           uint64_t size, void *room);
+/* Copies between a buffer of a rank and host memory. far: too much for caches. */
+enum bp_status bp_reach_read(struct bp_board *b, const struct bp_reach *from, uint64_t offset,
+                             void *to, uint64_t size, bool far);
+enum bp_status bp_reach_write(struct bp_board *b, const struct bp_reach *to, uint64_t offset,
+                              const void *from, uint64_t size, bool far);
+
+/* A copy that does not keep in caches what it writes, if far. */
+void bp_copy_bytes(void *to, const void *from, uint64_t size, bool far);
+/* The same in parts: others see them in order after the end only. */
+void bp_copy_past_caches(void *to, const void *from, uint64_t size);
+void bp_copies_end(void);
+
+/* Lets all mappings go; or, before a call, if others have given memory back: a file that is mapped
+ * keeps its memory. */
+void bp_reach_forget(struct bp_board *b);
+void bp_reach_renew(struct bp_board *b);
+
+/* Scratch memory for rank's data: BP_BOARD_SCRATCH bytes; n + 1 of them. NULL: no memory, which is
+ * then the failure. */
+char *bp_board_scratch(struct bp_board *b, uint32_t index);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shm_collective.c: a collective call: what it is stands on the board, what the others say is
+ * compared, and data goes: in the entries, through windows piece by piece, or directly
+ * (zero_copy.c).
+ *
+ * A piece is packed from src into the rank's window, and when all have packed theirs, each takes
+ * what it needs into dst. Calls whose src has a part for each rank cut the window into as many. */
+#include "../collective.h"
+
+#include <inttypes.h>
+
+static bool is_parted(uint32_t call)
+{
+    return call == BP_COMM_REDUCE_SCATTER || call == BP_COMM_ALL_TO_ALL ||
+           call == BP_COMM_ALL_TO_ALL_RAGGED || call == BP_COMM_SCATTER;
+}
+
+static bool is_rooted_source(uint32_t call)
+{
+    return call == BP_COMM_BROADCAST || call == BP_COMM_SCATTER;
+}
+
+static bool is_rooted_target(uint32_t call)
+{
+    return call == BP_COMM_REDUCE || call == BP_COMM_GATHER;
+}
+
+/* Some get nothing in it, and wait for nobody. Where there are other hosts all meet here first. */
+static bool is_one_way(const struct bp_board *b, const struct bp_collective *c)
+{
+    return !b->hosts && (is_rooted_source(c->call) || is_rooted_target(c->call));
+}
+
+/* Of a part that rank from has for rank to. Those of this rank are checked, and not read from the
+ * board again. */
+static uint64_t part_bytes(const struct bp_board *b, const struct bp_collective *c, uint32_t from,
+                           uint32_t to)
+{
+    if (c->call != BP_COMM_ALL_TO_ALL_RAGGED) return c->count * c->width;
+    if (from == b->rank) return (uint64_t)c->src_counts[to] * c->width;
+    if (to == b->rank) return (uint64_t)c->dst_counts[from] * c->width;
+    return bp_board_counts(b, from, b->sequence)[to] * c->width;
+}
+
+/* What of a part of so many bytes is in piece k. */
+static uint64_t piece_bytes(uint64_t part, uint64_t room, uint64_t k)
+{
+    uint64_t at = k * room;
+
+    return at >= part ? 0 : part - at < room ? part - at : room;
+}
+
+/* Piece k of a part that begins so many bytes into src, or dst; NULL: the rank has none. */
+static const char *src_piece(const struct bp_collective *c, uint32_t part, uint64_t begin,
+                             uint64_t room, uint64_t k)
+{
+    if (c->stage) return bp_stage_src(c->stage, part, k);
+    return c->src ? c->src + begin + k * room : NULL;
+}
+
+static char *dst_piece(const struct bp_collective *c, uint32_t part, uint64_t begin, uint64_t room,
+                       uint64_t k)
+{
+    if (c->stage) return bp_stage_dst(c->stage, part, k);
+    return c->dst ? c->dst + begin + k * room : NULL;
+}
+
+static void put(char *to, const char *from, uint64_t bytes)
+{
+    if (to && from) bp_copy_bytes(to, from, bytes, false);
+}
+
+static enum bp_status pack(struct bp_board *b, const struct bp_collective *c, char *window,
+                           uint64_t room, uint64_t k)
+{
+    uint64_t begin = 0;
+
+    if (c->stage) TRY(bp_stage_await(c->stage, b, room, k));
+    if (is_rooted_source(c->call) && b->rank != c->root) return BP_OK;
+    if (!is_parted(c->call)) {
+        put(window, src_piece(c, 0, 0, room, k), piece_bytes(c->count * c->width, room, k));
+        return BP_OK;
+    }
+    for (uint32_t to = 0; to < b->n; to++) {
+        uint64_t part = part_bytes(b, c, b->rank, to);
+        put(window + to * room, src_piece(c, to, begin, room, k), piece_bytes(part, room, k));
+        begin += part;
+    }
+    return BP_OK;
+}
+
+static void take_reduced(const struct bp_board *b, const struct bp_collective *c,
+                         char *const *window, size_t skip, uint64_t room, uint64_t k)
+{
+    const void *src[BP_BOARD_RANKS];
+    uint64_t bytes = piece_bytes(c->count * c->width, room, k);
+    char *dst = dst_piece(c, 0, 0, room, k);
+
+    for (uint32_t i = 0; i < b->n; i++) src[i] = window[i] + skip;
+    if (dst) bp_ccl_reduce(c->dtype, c->reduction, dst, src, b->n, bytes / c->width);
+}
+
+/* Each rank's piece, from skip on in its window, into its part of dst. */
+static void take_parts(const struct bp_board *b, const struct bp_collective *c,
+                       char *const *window, size_t skip, uint64_t room, uint64_t k)
+{
+    uint64_t begin = 0;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint64_t part = part_bytes(b, c, i, b->rank);
+        put(dst_piece(c, i, begin, room, k), window[i] + skip, piece_bytes(part, room, k));
+        begin += part;
+    }
+}
+
+static enum bp_status unpack(struct bp_board *b, const struct bp_collective *c,
+                             char *const *window, uint64_t room, uint64_t k)
+{
+    uint64_t bytes = piece_bytes(c->count * c->width, room, k);
+
+    switch (c->call) {
+    case BP_COMM_BARRIER: break;
+    case BP_COMM_ALL_REDUCE:
+    case BP_COMM_REDUCE: take_reduced(b, c, window, 0, room, k); break;
+    case BP_COMM_REDUCE_SCATTER: take_reduced(b, c, window, b->rank * room, room, k); break;
+    case BP_COMM_BROADCAST: put(dst_piece(c, 0, 0, room, k), window[c->root], bytes); break;
+    case BP_COMM_SCATTER:
+        put(dst_piece(c, 0, 0, room, k), window[c->root] + b->rank * room, bytes);
+        break;
+    case BP_COMM_GATHER:
+    case BP_COMM_ALL_GATHER: take_parts(b, c, window, 0, room, k); break;
+    default: take_parts(b, c, window, b->rank * room, room, k); /* all to all */
+    }
+    return c->stage ? bp_stage_done(c->stage, b, k) : BP_OK;
+}
+
+/* Bytes for one part, of a window or so: whole elements, and whole lines where parts follow. */
+static uint64_t room_of(const struct bp_board *b, const struct bp_collective *c, uint64_t bytes)
+{
+    return is_parted(c->call) ? bytes / b->n & ~UINT64_C(63) : bytes;
+}
+
+/* The same on all ranks: of the largest part there is. */
+static uint64_t count_pieces(const struct bp_board *b, const struct bp_collective *c, uint64_t room)
+{
+    uint64_t most = c->count * c->width;
+
+    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED)
+        for (uint32_t i = 0; i < b->n; i++)
+            for (uint32_t j = 0; j < b->n; j++) {
+                uint64_t part = part_bytes(b, c, i, j);
+                most = part > most ? part : most;
+            }
+    return (most + room - 1) / room;
+}
+
+/* Some of the ranks. */
+struct ranks {
+    uint32_t first, end;
+};
+
+static struct ranks all_ranks(const struct bp_board *b)
+{
+    return (struct ranks){0, b->n};
+}
+
+/* Those that this rank gets something from. */
+static struct ranks sources(const struct bp_board *b, const struct bp_collective *c)
+{
+    bool gets = (b->rank == c->root) == is_rooted_target(c->call);
+
+    if (!is_one_way(b, c)) return all_ranks(b);
+    if (!gets) return (struct ranks){0, 0};
+    return b->rank == c->root ? all_ranks(b) : (struct ranks){c->root, c->root + 1};
+}
+
+/* Waits until they have begun a call, and compares that and all before it with what this rank has
+ * done. */
+static enum bp_status compare(struct bp_board *b, struct ranks ranks, uint64_t sequence)
+{
+    uint64_t own = bp_board_entry(b, b->rank, sequence)->history;
+
+    for (uint32_t i = ranks.first; i < ranks.end; i++) {
+        const struct bp_board_entry *e = bp_board_entry(b, i, sequence);
+        TRY(bp_board_wait(b, &e->sequence, sequence, i));
+        if (__builtin_expect(e->history != own, 0)) return bp_board_mismatch(b, i, sequence);
+    }
+    return BP_OK;
+}
+
+/* Waits until all have ended a call, for they have begun the next, which this one has too. */
+static enum bp_status await_ended(struct bp_board *b, uint64_t sequence)
+{
+    enum bp_status status;
+
+    if (sequence <= b->ended) return BP_OK;
+    b->lag = b->sequence - sequence - 1;
+    status = compare(b, all_ranks(b), sequence + 1);
+    b->lag = 0;
+    if (status == BP_OK) b->ended = sequence;
+    return status;
+}
+
+static enum bp_status meet(struct bp_board *b, struct ranks with)
+{
+    TRY(compare(b, with, b->sequence));
+    if (with.end - with.first == b->n) b->ended = b->sequence - 1;
+    if (b->sequence - b->ended <= BP_BOARD_AHEAD) return BP_OK;
+    return await_ended(b, b->sequence - BP_BOARD_AHEAD / 2);
+}
+
+static enum bp_status enter(struct bp_board *b, const struct bp_collective *c, struct ranks with)
+{
+    struct bp_board_entry *e = bp_board_entry(b, b->rank, b->sequence);
+    uint64_t what = c->what ? c->what : bp_what(c->call, c->dtype, c->reduction, c->root);
+    uint64_t count = c->what ? c->said : c->count;
+
+    e->what = what;
+    e->count = count;
+    e->history = b->history = bp_history(b->history, what, count);
+    bp_board_set(b, &e->sequence, b->sequence);
+    TRY(meet(b, with));
+    bp_fetch_to_write(bp_board_entry(b, b->rank, b->sequence + 1)); /* written by the next */
+    return BP_OK;
+}
+
+static enum bp_status run_inline(struct bp_board *b, const struct bp_collective *c)
+{
+    char *window[BP_BOARD_RANKS];
+
+    for (uint32_t i = 0; i < b->n; i++)
+        window[i] = (char *)bp_board_entry(b, i, b->sequence)->data;
+    TRY(pack(b, c, window[b->rank], BP_BOARD_INLINE, 0));
+    TRY(enter(b, c, sources(b, c)));
+    return unpack(b, c, window, BP_BOARD_INLINE, 0);
+}
+
+/* One piece, that goes with the entry, and so may wait there until others come. */
+static enum bp_status run_little(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+{
+    char *window[BP_BOARD_RANKS];
+
+    for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_little(b, i, b->sequence);
+    TRY(pack(b, c, window[b->rank], room, 0));
+    TRY(enter(b, c, sources(b, c)));
+    return unpack(b, c, window, room, 0);
+}
+
+/* One piece: packed before the entry, so that one round of waiting does. */
+static enum bp_status run_window(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+{
+    char *window[BP_BOARD_RANKS];
+    uint64_t piece = ++b->pieces;
+
+    for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b, i, piece);
+    TRY(pack(b, c, window[b->rank], room, 0));
+    atomic_store_explicit(&b->me->step, piece, memory_order_relaxed);
+    TRY(enter(b, c, all_ranks(b)));
+    return unpack(b, c, window, room, 0);
+}
+
+static enum bp_status run_pieces(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+{
+    uint64_t n = count_pieces(b, c, room);
+    char *window[BP_BOARD_RANKS];
+
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t piece = ++b->pieces;
+        for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b, i, piece);
+        TRY(pack(b, c, window[b->rank], room, k));
+        bp_board_set(b, &b->me->step, piece);
+        for (uint32_t i = 0; i < b->n; i++) TRY(bp_board_wait(b, &b->at[i].step, piece, i));
+        TRY(unpack(b, c, window, room, k));
+    }
+    return BP_OK;
+}
+
+static bool has_src(const struct bp_board *b, const struct bp_collective *c)
+{
+    return !is_rooted_source(c->call) || b->rank == c->root;
+}
+
+static bool has_dst(const struct bp_board *b, const struct bp_collective *c)
+{
+    return !is_rooted_target(c->call) || b->rank == c->root;
+}
+
+/* What stands there already need not be fetched by the others again. */
+static void put_where(struct bp_where *to, const struct bp_where *where)
+{
+    if (memcmp(to, where, sizeof *to)) *to = *where;
+}
+
+/* For others to reach. */
+static void say_where(struct bp_board *b, const struct bp_collective *c)
+{
+    struct bp_where src, dst;
+
+    if (c->stage) {
+        src = dst = (struct bp_where){.fd = -1, .staged = 1};
+    } else {
+        bp_where_fill(b, has_src(b, c) ? c->src : NULL, c->src_storage, &src);
+        bp_where_fill(b, has_dst(b, c) ? c->dst : NULL, c->dst_storage, &dst);
+    }
+    put_where(&b->me->where[b->sequence & 1].src, &src);
+    put_where(&b->me->where[b->sequence & 1].dst, &dst);
+}
+
+/* The same on all ranks, for all read the same words. */
+static uint32_t find_way(const struct bp_board *b)
+{
+    uint64_t parity = b->sequence & 1;
+    bool maps = b->ways & BP_WAY_MAP;
+
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->at[i].where[parity].src.staged) return BP_WAY_STAGED;
+    for (uint32_t i = 0; i < b->n && maps; i++)
+        maps = bp_where_maps(b, &b->at[i].where[parity].src) &&
+               bp_where_maps(b, &b->at[i].where[parity].dst);
+    return maps ? BP_WAY_MAP : b->ways & BP_WAY_VM ? BP_WAY_VM : BP_WAY_STAGED;
+}
+
+/* Nobody leaves before the others have ended with its buffers. */
+static enum bp_status await_all(struct bp_board *b)
+{
+    bp_board_set(b, &b->me->done, b->sequence);
+    for (uint32_t i = 0; i < b->n; i++)
+        TRY(bp_board_wait(b, &b->at[i].done, b->sequence, i));
+    return BP_OK;
+}
+
+static enum bp_status run_direct(struct bp_board *b, const struct bp_collective *c)
+{
+    bool reaches = b->ways != BP_WAY_STAGED;
+    uint32_t way;
+
+    if (reaches) say_where(b, c);
+    TRY(enter(b, c, all_ranks(b)));
+    way = reaches ? find_way(b) : BP_WAY_STAGED;
+    if (way == BP_WAY_STAGED) return run_pieces(b, c, room_of(b, c, BP_BOARD_WINDOW));
+    TRY(bp_collective_direct(b, c, way));
+    return await_all(b);
+}
+
+/* What each rank sends to each stands on the board; it is what the other expects. */
+static enum bp_status run_ragged(struct bp_board *b, const struct bp_collective *c)
+{
+    uint64_t *counts = bp_board_counts(b, b->rank, b->sequence);
+
+    /* Others may have calls between, and still read what was there. */
+    if (b->ended + 2 < b->sequence) TRY(await_ended(b, b->sequence - 2));
+    for (uint32_t i = 0; i < b->n; i++) counts[i] = (uint64_t)c->src_counts[i];
+    TRY(enter(b, c, all_ranks(b)));
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint64_t sent = bp_board_counts(b, i, b->sequence)[b->rank];
+        if (sent != (uint64_t)c->dst_counts[i])
+            return bp_board_fail(b, BP_ERR_INVALID,
+                                 "sequence %" PRIu64 ": in all_to_all_ragged rank %u sends %" PRIu64
+                                 " elements to rank %u, which expects %" PRId64,
+                                 b->sequence, i, sent, b->rank, c->dst_counts[i]);
+    }
+    return run_pieces(b, c, room_of(b, c, BP_BOARD_WINDOW));
+}
+
+/* By the way that is the table's. */
+static enum bp_status run_call(struct bp_board *b, const struct bp_collective *c)
+{
+    uint64_t bytes = c->count * c->width, room = room_of(b, c, BP_BOARD_LITTLE);
+
+    if (bytes < b->inline_bytes[c->call]) return run_inline(b, c);
+    if (is_one_way(b, c) && bytes < b->window_bytes[c->call] && bytes <= room)
+        return run_little(b, c, room);
+    room = room_of(b, c, BP_BOARD_WINDOW);
+    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);
+    if (bytes >= b->window_bytes[c->call]) return run_direct(b, c);
+    if (bytes <= room) return run_window(b, c, room);
+    TRY(enter(b, c, all_ranks(b)));
+    return run_pieces(b, c, room);
+}
+
+/* While a device copies, its driver's threads may need the processor that a wait would spin on. */
+static const uint64_t staged_spin_ns = 50000;
+
+enum bp_status bp_collective_run(struct bp_board *b, const struct bp_collective *c)
+{
+    uint64_t spin_ns = b->spin_ns;
+    enum bp_status status;
+
+    if (__builtin_expect(bp_board_failed(b), 0)) return bp_board_answer(b);
+    b->sequence++;
+    if (!c->what) b->deadline = 0;
+    b->timeout_ns = c->timeout_ns;
+    if (c->stage && spin_ns > staged_spin_ns) b->spin_ns = staged_spin_ns;
+    status = run_call(b, c);
+    b->spin_ns = spin_ns;
+    if (status == BP_OK)
+        atomic_store_explicit(&b->me->done, b->sequence, memory_order_release);
+    return status;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shm_p2p.c: sends and receives. What two ranks say to each other in one direction has numbers, of
+ * which some may be on the board at a time: a message, a piece of a large one, or the place of a
+ * buffer from which the receiver takes all. Those of a group go on side by side, each by steps that
+ * do not wait. */
+#include "../net/net_comm.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct exchange {
+    const struct bp_collective *c;
+    struct bp_board_pair *pair;
+    uint32_t way;    /* 0: in a slot, or several */
+    uint64_t at;     /* bytes that have gone */
+    bool done;
+    /* What it waits for, when it cannot go on. */
+    const _Atomic uint64_t *word;
+    uint64_t value;
+};
+
+static bool is_send(const struct exchange *x)
+{
+    return x->c->call == BP_COMM_SEND;
+}
+
+static uint64_t bytes_of(const struct bp_collective *c)
+{
+    return c->count * c->width;
+}
+
+/* false: it has to wait for that. */
+static bool has_come(struct exchange *x, const _Atomic uint64_t *word, uint64_t value)
+{
+    x->word = word;
+    x->value = value;
+    return atomic_load_explicit(word, memory_order_acquire) >= value;
+}
+
+static uint32_t choose_way(const struct bp_board *b, const struct bp_collective *c,
+                           const struct bp_where *where)
+{
+    bool near = b->pid[c->root] == b->pid[b->rank];
+
+    if (bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
+    if (b->ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
+    return b->ways & BP_WAY_VM;
+}
+
+static struct bp_board_message *message_of(const struct exchange *x, uint64_t number)
+{
+    return &x->pair->message[number % BP_BOARD_UNITS];
+}
+
+/* Of what is left of it, in the next message. */
+static uint64_t piece_of(const struct exchange *x)
+{
+    uint64_t left = bytes_of(x->c) - x->at;
+
+    return left < BP_BOARD_SLOT ? left : BP_BOARD_SLOT;
+}
+
+/* Units that it takes, whatever is in them. */
+static uint64_t units_of(uint64_t piece)
+{
+    return piece > BP_BOARD_UNIT ? (piece + BP_BOARD_UNIT - 1) / BP_BOARD_UNIT : 1;
+}
+
+/* A piece from src, or to dst, where it fits: in the message, or in units, of which the first
+ * follows the last. */
+static void copy_piece(const struct bp_board *b, const struct exchange *x, uint64_t number,
+                       const char *src, char *dst, uint64_t size)
+{
+    uint32_t from = is_send(x) ? b->rank : x->c->root, to = is_send(x) ? x->c->root : b->rank;
+    uint64_t part = (BP_BOARD_UNITS - number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
+    char *here = size <= BP_BOARD_INLINE ? (char *)message_of(x, number)->data
+                                         : bp_board_unit(b, from, to, number);
+
+    for (uint64_t at = 0; at < size; at += part, part = size - at) {
+        if (part > size - at) part = size - at;
+        bp_copy_bytes(dst ? dst + at : here, src ? src + at : here, part, false);
+        here = bp_board_unit(b, from, to, 0);
+    }
+}
+
+/* What it is, and its bytes or where they are. */
+static enum bp_status put_message(struct bp_board *b, struct exchange *x, uint64_t number)
+{
+    const struct bp_collective *c = x->c;
+    struct bp_board_message *m = message_of(x, number);
+    uint64_t size = piece_of(x), k = x->at / BP_BOARD_SLOT;
+    const char *src;
+
+    if (c->stage) TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
+    m->dtype = c->dtype;
+    m->count = c->count;
+    if (!x->at && bytes_of(c) > BP_BOARD_SLOT) {
+        bp_where_fill(b, c->src, c->src_storage, &m->where);
+        x->way = choose_way(b, c, &m->where);
+    }
+    m->way = x->way;
+    src = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
+    if (!x->way) copy_piece(b, x, number, src, NULL, size);
+    b->sent[c->root] = number - 1 + (x->way ? 1 : units_of(size));
+    x->at = x->way ? bytes_of(c) : x->at + size;
+    bp_board_set(b, &m->number, number);
+    bp_fetch_to_write(message_of(x, b->sent[c->root] + 1));
+    return BP_OK;
+}
+
+/* Whether the units of a piece are free: who waits for that waits until about half of all are. */
+static bool has_room(struct bp_board *b, struct exchange *x, uint64_t units)
+{
+    uint64_t *gone = &b->gone[x->c->root], end = b->sent[x->c->root] + units;
+
+    if (end <= *gone + BP_BOARD_UNITS) return true;
+    *gone = atomic_load_explicit(&x->pair->taken, memory_order_acquire);
+    x->word = &x->pair->taken;
+    x->value = end - units - BP_BOARD_UNITS / 2;
+    return end <= *gone + BP_BOARD_UNITS;
+}
+
+/* Until it has to wait, or is done. */
+static enum bp_status step_send(struct bp_board *b, struct exchange *x, bool *out_moved)
+{
+    uint64_t *sent = &b->sent[x->c->root];
+
+    while (!x->done && !x->way) {
+        if (!has_room(b, x, units_of(piece_of(x)))) return BP_OK;
+        TRY(put_message(b, x, *sent + 1));
+        *out_moved = true;
+        x->done = !x->way && x->at == bytes_of(x->c);
+    }
+    /* The receiver takes it. */
+    if (!x->done && has_come(x, &x->pair->taken, *sent)) x->done = *out_moved = true;
+    return BP_OK;
+}
+
+static enum bp_status check_message(struct bp_board *b, const struct exchange *x,
+                                    const struct bp_board_message *m)
+{
+    const struct bp_collective *c = x->c;
+
+    if (m->dtype == c->dtype && m->count == c->count) return BP_OK;
+    return bp_board_fail(b, BP_ERR_INVALID,
+                         "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
+                         bp_board_number(b, c->root), m->count, bp_dtype_name(m->dtype),
+                         bp_board_number(b, b->rank), c->count, bp_dtype_name(c->dtype));
+}
+
+/* What a slot has, or (from) the whole of the sender's buffer. */
+static enum bp_status take_pieces(struct bp_board *b, struct exchange *x, uint64_t number,
+                                  const struct bp_reach *from)
+{
+    const struct bp_collective *c = x->c;
+    uint64_t end = bytes_of(c), k = x->at / BP_BOARD_SLOT;
+
+    do {
+        uint64_t size = piece_of(x);
+        char *to = c->dst + x->at;
+        if (c->stage) {
+            TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
+            to = bp_stage_dst(c->stage, 0, k);
+        }
+        if (from) TRY(bp_reach_read(b, from, x->at, to, size, false));
+        else copy_piece(b, x, number, NULL, to, size);
+        x->at += size;
+        if (c->stage) TRY(bp_stage_done(c->stage, b, k++));
+    } while (from && x->at < end);
+    return BP_OK;
+}
+
+static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint64_t number)
+{
+    const struct bp_collective *c = x->c;
+    const struct bp_board_message *m = message_of(x, number);
+    const struct bp_where where = m->where; /* read once: the other can still write there */
+    const uint32_t way = m->way;
+    uint64_t units = way ? 1 : units_of(piece_of(x));
+    struct bp_reach from;
+
+    TRY(check_message(b, x, m));
+    if (way) TRY(bp_reach_open(b, c->root, &where, bytes_of(c), way, &from));
+    if (way && !c->stage) {
+        x->at = bytes_of(c);
+        TRY(bp_reach_read(b, &from, 0, c->dst, x->at, x->at >= 4 << 20));
+    } else {
+        TRY(take_pieces(b, x, number, way ? &from : NULL));
+    }
+    b->taken[c->root] += units;
+    bp_board_set(b, &x->pair->taken, b->taken[c->root]);
+    x->done = x->at == bytes_of(c);
+    return BP_OK;
+}
+
+static enum bp_status step(struct bp_board *b, struct exchange *x, bool *out_moved)
+{
+    const uint64_t *taken = &b->taken[x->c->root];
+
+    if (is_send(x)) return step_send(b, x, out_moved);
+    while (!x->done && has_come(x, &message_of(x, *taken + 1)->number, *taken + 1)) {
+        TRY(take_message(b, x, *taken + 1));
+        *out_moved = true;
+    }
+    return BP_OK;
+}
+
+/* Messages of one direction between two ranks go one after the other. */
+static bool is_its_turn(const struct exchange *list, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (!list[j].done && list[j].c->call == list[i].c->call &&
+            list[j].c->root == list[i].c->root)
+            return false;
+    return true;
+}
+
+/* Goes through all once. out_left: how many are not done; out_last: one of them that waits. */
+static enum bp_status round_of_all(struct bp_board *b, struct exchange *list, uint32_t n,
+                                   uint32_t *out_left, struct exchange **out_last, bool *out_moved)
+{
+    *out_left = 0;
+    *out_moved = false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].done || !is_its_turn(list, i)) {
+            *out_left += !list[i].done;
+            continue;
+        }
+        TRY(step(b, &list[i], out_moved));
+        if (list[i].done) continue;
+        ++*out_left;
+        *out_last = &list[i];
+    }
+    return BP_OK;
+}
+
+/* What goes to and from other hosts does not wait for this one. */
+static enum bp_status go_on_beyond(struct bp_board *b, bool *out_moved)
+{
+    uint32_t left;
+
+    return bp_hosts_pairs_step(b->hosts, &left, out_moved);
+}
+
+static enum bp_status run_all(struct bp_board *b, struct exchange *list, uint32_t n)
+{
+    struct exchange *last = NULL;
+    uint32_t left, idle = 0;
+    bool moved;
+
+    for (;;) {
+        TRY(round_of_all(b, list, n, &left, &last, &moved));
+        if (!left) return BP_OK;
+        if (moved) {
+            idle = 0;
+            continue;
+        }
+        if (!last->c->what) b->pair = last->c;
+        if (b->hosts) TRY(go_on_beyond(b, &moved));
+        if (moved) continue;
+        if (left == 1 && !b->hosts) TRY(bp_board_wait(b, last->word, last->value, last->c->root));
+        else
+            TRY(bp_board_idle(b, last->c->root, &idle));
+    }
+}
+
+enum bp_status bp_pairs_run(struct bp_board *b, const struct bp_collective *first, uint32_t n,
+                            size_t stride)
+{
+    struct exchange few[8], *x = few;
+    enum bp_status status;
+
+    if (bp_board_failed(b)) return bp_board_answer(b);
+    if (n > sizeof few / sizeof *few) x = malloc(n * sizeof *x);
+    if (!x) return bp_board_fail(b, BP_ERR_MEMORY, "rank %u has no memory for a group",
+                                bp_board_number(b, b->rank));
+    if (!first->what) b->deadline = 0;
+    bp_reach_renew(b);
+    for (uint32_t i = 0; i < n; i++) {
+        const void *at = (const char *)first + i * stride;
+        const struct bp_collective *c = at;
+        bool send = c->call == BP_COMM_SEND;
+        x[i] = (struct exchange){.c = c};
+        x[i].pair = send ? bp_board_pair(b, b->rank, c->root) : bp_board_pair(b, c->root, b->rank);
+        b->timeout_ns = c->timeout_ns;
+    }
+    status = run_all(b, x, n);
+    b->pair = NULL;
+    if (x != few) free(x);
+    return status;
+}

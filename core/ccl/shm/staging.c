@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* staging.c: calls on memory that the host does not reach: it goes by way of pinned memory, chunk
+ * by chunk, in two slots. While the host does its part of a call on one chunk, the device brings
+ * the next and takes the one before: copies are work of the app's stream, and marks behind them say
+ * when a slot may be used. What a call takes is bounded, however large its tensors are.
+ *
+ * A chunk is as much of each part as some pieces of the call have, so that other ranks, which may
+ * reach their memory, see the same pieces. Where there is no pinned memory, or none left, the
+ * host's is used, and copies to it wait. */
+#include "../comm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LIMIT = 1 << 20, SLOTS = 2 }; /* LIMIT: bytes of a slot on the larger side */
+
+/* What a tensor has to do with a call. */
+struct side {
+    struct bp_tensor *tensor; /* NULL: nothing */
+    uint32_t parts;
+    const int64_t *counts; /* of each part, in elements; NULL: all are c->count */
+    uint64_t at;           /* bytes in a slot before its chunk */
+};
+
+struct bp_stage {
+    struct bp_stream *stream;
+    const struct bp_collective *c;
+    struct side src, dst;
+    uint64_t limit;
+    uint64_t room, per;            /* bytes of a piece; pieces of a chunk. 0: not begun */
+    uint64_t chunk, slot;          /* bytes of a part's chunk, and of a slot */
+    uint64_t n_piece, n_chunk;     /* of the largest part */
+    uint64_t asked;                /* chunks of src */
+    uint64_t read[SLOTS], wrote[SLOTS]; /* the last work of the stream's on a slot; 0: none */
+    struct bp_storage *pinned;     /* the slots, or */
+    char *host;                    /* where the host has them, and if not pinned they are its own */
+};
+
+static uint64_t part_bytes(const struct bp_stage *s, const struct side *side, uint32_t part)
+{
+    return (side->counts ? (uint64_t)side->counts[part] : s->c->count) * s->c->width;
+}
+
+static uint64_t largest(const struct bp_stage *s, const struct side *side)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; side->tensor && i < side->parts; i++) {
+        uint64_t bytes = part_bytes(s, side, i);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* The other ranks wait for this one: they are told. */
+static enum bp_status give_up(struct bp_board *b, const struct bp_stage *s, enum bp_status status)
+{
+    return bp_board_confess(b, status, "has no data of %s for %s", s->stream->device->name,
+                            bp_comm_call_name(s->c->call));
+}
+
+/* A queue has no part in pinned memory: the host reaches what is behind it. */
+static enum bp_status take_memory(struct bp_stage *s, uint64_t size)
+{
+    struct bp_device *device = s->stream->device;
+
+    if (!s->stream->timeline->queue &&
+        bp_storage_create(device, s->stream->timeline, BP_SPACE_PINNED, size, &s->pinned) == BP_OK)
+        s->host = bp_storage_host(s->pinned);
+    if (s->pinned && s->host) return BP_OK;
+    if (s->pinned) bp_storage_release(s->pinned);
+    s->pinned = NULL;
+    s->host = bp_core_allocate(device->core, size, 64);
+    if (s->host) return BP_OK;
+    return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of staging", size);
+}
+
+static uint64_t slots_of(const struct bp_stage *s)
+{
+    return s->slot * (s->n_chunk > 1 ? SLOTS : 1);
+}
+
+static enum bp_status begin(struct bp_stage *s, uint64_t room)
+{
+    uint64_t src = largest(s, &s->src), dst = largest(s, &s->dst), most = src > dst ? src : dst;
+    uint64_t parts = s->src.parts > s->dst.parts ? s->src.parts : s->dst.parts;
+
+    s->room = room;
+    s->per = s->limit / (parts * room);
+    if (!s->per) s->per = 1;
+    s->n_piece = (most + room - 1) / room;
+    s->n_chunk = (s->n_piece + s->per - 1) / s->per;
+    s->chunk = ((s->n_chunk > 1 ? s->per * room : most) + 63) & ~UINT64_C(63);
+    s->dst.at = src ? s->src.parts * s->chunk : 0;
+    s->slot = s->dst.at + (dst ? s->dst.parts * s->chunk : 0);
+    return s->slot ? take_memory(s, slots_of(s)) : BP_OK;
+}
+
+/* Between the tensor, from byte `at` on, and the slots; out: from the tensor. */
+static enum bp_status copy(struct bp_stage *s, struct bp_tensor *t, uint64_t at, uint64_t slot,
+                           uint64_t size, bool out)
+{
+    struct bp_storage *pinned = s->pinned;
+    void *there = (void *)((uintptr_t)t->view.data + at), *here;
+
+    if (!pinned)
+        return out ? bp_copy_out(s->stream, t, at, s->host + slot, size)
+                   : bp_copy_in(s->stream, t, at, s->host + slot, size);
+    here = (void *)((uintptr_t)pinned->memory.data + slot);
+    if (out)
+        return bp_memory_copy(s->stream, BP_COPY_WITHIN,
+                              &(struct bp_copy){pinned->memory.handle, here, t->view.memory, there,
+                                                size},
+                              pinned, t->storage);
+    return bp_memory_copy(s->stream, BP_COPY_WITHIN,
+                          &(struct bp_copy){t->view.memory, there, pinned->memory.handle, here,
+                                            size},
+                          t->storage, pinned);
+}
+
+/* Copies chunk number of all parts. Its last work goes to *out_number. */
+static enum bp_status copy_chunk(struct bp_stage *s, const struct side *side, uint64_t number,
+                                 bool out, uint64_t *out_number)
+{
+    uint64_t from = number * s->per * s->room, most = s->per * s->room, begin = 0;
+    uint64_t slot = number % SLOTS * s->slot + side->at;
+
+    for (uint32_t i = 0; i < side->parts; i++) {
+        uint64_t part = part_bytes(s, side, i), at = begin + from;
+        uint64_t size = part <= from ? 0 : part - from < most ? part - from : most;
+        begin += part;
+        if (!size) continue;
+        TRY(copy(s, side->tensor, at, slot + i * s->chunk, size, out));
+    }
+    *out_number = atomic_load(&s->stream->timeline->last);
+    if (!s->pinned) return BP_OK; /* the copy is over, as far as the slot goes */
+    return bp_timeline_mark(s->stream->timeline, *out_number);
+}
+
+static enum bp_status await_work(struct bp_stage *s, uint64_t number)
+{
+    struct bp_timeline *timeline = s->stream->timeline;
+    struct bp_deadline until;
+    enum bp_status status;
+
+    if (!number || !s->pinned) return BP_OK;
+    until = bp_deadline_of(timeline->device);
+    status = bp_timeline_wait(timeline, number, &until);
+    return status ? bp_timeline_tell(timeline, number, status) : BP_OK;
+}
+
+/* Asks for chunks up to number, of those that there are. */
+static enum bp_status ask(struct bp_stage *s, uint64_t number)
+{
+    for (; s->src.tensor && s->asked <= number && s->asked < s->n_chunk; s->asked++)
+        TRY(copy_chunk(s, &s->src, s->asked, true, &s->read[s->asked % SLOTS]));
+    return BP_OK;
+}
+
+/* Without marks, a chunk more would be waited for with the first. */
+static enum bp_status await_chunk(struct bp_stage *s, uint64_t number)
+{
+    TRY(ask(s, s->pinned ? number + 1 : number));
+    TRY(await_work(s, s->read[number % SLOTS]));
+    return await_work(s, s->wrote[number % SLOTS]);
+}
+
+enum bp_status bp_stage_await(struct bp_stage *s, struct bp_board *b, uint64_t room, uint64_t k)
+{
+    enum bp_status status = s->per ? BP_OK : begin(s, room);
+
+    if (status == BP_OK && k < s->n_piece && k % s->per == 0)
+        status = await_chunk(s, k / s->per);
+    return status ? give_up(b, s, status) : BP_OK;
+}
+
+enum bp_status bp_stage_done(struct bp_stage *s, struct bp_board *b, uint64_t k)
+{
+    uint64_t number = k / s->per;
+    enum bp_status status;
+
+    if (!s->dst.tensor || k >= s->n_piece) return BP_OK;
+    if ((k + 1) % s->per && k + 1 < s->n_piece) return BP_OK;
+    status = copy_chunk(s, &s->dst, number, false, &s->wrote[number % SLOTS]);
+    return status ? give_up(b, s, status) : BP_OK;
+}
+
+static char *piece(const struct bp_stage *s, const struct side *side, uint32_t part, uint64_t k)
+{
+    if (!side->tensor || k >= s->n_piece) return NULL;
+    return s->host + k / s->per % SLOTS * s->slot + side->at + part * s->chunk +
+           k % s->per * s->room;
+}
+
+const char *bp_stage_src(const struct bp_stage *s, uint32_t part, uint64_t k)
+{
+    return piece(s, &s->src, part, k);
+}
+
+char *bp_stage_dst(const struct bp_stage *s, uint32_t part, uint64_t k)
+{
+    return piece(s, &s->dst, part, k);
+}
+
+static bool has_parts(uint32_t call, bool src)
+{
+    switch (call) {
+    case BP_COMM_ALL_TO_ALL:
+    case BP_COMM_ALL_TO_ALL_RAGGED: return true;
+    case BP_COMM_REDUCE_SCATTER:
+    case BP_COMM_SCATTER: return src;
+    case BP_COMM_ALL_GATHER:
+    case BP_COMM_GATHER: return !src;
+    default: return false;
+    }
+}
+
+static struct side side_of(const struct bp_collective *c, struct bp_tensor *t, uint32_t size,
+                           bool src)
+{
+    return (struct side){.tensor = t && t->view.count ? t : NULL,
+                         .parts = has_parts(c->call, src) ? size : 1,
+                         .counts = c->call != BP_COMM_ALL_TO_ALL_RAGGED ? NULL
+                                   : src                                ? c->src_counts
+                                                                        : c->dst_counts};
+}
+
+enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *steps, uint32_t n,
+                                uint32_t size, struct bp_stage **out_stages)
+{
+    struct bp_stage *s = calloc(n, sizeof *s);
+
+    if (!s) return bp_error(BP_ERR_MEMORY, "no memory for a collective call");
+    for (uint32_t i = 0; i < n; i++) {
+        struct bp_collective *c = &steps[i].c;
+        s[i].stream = stream;
+        s[i].c = c;
+        s[i].limit = LIMIT / n;
+        s[i].src = side_of(c, steps[i].src, size, true);
+        s[i].dst = side_of(c, steps[i].dst, size, false);
+        c->stage = &s[i];
+    }
+    *out_stages = s;
+    return BP_OK;
+}
+
+void bp_stages_destroy(struct bp_stage *s, uint32_t n)
+{
+    for (uint32_t i = 0; s && i < n; i++) {
+        if (s[i].pinned) bp_storage_release(s[i].pinned);
+        else if (s[i].host)
+            bp_core_release(s[i].stream->device->core, s[i].host, slots_of(&s[i]));
+    }
+    free(s);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* waiter.c: waiting for words of other ranks: it spins for a moment, lets others run for another,
+ * and then sleeps. Who sleeps is woken by the rank that it waits for, and looks now and then by
+ * itself whether ranks have died or time is up. */
+#include "../net/net_comm.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { YIELDS = 300, SPINS = 64, ROUNDS = 10000, NAPS = 100 };
+static const uint64_t nap_ns = 50000000;    /* the longest sleep between two looks */
+static const uint64_t idle_nap_ns = 200000; /* where nobody wakes */
+static const uint64_t late_nap_ns = 1000000;
+static const uint64_t leader_ns = 1200000000; /* for a leader to say who is late elsewhere */
+
+static bool reached(const _Atomic uint64_t *word, uint64_t value)
+{
+    return atomic_load_explicit(word, memory_order_acquire) >= value;
+}
+
+/* What a rank waits for is its own business: who sets a word wakes those who wait for its rank. */
+void bp_board_wake(struct bp_board *b)
+{
+    bool failed = bp_board_failed(b);
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        struct bp_board_rank *r = &b->at[i];
+        uint32_t of = atomic_load(&r->waits_for);
+        if (!atomic_load(&r->asleep) || (of && of != b->rank + 1 && !failed)) continue;
+        atomic_fetch_add(&r->bell, 1);
+        syscall(SYS_futex, &r->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
+}
+
+/* Who sets a word need not wait until that is seen before it looks for sleepers: who goes to sleep
+ * has all processors of the others' processes see to it. */
+bool bp_board_prepare_sleep(void)
+{
+    return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+static void sleep_until(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
+                        uint64_t ns)
+{
+    struct bp_board_rank *me = b->me;
+    struct timespec t = bp_timespec(ns);
+    uint32_t bell = atomic_load(&me->bell);
+
+    atomic_store(&me->asleep, 1);
+    atomic_fetch_add(&b->header->sleepers, 1);
+    if (b->light && word) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    if ((!word || !reached(word, value)) && !bp_board_failed(b))
+        syscall(SYS_futex, &me->bell, FUTEX_WAIT, bell, &t, NULL, 0);
+    atomic_fetch_sub(&b->header->sleepers, 1);
+    atomic_store(&me->asleep, 0);
+}
+
+bool bp_board_is_dead(const struct bp_board *b, uint32_t rank, int timeout_ms)
+{
+    struct pollfd p = {b->pidfd[rank], POLLIN, 0};
+
+    if (atomic_load(&b->at[rank].left)) return false;
+    return p.fd == BP_BOARD_GONE || (p.fd >= 0 && poll(&p, 1, timeout_ms) == 1);
+}
+
+/* What is waited for: a word of rank `of`; NULL: one of several. */
+struct wait {
+    const _Atomic uint64_t *word;
+    uint64_t value;
+    uint32_t of;
+};
+
+/* A rank that has ended all calls that others are in has only gone. The one that is waited for is
+ * needed whatever it has ended. */
+static bool is_needed(const struct bp_board *b, uint32_t rank, const struct wait *w)
+{
+    if (rank == w->of) return !w->word || !reached(w->word, w->value);
+    return !b->sequence || atomic_load(&b->at[rank].done) < b->sequence;
+}
+
+/* It may have done, as its last, what it is needed for just before it went: so asked again. */
+static enum bp_status look_for_dead(struct bp_board *b, const struct wait *w)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if (is_needed(b, i, w) && bp_board_is_dead(b, i, 0) && is_needed(b, i, w))
+            return bp_board_died(b, i);
+    return BP_OK;
+}
+
+/* Who waits for its leader, which waits for other hosts, lets it speak first. */
+static enum bp_status late_among_hosts(struct bp_board *b, uint32_t of, uint64_t late_ns)
+{
+    bool held_up = b->pair || bp_board_is_held_up(b);
+
+    if (b->hosts->waits) return bp_hosts_late(b->hosts, late_ns);
+    return held_up || late_ns > leader_ns ? bp_board_late(b, of) : BP_OK;
+}
+
+/* Once in a while of waiting. */
+static enum bp_status look(struct bp_board *b, const struct wait *w)
+{
+    uint64_t now;
+
+    if (bp_board_failed(b)) return bp_board_answer(b);
+    now = bp_clock_ns();
+    if (!b->deadline) {
+        b->deadline = b->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + b->timeout_ns;
+        b->looked = now;
+    }
+    if (now - b->looked > nap_ns / 2) {
+        b->looked = now;
+        TRY(look_for_dead(b, w));
+        if (b->hosts) TRY(bp_hosts_watch(b->hosts));
+    }
+    if (now < b->deadline) return BP_OK;
+    return b->hosts ? late_among_hosts(b, w->of, now - b->deadline) : bp_board_late(b, w->of);
+}
+
+static uint64_t shorter(const struct bp_board *b, uint64_t ns)
+{
+    uint64_t left = bp_time_left(b->deadline);
+
+    if (!left && b->hosts) left = late_nap_ns;
+    return left < ns ? left : ns;
+}
+
+/* Others read whom this rank waits for. */
+static enum bp_status wait_asleep(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
+                                  uint32_t of)
+{
+    const struct wait w = {word, value, of};
+    enum bp_status status = BP_OK;
+
+    atomic_store(&b->me->waits_for, of + 1);
+    while (!reached(word, value)) {
+        status = look(b, &w);
+        if (status) break;
+        sleep_until(b, word, value, shorter(b, nap_ns));
+    }
+    atomic_store(&b->me->waits_for, 0);
+    return reached(word, value) ? BP_OK : status;
+}
+
+/* true: it came. Where ranks share processors who waits lets the others go on. */
+static bool wait_awake(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value)
+{
+    uint64_t begin = 0;
+
+    for (uint32_t i = 0; i < (b->spin_ns ? UINT32_MAX : YIELDS) && !bp_board_failed(b); i++) {
+        if (!b->spin_ns) sched_yield();
+        for (uint32_t j = 0; j < (b->spin_ns ? SPINS : 1); j++) {
+            if (reached(word, value)) return true;
+            bp_pause();
+        }
+        if (!b->spin_ns) continue;
+        if (!begin) begin = bp_clock_ns();
+        else if (bp_clock_ns() - begin > b->spin_ns) break;
+    }
+    return reached(word, value);
+}
+
+/* What goes to and from other hosts goes on meanwhile: somebody there may wait for it. */
+static enum bp_status wait_among_hosts(struct bp_board *b, const _Atomic uint64_t *word,
+                                       uint64_t value, uint32_t of)
+{
+    enum bp_status status = BP_OK;
+    uint32_t round = 0;
+
+    atomic_store(&b->me->waits_for, of + 1);
+    while (!reached(word, value) && status == BP_OK) {
+        if (bp_hosts_progress(b->hosts)) round = 0;
+        status = bp_board_idle(b, of, &round);
+    }
+    atomic_store(&b->me->waits_for, 0);
+    return reached(word, value) ? BP_OK : status;
+}
+
+enum bp_status bp_board_wait_slow(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
+                                  uint32_t of)
+{
+    if (b->hosts) return wait_among_hosts(b, word, value, of);
+    return wait_awake(b, word, value) ? BP_OK : wait_asleep(b, word, value, of);
+}
+
+enum bp_status bp_board_idle(struct bp_board *b, uint32_t of, uint32_t *round)
+{
+    uint32_t n = (*round)++, awake = b->spin_ns ? ROUNDS : YIELDS;
+
+    if (n < awake) {
+        if (b->spin_ns) bp_pause();
+        else sched_yield();
+        return bp_board_failed(b) ? bp_board_answer(b) : BP_OK;
+    }
+    TRY(look(b, &(const struct wait){NULL, 0, of}));
+    sleep_until(b, NULL, 0, shorter(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
+    return BP_OK;
+}
+
+/* Whoever has died without leaving is missed by calls to come. */
+enum bp_status bp_board_check(struct bp_board *b)
+{
+    if (bp_board_failed(b)) return bp_board_answer(b);
+    for (uint32_t i = 0; i < b->n; i++)
+        if (bp_board_is_dead(b, i, 0)) return bp_board_died(b, i);
+    return BP_OK;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zero_copy.c: collective calls between the buffers themselves: each rank does its share of the
+ * work, so that each byte is read and written once. A share is done by one rank, for all: that is
+ * why results are the same everywhere, and why a buffer may be both source and destination. */
+#include "../collective.h"
+
+enum { NEAR_PIECE = 8 << 10 };
+static const uint64_t near_bytes = 128 << 10; /* up to that all is near a processor */
+static const uint64_t far_bytes = 4 << 20;    /* more than that is not kept in caches */
+
+struct direct {
+    struct bp_board *b;
+    const struct bp_collective *c;
+    uint32_t way;
+    uint64_t part; /* bytes of the part of one rank */
+    bool near, far;
+    struct bp_reach src[BP_BOARD_RANKS], dst[BP_BOARD_RANKS];
+};
+
+/* Its own buffers this rank knows; those of others are where they say, as far as that can be. */
+static enum bp_status open_src(struct direct *d, uint32_t rank)
+{
+    uint32_t call = d->c->call;
+    bool parted = call == BP_COMM_REDUCE_SCATTER || call == BP_COMM_ALL_TO_ALL ||
+                  call == BP_COMM_SCATTER;
+    struct bp_where where = d->b->at[rank].where[d->b->sequence & 1].src;
+
+    if (rank == d->b->rank) where.address = (uintptr_t)d->c->src;
+    return bp_reach_open(d->b, rank, &where, d->part * (parted ? d->b->n : 1), d->way,
+                         &d->src[rank]);
+}
+
+static enum bp_status open_dst(struct direct *d, uint32_t rank)
+{
+    uint32_t call = d->c->call;
+    bool parts = call == BP_COMM_ALL_GATHER || call == BP_COMM_ALL_TO_ALL || call == BP_COMM_GATHER;
+    struct bp_where where = d->b->at[rank].where[d->b->sequence & 1].dst;
+
+    if (rank == d->b->rank) where.address = (uintptr_t)d->c->dst;
+    return bp_reach_open(d->b, rank, &where, d->part * (parts ? d->b->n : 1), d->way,
+                         &d->dst[rank]);
+}
+
+/* Of all sources by address: in short pieces, so that what is written past the caches and what is
+ * read next are under way together. */
+static void reduce_far(struct direct *d, uint64_t skip, uint64_t from, uint64_t to, uint32_t only)
+{
+    enum { PIECE = 512 };
+    struct bp_board *b = d->b;
+    const void *src[BP_BOARD_RANKS];
+    _Alignas(64) char out[PIECE];
+
+    for (uint64_t at = from, size; at < to; at += size) {
+        size = to - at < PIECE ? to - at : PIECE;
+        for (uint32_t i = 0; i < b->n; i++) src[i] = d->src[i].here + skip + at;
+        bp_ccl_reduce(d->c->dtype, d->c->reduction, out, src, b->n, size / d->c->width);
+        for (uint32_t i = 0; i < b->n; i++)
+            if (only == BP_BOARD_ANY || i == only)
+                bp_copy_past_caches(d->dst[i].here + at, out, size);
+    }
+    bp_copies_end();
+}
+
+/* Where results may be computed where they belong: in a destination of the first two ranks, for
+ * their sources are read before anything is written; which is no source itself, for that is slow.
+ * Only what is near: lines that have to be fetched are better copied to in large pieces. */
+static char *place_of(const struct direct *d, uint64_t skip, uint32_t only)
+{
+    for (uint32_t i = 0; i < 2 && i < d->b->n && d->near; i++)
+        if ((only == BP_BOARD_ANY || i == only) && d->dst[i].here != d->src[i].here + skip)
+            return d->dst[i].here;
+    return NULL;
+}
+
+/* Reduces bytes from `from` to `to` of all sources, and hands them to some destinations: to rank
+ * only, or (BP_BOARD_ANY) to all. skip: what lies in the sources before. */
+static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t from, uint64_t to,
+                                   uint32_t only)
+{
+    struct bp_board *b = d->b;
+    const void *src[BP_BOARD_RANKS];
+    char *scratch = bp_board_scratch(b, b->n), *place = place_of(d, skip, only);
+    uint64_t piece = d->near ? NEAR_PIECE : BP_BOARD_SCRATCH;
+
+    if (d->way == BP_WAY_MAP && d->far) {
+        reduce_far(d, skip, from, to, only);
+        return BP_OK;
+    }
+    if (!scratch) return BP_ERR_MEMORY;
+    for (uint64_t at = from, size; at < to; at += size) {
+        char *out = place ? place + at : scratch;
+        size = to - at < piece ? to - at : piece;
+        for (uint32_t i = 0; i < b->n; i++) {
+            src[i] = bp_reach_fetch(b, &d->src[i], skip + at, size, bp_board_scratch(b, i));
+            if (!src[i]) return bp_board_answer(b);
+        }
+        bp_ccl_reduce(d->c->dtype, d->c->reduction, out, src, b->n, size / d->c->width);
+        for (uint32_t i = 0; i < b->n; i++)
+            if (only == BP_BOARD_ANY || i == only)
+                TRY(bp_reach_write(b, &d->dst[i], at, out, size, d->far));
+    }
+    return BP_OK;
+}
+
+static enum bp_status reduce_all(struct direct *d, uint64_t part)
+{
+    struct bp_board *b = d->b;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        TRY(open_src(d, i));
+        TRY(open_dst(d, i));
+    }
+    return reduce_range(d, 0, bp_share(part, b->rank, b->n), bp_share(part, b->rank + 1, b->n),
+                        BP_BOARD_ANY);
+}
+
+static enum bp_status reduce_root(struct direct *d, uint64_t part)
+{
+    struct bp_board *b = d->b;
+
+    for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
+    TRY(open_dst(d, d->c->root));
+    return reduce_range(d, 0, bp_share(part, b->rank, b->n), bp_share(part, b->rank + 1, b->n),
+                        d->c->root);
+}
+
+static enum bp_status reduce_scatter(struct direct *d, uint64_t part)
+{
+    struct bp_board *b = d->b;
+
+    for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
+    TRY(open_dst(d, b->rank));
+    return reduce_range(d, b->rank * part, 0, part, b->rank);
+}
+
+/* Bytes of the source of one rank into this rank's destination. */
+static enum bp_status pull(struct direct *d, uint32_t from, uint64_t src_at, uint64_t dst_at,
+                           uint64_t size)
+{
+    if (!size) return BP_OK;
+    TRY(open_src(d, from));
+    return bp_reach_read(d->b, &d->src[from], src_at, d->c->dst + dst_at, size, d->far);
+}
+
+/* The root writes a share of each other's part, for it has less to do. */
+static enum bp_status broadcast(struct direct *d, uint64_t part)
+{
+    struct bp_board *b = d->b;
+    uint64_t cut = bp_share(part, b->n - 1, b->n);
+
+    if (b->rank != d->c->root) return pull(d, d->c->root, 0, 0, cut);
+    for (uint32_t i = 0; i < b->n; i++) {
+        TRY(open_dst(d, i));
+        if (i == b->rank) TRY(bp_reach_write(b, &d->dst[i], 0, d->c->src, part, d->far));
+        else
+            TRY(bp_reach_write(b, &d->dst[i], cut, d->c->src + cut, part - cut, d->far));
+    }
+    return BP_OK;
+}
+
+/* Ranks begin with their neighbour, so that they do not all read one. */
+static enum bp_status pull_all(struct direct *d, uint64_t part, bool parted)
+{
+    struct bp_board *b = d->b;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint32_t from = (b->rank + i) % b->n;
+        TRY(pull(d, from, parted ? b->rank * part : 0, from * part, part));
+    }
+    return BP_OK;
+}
+
+static enum bp_status gather(struct direct *d, uint64_t part)
+{
+    TRY(open_dst(d, d->c->root));
+    return bp_reach_write(d->b, &d->dst[d->c->root], d->b->rank * part, d->c->src, part, d->far);
+}
+
+enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collective *c, uint32_t way)
+{
+    uint64_t part = c->count * c->width;
+    struct direct d = {.b = b, .c = c, .way = way, .part = part};
+
+    bp_reach_renew(b);
+    d.near = way == BP_WAY_MAP && part <= near_bytes;
+    d.far = part * (c->call == BP_COMM_ALL_GATHER || c->call == BP_COMM_ALL_TO_ALL ? b->n : 1) >=
+            far_bytes;
+    switch (c->call) {
+    case BP_COMM_ALL_REDUCE: return reduce_all(&d, part);
+    case BP_COMM_REDUCE: return reduce_root(&d, part);
+    case BP_COMM_REDUCE_SCATTER: return reduce_scatter(&d, part);
+    case BP_COMM_BROADCAST: return broadcast(&d, part);
+    case BP_COMM_ALL_GATHER: return pull_all(&d, part, false);
+    case BP_COMM_ALL_TO_ALL: return pull_all(&d, part, true);
+    case BP_COMM_GATHER: return gather(&d, part);
+    case BP_COMM_SCATTER: return pull(&d, c->root, b->rank * part, 0, part);
+    default: return BP_OK;
+    }
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submit.c: calls of a communicator as work of a stream: at once where the stream is inline, as a
+ * task where it has a queue, and by way of host memory where the host does not reach the device's.
+ *
+ * A communicator does its work in the order in which it was given, on whichever streams. */
+#include "comm.h"
+
+#include <stdlib.h>
+
+static bool is_reached(const struct bp_tensor *t)
+{
+    return !t || !t->view.count || bp_tensor_host_visible(t);
+}
+
+static void point_at(struct bp_comm_step *step)
+{
+    struct bp_collective *c = &step->c;
+
+    if (step->src && step->src->view.count) {
+        c->src = step->src->view.data;
+        c->src_storage = step->src->storage;
+    }
+    if (step->dst && step->dst->view.count) {
+        c->dst = step->dst->view.data;
+        c->dst_storage = step->dst->storage;
+    }
+}
+
+static enum bp_status run_steps(struct bp_comm *comm, const struct bp_comm_step *steps, uint32_t n)
+{
+    if (comm->hosts) return bp_hosts_run(comm->hosts, &steps->c, n, sizeof *steps);
+    if (steps->c.call != BP_COMM_SEND && steps->c.call != BP_COMM_RECV)
+        return bp_collective_run(comm->board, &steps->c);
+    return bp_pairs_run(comm->board, &steps->c, n, sizeof *steps);
+}
+
+static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
+{
+    uint64_t deadline = bp_deadline(timeout_ns);
+    struct timespec until = bp_timespec(deadline);
+    bool late = false;
+
+    pthread_mutex_lock(&comm->lock);
+    atomic_fetch_add(&comm->waiting, 1);
+    while (atomic_load(&comm->ended) != number && !late)
+        late = deadline == UINT64_MAX ? pthread_cond_wait(&comm->turn, &comm->lock)
+                                      : pthread_cond_timedwait(&comm->turn, &comm->lock, &until);
+    atomic_fetch_sub(&comm->waiting, 1);
+    pthread_mutex_unlock(&comm->lock);
+    if (!late) return BP_OK;
+    return bp_board_fail(comm->board, BP_ERR_TIMEOUT,
+                         "rank %u waited for an earlier call of its own, on another stream, which "
+                         "does not end",
+                         comm->rank);
+}
+
+static enum bp_status begin_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
+{
+    if (atomic_load_explicit(&comm->ended, memory_order_acquire) == number) return BP_OK;
+    return await_turn(comm, number, timeout_ns);
+}
+
+static void end_turn(struct bp_comm *comm, uint64_t number)
+{
+    atomic_store(&comm->ended, number + 1);
+    if (!atomic_load(&comm->waiting)) return;
+    pthread_mutex_lock(&comm->lock);
+    pthread_cond_broadcast(&comm->turn);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+static enum bp_status run_in_turn(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                  uint32_t n, uint64_t turn)
+{
+    enum bp_status status = begin_turn(comm, turn, steps->c.timeout_ns);
+
+    if (status == BP_OK) status = run_steps(comm, steps, n);
+    end_turn(comm, turn);
+    return status;
+}
+
+static void note_writes(const struct bp_comm_step *steps, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (steps[i].dst) bp_tensor_note_write(steps[i].dst);
+}
+
+static enum bp_status run_now(struct bp_comm *comm, struct bp_stream *stream,
+                              const struct bp_comm_step *steps, uint32_t n)
+{
+    uint64_t number = bp_work_begin(stream->timeline, bp_comm_steps_name(steps, n));
+    enum bp_status status =
+        bp_stopping() ? bp_stopped() : run_in_turn(comm, steps, n, comm->given++);
+
+    bp_work_end(stream->timeline, number);
+    note_writes(steps, n);
+    return status;
+}
+
+/* Work in a queue: it keeps what it uses. */
+struct comm_task {
+    struct bp_task task; /* first */
+    struct bp_comm *comm;
+    uint64_t turn;
+    bool ran;
+    uint32_t n;
+    int64_t *counts; /* of a ragged call, both sides; or NULL */
+    struct bp_comm_step steps[];
+};
+
+static enum bp_status run_task(struct bp_task *task, struct bp_timeline *timeline)
+{
+    struct comm_task *t = (struct comm_task *)task;
+
+    (void)timeline;
+    t->ran = true;
+    return run_in_turn(t->comm, t->steps, t->n, t->turn);
+}
+
+/* What is dropped after a failure of its stream leaves the other ranks waiting: they are told. */
+static void destroy_task(struct bp_task *task)
+{
+    struct comm_task *t = (struct comm_task *)task;
+
+    if (!t->ran) {
+        bp_board_fail(t->comm->board, BP_ERR_PEER,
+                      "rank %u did not begin %s: work before it on its stream failed",
+                      t->comm->rank, bp_comm_steps_name(t->steps, t->n));
+        if (begin_turn(t->comm, t->turn, 0) == BP_OK) end_turn(t->comm, t->turn);
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        bp_tensor_destroy(t->steps[i].src);
+        bp_tensor_destroy(t->steps[i].dst);
+    }
+    bp_comm_release(t->comm);
+    free(t->counts);
+    free(t);
+}
+
+static enum bp_status copy_counts(struct comm_task *t, uint32_t size)
+{
+    struct bp_collective *c = &t->steps[0].c;
+
+    if (c->call != BP_COMM_ALL_TO_ALL_RAGGED) return BP_OK;
+    t->counts = malloc(2 * size * sizeof *t->counts);
+    if (!t->counts) return bp_error(BP_ERR_MEMORY, "bp_comm_all_to_all_ragged: no memory");
+    memcpy(t->counts, c->src_counts, size * sizeof *t->counts);
+    memcpy(t->counts + size, c->dst_counts, size * sizeof *t->counts);
+    c->src_counts = t->counts;
+    c->dst_counts = t->counts + size;
+    return BP_OK;
+}
+
+static enum bp_status push(struct bp_comm *comm, struct bp_stream *stream,
+                           const struct bp_comm_step *steps, uint32_t n, uint64_t number)
+{
+    struct comm_task *t = calloc(1, sizeof *t + n * sizeof *steps);
+    struct bp_deadline until;
+    enum bp_status status;
+
+    if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a collective call in a queue");
+    t->task = (struct bp_task){.run = run_task, .destroy = destroy_task, .number = number,
+                               .name = bp_comm_steps_name(steps, n)};
+    t->comm = comm;
+    t->turn = comm->given;
+    t->n = n;
+    memcpy(t->steps, steps, n * sizeof *steps);
+    status = copy_counts(t, comm->size);
+    if (status) {
+        free(t);
+        return status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].src) bp_tensor_retain(steps[i].src);
+        if (steps[i].dst) bp_tensor_retain(steps[i].dst);
+    }
+    atomic_fetch_add(&comm->refs, 1);
+    comm->given++;
+    until = bp_deadline_of(stream->device);
+    status = bp_queue_push(stream->timeline->queue, &t->task, &until);
+    if (status == BP_OK) return BP_OK;
+    comm->given--; /* nobody has seen it */
+    t->ran = true;
+    destroy_task(&t->task);
+    return status;
+}
+
+static enum bp_status run_later(struct bp_comm *comm, struct bp_stream *stream,
+                                const struct bp_comm_step *steps, uint32_t n)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    uint64_t number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
+    enum bp_status status = bp_stopping() ? bp_stopped() : push(comm, stream, steps, n, number);
+
+    if (status) {
+        bp_work_drop(timeline, number);
+        return status;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].src) bp_storage_use(steps[i].src->storage, timeline, number);
+        if (steps[i].dst) bp_storage_use(steps[i].dst->storage, timeline, number);
+    }
+    bp_work_end(timeline, number);
+    note_writes(steps, n);
+    return bp_stream_pace(stream);
+}
+
+/* Between hosts. */
+static enum bp_status run_whole(struct bp_comm *comm, struct bp_stream *stream,
+                                struct bp_comm_step *steps, uint32_t n)
+{
+    enum bp_status status = bp_whole_read(comm->board, stream, steps, n);
+
+    if (status == BP_OK) status = run_in_turn(comm, steps, n, comm->given++);
+    if (status == BP_OK) status = bp_whole_write(stream, steps, n);
+    bp_whole_release(stream->device->core, steps, n);
+    if (status == BP_OK) note_writes(steps, n);
+    return status;
+}
+
+/* This rank waits for its device, which is counted. */
+static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
+                                 struct bp_comm_step *steps, uint32_t n)
+{
+    struct bp_stage *stages = NULL;
+    enum bp_status status;
+
+    if (stream->timeline->recording)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: the host has a part in it",
+                        bp_comm_steps_name(steps, n));
+    TRY(bp_timeline_refuse_mine(stream->timeline));
+    if (bp_stopping()) return bp_stopped();
+    if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* nothing is read */
+    TRY(bp_block(stream->device, BP_BLOCK_COPY));
+    if (comm->hosts) return run_whole(comm, stream, steps, n);
+    TRY(bp_stages_create(stream, steps, n, comm->size, &stages));
+    status = run_in_turn(comm, steps, n, comm->given++);
+    bp_stages_destroy(stages, n);
+    note_writes(steps, n);
+    return status ? status : bp_stream_pace(stream);
+}
+
+enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
+                              struct bp_comm_step *steps, uint32_t n)
+{
+    bool reached = stream->device->is_inline;
+
+    for (uint32_t i = 0; i < n; i++) {
+        steps[i].c.timeout_ns = comm->timeout_ns;
+        reached = reached && is_reached(steps[i].src) && is_reached(steps[i].dst);
+    }
+    if (comm->native) {
+        bool done;
+        enum bp_status status = bp_native_submit(comm, stream, steps, n, &done);
+        if (status || done) return status;
+    }
+    if (!reached) return run_staged(comm, stream, steps, n);
+    for (uint32_t i = 0; i < n; i++) point_at(&steps[i]);
+    if (stream->timeline->queue) return run_later(comm, stream, steps, n);
+    return run_now(comm, stream, steps, n);
+}
