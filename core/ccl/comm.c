@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* comm.c: communicators: named, made, split, given up, ended. */
-#include "native/remote.h"
+#include "native/native.h"
 
 #include <inttypes.h>
 #include <math.h>

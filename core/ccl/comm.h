@@ -67,7 +67,7 @@ enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *s
                                 uint32_t size, struct bp_stage **out_stages);
 void bp_stages_destroy(struct bp_stage *stages, uint32_t n);
 
-/* net_staging.c. The same where messages go between hosts, which see whole buffers: ordinary host
+/* The same where messages go between hosts, which see whole buffers: ordinary host
  * memory in place of the steps' tensors, and their data in it; back; and the memory's end, which is
  * due whatever came before. Other ranks are told of a failure to read. */
 enum bp_status bp_whole_read(struct bp_board *b, struct bp_stream *stream,

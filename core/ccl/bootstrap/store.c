@@ -31,14 +31,6 @@ struct bp_store {
 static const uint64_t usual_grace_ns = BP_STORE_GRACE_NS;
 enum { GREETINGS = 100 }; /* how often one is tried again */
 
-uint64_t bp_clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 void bp_store_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what, uint32_t rank)
 {
     snprintf(key, BP_STORE_KEY_MAX, "%s/%s%u", name, what, rank);
@@ -61,36 +53,6 @@ static bool store_is(const struct bp_store *store)
     return bp_is(store ? store->magic : 0, BP_MAGIC_STORE);
 }
 
-bool bp_store_parse(const char *address, struct bp_store_place *out)
-{
-    struct bp_store_place place = {.host = ""};
-    const char *slash = strchr(address, '/'), *host = address, *port, *end;
-    size_t length = slash ? (size_t)(slash - address) : strlen(address), n;
-
-    if (slash && strlen(slash + 1) > BP_STORE_TOKEN) return false;
-    if (slash) memcpy(place.token, slash + 1, strlen(slash + 1));
-    if (slash && strlen(place.token) < BP_STORE_TOKEN_MIN) return false;
-    end = address + length;
-    if (*host == '[') {
-        port = memchr(host++, ']', length);
-        if (!port) return false;
-        n = (size_t)(port - host);
-        port++;
-    } else {
-        port = memchr(host, ':', length);
-        if (!port) port = end;
-        n = (size_t)(port - host);
-    }
-    if (!n || n >= sizeof place.host) return false;
-    memcpy(place.host, host, n);
-    if (port < end && (*port != ':' || end - port < 2 || end - port > 6)) return false;
-    if (port < end) memcpy(place.port, port + 1, (size_t)(end - port - 1));
-    if (strspn(place.port, "0123456789") != strlen(place.port) || atoi(place.port) > 65535)
-        return false;
-    *out = place;
-    return true;
-}
-
 static void write_address(struct bp_store *store, const struct bp_store_place *place)
 {
     bool brackets = strchr(place->host, ':');
@@ -107,19 +69,6 @@ static enum bp_status gone(struct bp_store *store, const char *why)
                     "the store at %.*s is gone (%s): the process that served it has ended, or "
                     "cannot be reached",
                     (int)strcspn(store->address, "/"), store->address, why);
-}
-
-int bp_socket_await(int fd, short events, uint64_t deadline)
-{
-    for (;;) {
-        uint64_t left = bp_time_left(deadline);
-        struct pollfd p = {fd, events, 0};
-        int ms = left / 1000000 < 1000000 ? (int)(left / 1000000 + 1) : 1000000, n;
-        if (!left) return 0;
-        n = poll(&p, 1, ms);
-        if (n > 0) return 1;
-        if (n < 0 && errno != EINTR) return -1;
-    }
 }
 
 static const char closed[] = "it closed the connection";

@@ -85,14 +85,14 @@ enum bp_status bp_store_announce(struct bp_store *store, const char *name);
 #define BP_STORE_GRACE_NS UINT64_C(10000000000)
 void bp_store_set_grace(struct bp_store *store, uint64_t grace_ns);
 
-/* lookup.c. The addresses of a place, as getaddrinfo gives them for a stream socket; flags: its
+/* discovery.c. The addresses of a place, as getaddrinfo gives them for a stream socket; flags: its
  * AI_PASSIVE, or 0. EAI_AGAIN: they were not known by the deadline, or BP_LOOKUP_NS from now. */
 #define BP_LOOKUP_NS UINT64_C(20000000000)
 struct addrinfo;
 int bp_lookup(const struct bp_store_place *place, int flags, uint64_t deadline,
               struct addrinfo **out_list);
 
-/* announce.c. Listens at an abstract local socket of this name, or, if another user has it, of a
+/* Listens at an abstract local socket of this name, or, if another user has it, of a
  * longer one. */
 enum bp_status bp_announce_open(const char *name, int *out_fd);
 /* The address that a process of this user announces under a name, until a deadline; timeout_ns is

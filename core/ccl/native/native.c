@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* native.c: calls of communicators whose devices have a library for them. Each is posted on the
  * board, where ranks that differ are found out, and given to the stream. */
-#include "remote.h"
+#include "native.h"
 
 #include <stdio.h>
 #include <stdlib.h>

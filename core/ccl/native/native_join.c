@@ -3,7 +3,7 @@
  * far it is, and is told to end it where that takes too long. Of others it is a call that returns
  * when all have made it, and that nothing ends. So a thread makes the call, and who waits for it
  * can leave it behind: for good, if need be, with what it holds. */
-#include "remote.h"
+#include "native.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * or the clock says that it will not end well, the communicator fails for all ranks, the streams
  * get that failure, and the library is told to end what waits. So nobody waits for ever, whatever
  * the app waits in. */
-#include "remote.h"
+#include "native.h"
 
 #include <stdlib.h>
 #include <unistd.h>

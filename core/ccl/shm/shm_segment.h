@@ -296,7 +296,7 @@ enum bp_status bp_board_post(struct bp_board *b, const struct bp_collective *c,
 /* Waits until all have posted so many. */
 enum bp_status bp_board_await_posts(struct bp_board *b, uint64_t number);
 
-/* p2plog.c. The same of a part that goes to a rank, or comes from it: a send, a receive, or what
+/* The same of a part that goes to a rank, or comes from it: a send, a receive, or what
  * all_to_all_ragged has for one rank. Nobody is waited for. Compared with the other side's, if that
  * was given before and is no more than BP_BOARD_GIVEN ago. */
 enum bp_status bp_board_give(struct bp_board *b, const struct bp_collective *c, uint32_t rank,
