@@ -1,116 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm.c: communicators: named, made, split, given up, ended. */
+/* comm.c: communicators: put together from their transports, split, given up, ended. */
 #include "native/native.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <unistd.h>
-
-static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
-
-static uint64_t read_timeout(void)
-{
-    const char *text = bp_env("BP_CCL_TIMEOUT");
-    char *end;
-    double seconds = text ? strtod(text, &end) : 0;
-
-    if (!text || end == text || *end || !(seconds > 0 && seconds < 1e9)) return usual_timeout_ns;
-    return (uint64_t)(seconds * 1e9);
-}
-
-static void write_id(struct bp_comm_id *id, const char *address, const char *name)
-{
-    memset(id, 0, sizeof *id);
-    snprintf(id->text, sizeof id->text, "%.120s/%.60s", address, name);
-}
-
-enum bp_status bp_comm_id_create(struct bp_comm_id *out_id)
-{
-    struct bp_store *store;
-    uint64_t number;
-    char name[24];
-
-    if (!out_id) return bp_error(BP_ERR_INVALID, "bp_comm_id_create: out_id is NULL");
-    if (bp_stopping()) return bp_stopped();
-    TRY(bp_store_own(&store));
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        return bp_error(BP_ERR_INTERNAL, "bp_comm_id_create: no random numbers");
-    snprintf(name, sizeof name, "%016" PRIx64, number);
-    write_id(out_id, bp_store_address(store), name);
-    return BP_OK;
-}
-
-/* A name that only this job's ranks on this machine have, from what the launcher gives all of them.
- */
-static bool job_name(const char *launcher, char *name, size_t size)
-{
-    static const char *const variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-                                            "SLURM_JOB_ID"};
-    const char *step = bp_env("SLURM_STEP_ID"), *job = NULL;
-
-    for (size_t i = 0; i < sizeof variables / sizeof *variables && !job; i++)
-        job = bp_env(variables[i]);
-    if (!job) return false;
-    snprintf(name, size, "backplane/%u/%s/%.40s/%.10s", (unsigned)geteuid(), launcher, job,
-             step ? step : "");
-    return true;
-}
-
-/* Launchers that give no store: rank 0 serves one, and says where. */
-static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, uint64_t timeout_ns,
-                                 char *address, size_t size)
-{
-    struct bp_store *store;
-    char name[96];
-
-    if (*job->store) {
-        snprintf(address, size, "%s", job->store);
-        return BP_OK;
-    }
-    if (!job_name(job->launcher, name, sizeof name))
-        return bp_error(BP_ERR_NOT_FOUND,
-                        "bp_comm_id_of_job: the ranks have no store in common: set BP_STORE, or "
-                        "start them with bp launch");
-    if (job->rank) return bp_store_seek(name, deadline, timeout_ns, address, size);
-    TRY(bp_store_own(&store));
-    snprintf(address, size, "%s", bp_store_address(store));
-    return bp_store_announce(store, name);
-}
-
-/* The store of a job is looked for once. Who waits for another thread that does so has the same
- * deadline. A number that cannot be is told to the other ranks, where the store is known. */
-enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
-{
-    uint64_t timeout_ns = read_timeout(), deadline = bp_deadline(timeout_ns);
-    const char *known = bp_env("BP_STORE");
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char address[BP_STORE_ADDRESS_MAX];
-    static uint32_t n;
-    struct bp_job job = {.size = sizeof job};
-    enum bp_status status = BP_OK;
-    char name[24];
-
-    if (!out_id || !out_rank || !out_size)
-        return bp_error(BP_ERR_INVALID,
-                        "bp_comm_id_of_job: out_id, out_rank or out_size is NULL");
-    if (bp_stopping()) return bp_stopped();
-    status = bp_job_find(&job);
-    if (status == BP_ERR_INVALID && known) return bp_meet_refuse(known, "job0", timeout_ns, status);
-    TRY(status);
-    pthread_mutex_lock(&lock);
-    if (!*address || *job.store)
-        status = find_store(&job, deadline, timeout_ns, address, sizeof address);
-    if (status == BP_OK) snprintf(name, sizeof name, "job%u", n++);
-    if (status == BP_OK) write_id(out_id, address, name);
-    pthread_mutex_unlock(&lock);
-    TRY(status);
-    *out_rank = job.rank;
-    *out_size = job.ranks;
-    return BP_OK;
-}
 
 static void hear_nothing(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
 {
@@ -154,6 +49,89 @@ void bp_comm_release(struct bp_comm *comm)
     free(comm);
 }
 
+/* A leader that lives has a reason not to wait for this rank, and tells it. */
+static enum bp_status open_board(struct bp_comm *comm, const struct bp_hosts_plan *plan,
+                                 uint64_t deadline, int *out_fd)
+{
+    struct bp_board_file file;
+    enum bp_status status;
+
+    status = bp_meet_hear(comm->store, comm->name, "board", plan->leader, plan->pid[plan->leader],
+                          deadline, &file, sizeof file);
+    if (status == BP_ERR_TIMEOUT)
+        return bp_error(status, "bp_comm_create: rank %u came, but does not go on", plan->leader);
+    TRY(status);
+    status = bp_board_open(&file, plan->leader, out_fd);
+    if (status != BP_ERR_PEER) return status;
+    TRY(bp_fault_hear(comm->store, comm->name, true));
+    return bp_board_open(&file, plan->leader, out_fd); /* its message */
+}
+
+/* The leader of each host makes the board, and the others open it. */
+static enum bp_status find_board(struct bp_comm *comm, const struct bp_hosts_plan *plan,
+                                 uint64_t deadline, int *out_fd)
+{
+    int32_t pids[BP_BOARD_RANKS];
+    struct bp_board_file file;
+    char key[BP_STORE_KEY_MAX];
+    enum bp_status status;
+    uint32_t n = 0;
+
+    if (plan->leader != comm->rank) return open_board(comm, plan, deadline, out_fd);
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (plan->host_of[i] == plan->host_of[comm->rank]) pids[n++] = plan->pid[i];
+    TRY(bp_board_make(n, pids, out_fd, &file));
+    bp_store_key(key, comm->name, "board", plan->leader);
+    status = bp_store_set(comm->store, key, &file, sizeof file);
+    if (status) close(*out_fd);
+    return status;
+}
+
+/* What the ranks here are called by the app. */
+static enum bp_status number_ranks(struct bp_comm *comm, const struct bp_hosts_plan *plan)
+{
+    uint32_t n = 0;
+
+    comm->numbers = malloc(plan->n_local * sizeof *comm->numbers);
+    if (!comm->numbers) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    for (uint32_t i = 0; i < comm->size; i++)
+        if (plan->host_of[i] == plan->host_of[comm->rank]) comm->numbers[n++] = i;
+    return BP_OK;
+}
+
+static enum bp_status meet(struct bp_comm *comm, const struct bp_meeting *m, uint64_t timeout_ns)
+{
+    uint64_t deadline = bp_deadline(timeout_ns);
+    char library[BP_MEET_LIBRARY];
+    struct bp_hosts_plan plan;
+    bool native;
+    int fd;
+
+    bp_native_describe(comm->device, library, comm->why, sizeof comm->why);
+    TRY(bp_meet_exchange(m, library, deadline, timeout_ns, &plan, &native, comm->why,
+                         sizeof comm->why));
+    if (plan.n_host > 1) TRY(number_ranks(comm, &plan));
+    TRY(find_board(comm, &plan, deadline, &fd));
+    TRY(bp_board_join(fd, plan.local, plan.n_local, comm->numbers, bp_time_left(deadline),
+                      &comm->board));
+    if (plan.n_host > 1)
+        TRY(bp_hosts_create(&plan, comm->board, comm->address, comm->name, comm->rank, comm->size,
+                            bp_time_left(deadline), &comm->hosts));
+    return native ? bp_native_create(comm, bp_time_left(deadline)) : BP_OK;
+}
+
+/* Whatever goes wrong on a rank, the others wait for it: they hear of it, and all answer what was
+ * first. So nobody is blamed who only waited. */
+static enum bp_status assemble(struct bp_comm *comm, uint64_t timeout_ns)
+{
+    const struct bp_meeting m = {comm->store, comm->name, comm->rank, comm->size};
+    enum bp_status status;
+
+    TRY(bp_meet_claim(&m));
+    status = meet(comm, &m, timeout_ns);
+    return status ? bp_fault_answer(comm->store, comm->name, status) : BP_OK;
+}
+
 static enum bp_status make(struct bp_device *device, const char *address, const char *name,
                            uint32_t rank, uint32_t size, uint64_t timeout_ns,
                            struct bp_comm **out_comm)
@@ -176,7 +154,7 @@ static enum bp_status make(struct bp_device *device, const char *address, const 
     status = bp_store_create(address, timeout_ns, &comm->store);
     if (status == BP_OK && timeout_ns < BP_STORE_GRACE_NS)
         bp_store_set_grace(comm->store, timeout_ns);
-    if (status == BP_OK) status = bp_comm_meet(comm, bp_time_left(deadline));
+    if (status == BP_OK) status = assemble(comm, bp_time_left(deadline));
     if (status) {
         bp_comm_release(comm);
         return status;
@@ -189,19 +167,6 @@ static enum bp_status make(struct bp_device *device, const char *address, const 
     comm->magic = bp_magic(BP_MAGIC_COMM);
     *out_comm = comm;
     return BP_OK;
-}
-
-/* "HOST:PORT/TOKEN/NAME", taken apart. */
-static bool read_id(const struct bp_comm_id *id, char *address, size_t size, const char **out_name)
-{
-    const char *slash = memchr(id->text, 0, sizeof id->text) ? strrchr(id->text, '/') : NULL;
-    struct bp_store_place place;
-
-    if (!slash || !slash[1] || (size_t)(slash - id->text) >= size) return false;
-    memcpy(address, id->text, (size_t)(slash - id->text));
-    address[slash - id->text] = 0;
-    *out_name = slash + 1;
-    return bp_store_parse(address, &place) && *place.port && *place.token;
 }
 
 static enum bp_status check_place(uint32_t rank, uint32_t size)
@@ -218,7 +183,7 @@ enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id 
                               uint32_t size, struct bp_comm **out_comm)
 {
     char address[BP_STORE_ADDRESS_MAX];
-    uint64_t timeout_ns = read_timeout();
+    uint64_t timeout_ns = bp_meet_timeout();
     enum bp_status status;
     const char *name;
     bool known;
@@ -226,7 +191,7 @@ enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!id) return bp_error(BP_ERR_INVALID, "bp_comm_create: id is NULL");
     if (!out_comm) return bp_error(BP_ERR_INVALID, "bp_comm_create: out_comm is NULL");
-    known = read_id(id, address, sizeof address, &name);
+    known = bp_meet_read_id(id, address, sizeof address, &name);
     status = check_place(rank, size);
     if (status && known) return bp_meet_refuse(address, name, timeout_ns, status);
     TRY(status);

@@ -80,12 +80,4 @@ void bp_whole_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t
 enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
                                 const struct bp_comm_step *steps, uint32_t n, bool *out_done);
 
-/* rendezvous.c. How ranks find each other, by the comm's store and name, and what they share then.
- */
-enum bp_status bp_comm_meet(struct bp_comm *comm, uint64_t timeout_ns);
-/* This process cannot be a rank of the communicator of that name, as its message says: those that
- * may wait for it there are told. Returns status and message as they were. */
-enum bp_status bp_meet_refuse(const char *address, const char *name, uint64_t timeout_ns,
-                              enum bp_status status);
-
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rendezvous.c: the ranks of a new communicator find each other by the store, and then those of
- * each host the board that they share. */
-#include "../native/native.h"
+/* rendezvous.c: ids of communicators; and the ranks of a new one find each other by the store. */
+#include "rendezvous.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What each rank says of itself. */
@@ -14,11 +17,191 @@ struct hello {
     uint32_t size;
     int32_t pid;
     char host[120];
-    char native[BP_NATIVE_TEXT]; /* the library of its device; or "" */
+    char native[BP_MEET_LIBRARY]; /* the library of its device; or "" */
 };
 
 /* Who cannot be a rank spends no more time on saying so. */
 static const uint64_t refuse_ns = 5000000000;
+static const uint64_t told_ns = 300000000; /* for who fails second to read the first's */
+
+static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
+
+uint64_t bp_meet_timeout(void)
+{
+    const char *text = bp_env("BP_CCL_TIMEOUT");
+    char *end;
+    double seconds = text ? strtod(text, &end) : 0;
+
+    if (!text || end == text || *end || !(seconds > 0 && seconds < 1e9)) return usual_timeout_ns;
+    return (uint64_t)(seconds * 1e9);
+}
+
+static void write_id(struct bp_comm_id *id, const char *address, const char *name)
+{
+    memset(id, 0, sizeof *id);
+    snprintf(id->text, sizeof id->text, "%.120s/%.60s", address, name);
+}
+
+enum bp_status bp_comm_id_create(struct bp_comm_id *out_id)
+{
+    struct bp_store *store;
+    uint64_t number;
+    char name[24];
+
+    if (!out_id) return bp_error(BP_ERR_INVALID, "bp_comm_id_create: out_id is NULL");
+    if (bp_stopping()) return bp_stopped();
+    TRY(bp_store_own(&store));
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return bp_error(BP_ERR_INTERNAL, "bp_comm_id_create: no random numbers");
+    snprintf(name, sizeof name, "%016" PRIx64, number);
+    write_id(out_id, bp_store_address(store), name);
+    return BP_OK;
+}
+
+/* A name that only this job's ranks on this machine have, from what the launcher gives all of them.
+ */
+static bool job_name(const char *launcher, char *name, size_t size)
+{
+    static const char *const variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                                            "SLURM_JOB_ID"};
+    const char *step = bp_env("SLURM_STEP_ID"), *job = NULL;
+
+    for (size_t i = 0; i < sizeof variables / sizeof *variables && !job; i++)
+        job = bp_env(variables[i]);
+    if (!job) return false;
+    snprintf(name, size, "backplane/%u/%s/%.40s/%.10s", (unsigned)geteuid(), launcher, job,
+             step ? step : "");
+    return true;
+}
+
+/* Launchers that give no store: rank 0 serves one, and says where. */
+static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, uint64_t timeout_ns,
+                                 char *address, size_t size)
+{
+    struct bp_store *store;
+    char name[96];
+
+    if (*job->store) {
+        snprintf(address, size, "%s", job->store);
+        return BP_OK;
+    }
+    if (!job_name(job->launcher, name, sizeof name))
+        return bp_error(BP_ERR_NOT_FOUND,
+                        "bp_comm_id_of_job: the ranks have no store in common: set BP_STORE, or "
+                        "start them with bp launch");
+    if (job->rank) return bp_store_seek(name, deadline, timeout_ns, address, size);
+    TRY(bp_store_own(&store));
+    snprintf(address, size, "%s", bp_store_address(store));
+    return bp_store_announce(store, name);
+}
+
+/* The store of a job is looked for once. Who waits for another thread that does so has the same
+ * deadline. A number that cannot be is told to the other ranks, where the store is known. */
+enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
+{
+    uint64_t timeout_ns = bp_meet_timeout(), deadline = bp_deadline(timeout_ns);
+    const char *known = bp_env("BP_STORE");
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char address[BP_STORE_ADDRESS_MAX];
+    static uint32_t n;
+    struct bp_job job = {.size = sizeof job};
+    enum bp_status status = BP_OK;
+    char name[24];
+
+    if (!out_id || !out_rank || !out_size)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_comm_id_of_job: out_id, out_rank or out_size is NULL");
+    if (bp_stopping()) return bp_stopped();
+    status = bp_job_find(&job);
+    if (status == BP_ERR_INVALID && known) return bp_meet_refuse(known, "job0", timeout_ns, status);
+    TRY(status);
+    pthread_mutex_lock(&lock);
+    if (!*address || *job.store)
+        status = find_store(&job, deadline, timeout_ns, address, sizeof address);
+    if (status == BP_OK) snprintf(name, sizeof name, "job%u", n++);
+    if (status == BP_OK) write_id(out_id, address, name);
+    pthread_mutex_unlock(&lock);
+    TRY(status);
+    *out_rank = job.rank;
+    *out_size = job.ranks;
+    return BP_OK;
+}
+
+bool bp_meet_read_id(const struct bp_comm_id *id, char *address, size_t size,
+                     const char **out_name)
+{
+    const char *slash = memchr(id->text, 0, sizeof id->text) ? strrchr(id->text, '/') : NULL;
+    struct bp_store_place place;
+
+    if (!slash || !slash[1] || (size_t)(slash - id->text) >= size) return false;
+    memcpy(address, id->text, (size_t)(slash - id->text));
+    address[slash - id->text] = 0;
+    *out_name = slash + 1;
+    return bp_store_parse(address, &place) && *place.port && *place.token;
+}
+
+enum bp_status bp_status_heard(uint32_t status)
+{
+    switch (status) {
+#define X(name, number, text) case number:
+        BP_STATUSES(X)
+#undef X
+        return status ? (enum bp_status)status : BP_ERR_INTERNAL;
+    default: return BP_ERR_INTERNAL;
+    }
+}
+
+void bp_fault_key(const char *name, char key[BP_STORE_KEY_MAX], const char *what)
+{
+    snprintf(key, BP_STORE_KEY_MAX, "%s/%s", name, what);
+}
+
+enum bp_status bp_fault_get(struct bp_store *store, const char *name, const char *what,
+                            uint64_t timeout_ns, void *value, uint64_t bytes)
+{
+    char key[BP_STORE_KEY_MAX];
+    uint64_t size;
+
+    bp_fault_key(name, key, what);
+    TRY(bp_store_get(store, key, timeout_ns, value, bytes, &size));
+    return size == bytes ? BP_OK : BP_ERR_INVALID;
+}
+
+bool bp_fault_share(struct bp_store *store, const char *name, uint32_t *status, char *text,
+                    size_t size)
+{
+    struct bp_fault f = {.status = *status}, first;
+    char key[BP_STORE_KEY_MAX];
+    int64_t n;
+
+    bp_fault_key(name, key, "failures");
+    if (bp_store_add(store, key, 1, &n)) return false;
+    snprintf(f.text, sizeof f.text, "%s", text);
+    bp_fault_key(name, key, "failed");
+    if (n == 1) return bp_store_set(store, key, &f, sizeof f) == BP_OK;
+    if (bp_fault_get(store, name, "failed", told_ns, &first, sizeof first)) return true;
+    *status = bp_status_heard(first.status);
+    snprintf(text, size, "%.1499s", first.text);
+    return true;
+}
+
+enum bp_status bp_fault_answer(struct bp_store *store, const char *name, enum bp_status status)
+{
+    uint32_t first = status;
+    char text[1500];
+
+    snprintf(text, sizeof text, "%s", bp_error_message());
+    bp_fault_share(store, name, &first, text, sizeof text);
+    return bp_error((enum bp_status)first, "%s", text);
+}
+
+enum bp_status bp_fault_hear(struct bp_store *store, const char *name, bool wait)
+{
+    struct bp_fault f;
+
+    if (bp_fault_get(store, name, "failed", wait ? told_ns : 0, &f, sizeof f)) return BP_OK;
+    return bp_error(bp_status_heard(f.status), "%.1499s", f.text);
+}
 
 /* Ranks with the same text can share memory: one machine, seen as one, and one user. */
 static void describe_host(char *text, size_t size)
@@ -80,25 +263,34 @@ enum bp_status bp_meet_refuse(const char *address, const char *name, uint64_t ti
 }
 
 /* Two ranks of one number: the second tells all, unless they have met without it. */
-static enum bp_status claim(struct bp_comm *comm)
+enum bp_status bp_meet_claim(const struct bp_meeting *m)
 {
     char key[BP_STORE_KEY_MAX], text[400];
     uint32_t unused;
     int64_t n;
     bool met;
 
-    bp_store_key(key, comm->name, "claim", comm->rank);
-    TRY(bp_store_add(comm->store, key, 1, &n));
+    bp_store_key(key, m->name, "claim", m->rank);
+    TRY(bp_store_add(m->store, key, 1, &n));
     if (n == 1) return BP_OK;
     snprintf(text, sizeof text,
              "bp_comm_create: rank %u is there twice, as process %d and as process %d: each rank "
              "has a number of its own, and an id is used once",
-             comm->rank,
-             (int)find_rank(comm->store, comm->name, comm->rank, BP_MEET_LOOK_NS, &unused),
+             m->rank,
+             (int)find_rank(m->store, m->name, m->rank, BP_MEET_LOOK_NS, &unused),
              (int)getpid());
-    met = have_all_met(comm->store, comm->name);
+    met = have_all_met(m->store, m->name);
     bp_error_write("%s", text);
-    return met ? BP_ERR_INVALID : bp_fault_answer(comm->store, comm->name, BP_ERR_INVALID);
+    return met ? BP_ERR_INVALID : bp_fault_answer(m->store, m->name, BP_ERR_INVALID);
+}
+
+bool bp_process_has_died(int32_t pid, int timeout_ms)
+{
+    struct pollfd p = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
+    bool died = p.fd >= 0 ? poll(&p, 1, timeout_ms) == 1 : errno == ESRCH;
+
+    if (p.fd >= 0) close(p.fd);
+    return died;
 }
 
 enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char *what,
@@ -118,7 +310,7 @@ enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char
             return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
         if (status != BP_ERR_TIMEOUT) return status;
         TRY(bp_fault_hear(store, name, false));
-        if (pid && bp_board_has_died(pid, 0))
+        if (pid && bp_process_has_died(pid, 0))
             return bp_error(BP_ERR_PEER, "bp_comm_create: rank %u (process %d) has died", rank,
                             pid);
         if (!left) return status;
@@ -142,25 +334,26 @@ const char *bp_meet_missing(struct bp_store *store, const char *name, const char
     return text;
 }
 
-static enum bp_status check_hello(const struct bp_comm *comm, const struct hello *other,
+static enum bp_status check_hello(const struct bp_meeting *m, const struct hello *other,
                                   uint32_t rank)
 {
-    if (other->size == comm->size) return BP_OK;
+    if (other->size == m->size) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "bp_comm_create: rank %u says there are %u ranks, rank %u says %u", rank,
-                    other->size, comm->rank, comm->size);
+                    other->size, m->rank, m->size);
 }
 
 /* Ranks use a library if all have the same. */
-static bool agree_on_library(struct bp_comm *comm, const struct hello *all)
+static bool agree_on_library(const struct bp_meeting *m, const struct hello *all, char *why,
+                             size_t size)
 {
-    const struct hello *own = &all[comm->rank];
+    const struct hello *own = &all[m->rank];
 
     if (!*own->native) return false;
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < m->size; i++) {
         const char *other = all[i].native;
         if (!strncmp(own->native, other, sizeof own->native)) continue;
-        snprintf(comm->why, sizeof comm->why, "this rank has %s, rank %u has %.*s", own->native, i,
+        snprintf(why, size, "this rank has %s, rank %u has %.*s", own->native, i,
                  (int)sizeof own->native, *other ? other : "no library of its device");
         return false;
     }
@@ -168,13 +361,13 @@ static bool agree_on_library(struct bp_comm *comm, const struct hello *all)
 }
 
 /* Hosts are numbered in the order of their first ranks, who lead them. */
-static void plan_hosts(const struct bp_comm *comm, const struct hello *all,
+static void plan_hosts(const struct bp_meeting *m, const struct hello *all,
                        struct bp_hosts_plan *out)
 {
     uint32_t leader[BP_BOARD_RANKS] = {0};
 
     *out = (struct bp_hosts_plan){.n_host = 0};
-    for (uint32_t i = 0; i < comm->size; i++) {
+    for (uint32_t i = 0; i < m->size; i++) {
         uint32_t host = 0;
         while (host < out->n_host && strncmp(all[leader[host]].host, all[i].host,
                                              sizeof all[i].host))
@@ -183,123 +376,55 @@ static void plan_hosts(const struct bp_comm *comm, const struct hello *all,
         out->host_of[i] = host;
         out->pid[i] = all[i].pid;
     }
-    out->leader = leader[out->host_of[comm->rank]];
-    for (uint32_t i = 0; i < comm->size; i++) {
-        if (out->host_of[i] != out->host_of[comm->rank]) continue;
-        out->local += i < comm->rank;
+    out->leader = leader[out->host_of[m->rank]];
+    for (uint32_t i = 0; i < m->size; i++) {
+        if (out->host_of[i] != out->host_of[m->rank]) continue;
+        out->local += i < m->rank;
         out->n_local++;
     }
 }
 
 /* Reads what all say. */
-static enum bp_status hear(struct bp_comm *comm, uint64_t deadline, uint64_t timeout_ns,
-                           struct bp_hosts_plan *out_plan, bool *out_native)
+static enum bp_status hear_all(const struct bp_meeting *m, uint64_t deadline, uint64_t timeout_ns,
+                               struct hello *all)
 {
-    struct hello *all = malloc(comm->size * sizeof *all);
     char list[400];
-    enum bp_status status = all ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
 
-    for (uint32_t i = 0; i < comm->size && status == BP_OK; i++) {
-        status = bp_meet_hear(comm->store, comm->name, "hello", i, 0, deadline, &all[i],
-                              sizeof all[i]);
+    for (uint32_t i = 0; i < m->size; i++) {
+        enum bp_status status = bp_meet_hear(m->store, m->name, "hello", i, 0, deadline, &all[i],
+                                             sizeof all[i]);
         if (status == BP_ERR_TIMEOUT)
-            status = bp_error(status,
-                              "bp_comm_create: %s of %u did not come within %.3g s "
-                              "(BP_CCL_TIMEOUT)",
-                              bp_meet_missing(comm->store, comm->name, "hello", comm->size, list,
-                                              sizeof list),
-                              comm->size, (double)timeout_ns / 1e9);
-        if (status == BP_OK) status = check_hello(comm, &all[i], i);
+            return bp_error(status,
+                            "bp_comm_create: %s of %u did not come within %.3g s "
+                            "(BP_CCL_TIMEOUT)",
+                            bp_meet_missing(m->store, m->name, "hello", m->size, list,
+                                            sizeof list),
+                            m->size, (double)timeout_ns / 1e9);
+        TRY(status);
+        TRY(check_hello(m, &all[i], i));
     }
-    if (status == BP_OK) {
-        plan_hosts(comm, all, out_plan);
-        *out_native = agree_on_library(comm, all);
-    }
-    free(all);
-    return status;
-}
-
-/* A leader that lives has a reason not to wait for this rank, and tells it. */
-static enum bp_status open_board(struct bp_comm *comm, const struct bp_hosts_plan *plan,
-                                 uint64_t deadline, int *out_fd)
-{
-    struct bp_board_file file;
-    enum bp_status status;
-
-    status = bp_meet_hear(comm->store, comm->name, "board", plan->leader, plan->pid[plan->leader],
-                          deadline, &file, sizeof file);
-    if (status == BP_ERR_TIMEOUT)
-        return bp_error(status, "bp_comm_create: rank %u came, but does not go on", plan->leader);
-    TRY(status);
-    status = bp_board_open(&file, plan->leader, out_fd);
-    if (status != BP_ERR_PEER) return status;
-    TRY(bp_fault_hear(comm->store, comm->name, true));
-    return bp_board_open(&file, plan->leader, out_fd); /* its message */
-}
-
-/* The leader of each host makes the board, and the others open it. */
-static enum bp_status find_board(struct bp_comm *comm, const struct bp_hosts_plan *plan,
-                                 uint64_t deadline, int *out_fd)
-{
-    int32_t pids[BP_BOARD_RANKS];
-    struct bp_board_file file;
-    char key[BP_STORE_KEY_MAX];
-    enum bp_status status;
-    uint32_t n = 0;
-
-    if (plan->leader != comm->rank) return open_board(comm, plan, deadline, out_fd);
-    for (uint32_t i = 0; i < comm->size; i++)
-        if (plan->host_of[i] == plan->host_of[comm->rank]) pids[n++] = plan->pid[i];
-    TRY(bp_board_make(n, pids, out_fd, &file));
-    bp_store_key(key, comm->name, "board", plan->leader);
-    status = bp_store_set(comm->store, key, &file, sizeof file);
-    if (status) close(*out_fd);
-    return status;
-}
-
-/* What the ranks here are called by the app. */
-static enum bp_status number_ranks(struct bp_comm *comm, const struct bp_hosts_plan *plan)
-{
-    uint32_t n = 0;
-
-    comm->numbers = malloc(plan->n_local * sizeof *comm->numbers);
-    if (!comm->numbers) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
-    for (uint32_t i = 0; i < comm->size; i++)
-        if (plan->host_of[i] == plan->host_of[comm->rank]) comm->numbers[n++] = i;
     return BP_OK;
 }
 
-static enum bp_status meet(struct bp_comm *comm, uint64_t timeout_ns)
+enum bp_status bp_meet_exchange(const struct bp_meeting *m, const char *library, uint64_t deadline,
+                                uint64_t timeout_ns, struct bp_hosts_plan *out_plan,
+                                bool *out_native, char *why, size_t size)
 {
-    uint64_t deadline = bp_deadline(timeout_ns);
-    struct hello own = {.size = comm->size, .pid = getpid()};
-    struct bp_hosts_plan plan;
+    struct hello own = {.size = m->size, .pid = getpid()}, *all;
     char key[BP_STORE_KEY_MAX];
-    bool native;
-    int fd;
-
-    describe_host(own.host, sizeof own.host);
-    bp_native_describe(comm->device, own.native, comm->why, sizeof comm->why);
-    bp_store_key(key, comm->name, "hello", comm->rank);
-    TRY(bp_store_set(comm->store, key, &own, sizeof own));
-    TRY(hear(comm, deadline, timeout_ns, &plan, &native));
-    if (plan.n_host > 1) TRY(number_ranks(comm, &plan));
-    TRY(find_board(comm, &plan, deadline, &fd));
-    TRY(bp_board_join(fd, plan.local, plan.n_local, comm->numbers, bp_time_left(deadline),
-                      &comm->board));
-    if (plan.n_host > 1)
-        TRY(bp_hosts_create(&plan, comm->board, comm->address, comm->name, comm->rank, comm->size,
-                            bp_time_left(deadline), &comm->hosts));
-    return native ? bp_native_create(comm, bp_time_left(deadline)) : BP_OK;
-}
-
-/* Whatever goes wrong on a rank, the others wait for it: they hear of it, and all answer what was
- * first. So nobody is blamed who only waited. */
-enum bp_status bp_comm_meet(struct bp_comm *comm, uint64_t timeout_ns)
-{
     enum bp_status status;
 
-    TRY(claim(comm));
-    status = meet(comm, timeout_ns);
-    return status ? bp_fault_answer(comm->store, comm->name, status) : BP_OK;
+    describe_host(own.host, sizeof own.host);
+    snprintf(own.native, sizeof own.native, "%s", library);
+    bp_store_key(key, m->name, "hello", m->rank);
+    TRY(bp_store_set(m->store, key, &own, sizeof own));
+    all = malloc(m->size * sizeof *all);
+    if (!all) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    status = hear_all(m, deadline, timeout_ns, all);
+    if (status == BP_OK) {
+        plan_hosts(m, all, out_plan);
+        *out_native = agree_on_library(m, all, why, size);
+    }
+    free(all);
+    return status;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void bp_native_describe(const struct bp_device *device, char text[BP_NATIVE_TEXT], char *why,
+void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRARY], char *why,
                         size_t size)
 {
     const struct bp_plugin_entry *entry = device->entry;
@@ -28,7 +28,7 @@ void bp_native_describe(const struct bp_device *device, char text[BP_NATIVE_TEXT
     if (entry->ccl.unique_id_long)
         snprintf(id, sizeof id, ", ids of %u", (unsigned)entry->ccl.id_size);
     if (status) snprintf(why, size, "%s", bp_error_message());
-    else snprintf(text, BP_NATIVE_TEXT, "%.30s %.30s %u%s", entry->plugin.name,
+    else snprintf(text, BP_MEET_LIBRARY, "%.30s %.30s %u%s", entry->plugin.name,
                   entry->plugin.version, version, id);
 }
 

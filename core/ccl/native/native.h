@@ -57,8 +57,7 @@ static inline uint64_t bp_native_id_size(const struct bp_ccl *ccl)
 
 /* native.c. What a rank says of its device's library: ranks that say the same use it together. "":
  * it has none; why: of use to a reader. */
-enum { BP_NATIVE_TEXT = 96 };
-void bp_native_describe(const struct bp_device *device, char text[BP_NATIVE_TEXT], char *why,
+void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRARY], char *why,
                         size_t size);
 /* Joins the ranks of comm, all of which said the same. Where one of them cannot, none is: comm->way
  * says why, and comm->native stays NULL. */

@@ -89,25 +89,6 @@ struct bp_hosts {
     char *extra;                 /* what follows heads, from each host, and to all from this one */
 };
 
-enum { BP_MEET_LOOK_NS = 100000000 }; /* between two looks of who waits at how the others are */
-
-/* rendezvous.c. Waits for what a rank says under a key (bp_store_key), so many bytes, until the
- * deadline, or until the communicator has failed, or the rank's process has died, if it is one of
- * this host (pid; else 0). BP_ERR_TIMEOUT: the caller names who is late. */
-enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char *what,
-                            uint32_t rank, int32_t pid, uint64_t deadline, void *out,
-                            uint64_t bytes);
-/* Of n ranks those who have not said it: "rank 3", "ranks 1, 4". Returns text. */
-const char *bp_meet_missing(struct bp_store *store, const char *name, const char *what, uint32_t n,
-                            char *text, size_t size);
-
-/* What ranks say of themselves when they meet. */
-struct bp_hosts_plan {
-    uint32_t host_of[BP_BOARD_RANKS]; /* hosts are in the order of their first ranks */
-    int32_t pid[BP_BOARD_RANKS];
-    uint32_t n_host, n_local, local, leader; /* leader: of this rank's host */
-};
-
 /* net_module.c. The module, opened by the first call. */
 enum bp_status bp_net_open(const struct bp_net **out_net);
 
@@ -243,13 +224,6 @@ enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *fi
                               size_t stride);
 /* Goes once through those that are under way to and from other hosts. */
 enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool *out_moved);
-
-/* net_failure.c. The first failure of a communicator, on however many hosts, while it is made: this
- * thread's message is told to all others of that name, or, if it is not the first, becomes the
- * first one's, whose status is answered. */
-enum bp_status bp_fault_answer(struct bp_store *store, const char *name, enum bp_status status);
-/* BP_OK: there is none so far, or (wait) for a moment more. */
-enum bp_status bp_fault_hear(struct bp_store *store, const char *name, bool wait);
 
 /* net_failure.c. Looks, once in a while, whether others have failed: any thread. watch: from a wait
  * of a call, also whether others ask who is late. */

@@ -10,82 +10,23 @@
 #include <stdio.h>
 
 static const uint64_t watch_ns = 100000000;    /* between two looks at the store */
-static const uint64_t told_ns = 300000000;     /* for who fails second to read the first's */
 static const uint64_t leader_ns = 400000000;  /* a moment, of leaders */
 static const uint64_t other_ns = 800000000;   /* of others, which lets leaders come first */
 static const uint64_t lost_ns = 500000000;     /* as others of that host may say more */
-
-struct failure {
-    uint32_t status, zero;
-    char text[1500];
-};
-
-static void make_key(const char *name, char *key, const char *what)
-{
-    snprintf(key, BP_STORE_KEY_MAX, "%s/%s", name, what);
-}
-
-static enum bp_status get_word(struct bp_store *store, const char *name, const char *what,
-                               uint64_t timeout_ns, void *value, uint64_t bytes)
-{
-    char key[BP_STORE_KEY_MAX];
-    uint64_t size;
-
-    make_key(name, key, what);
-    TRY(bp_store_get(store, key, timeout_ns, value, bytes, &size));
-    return size == bytes ? BP_OK : BP_ERR_INVALID;
-}
 
 /* A store that is gone is not asked again. */
 static bool get(struct bp_hosts *h, const char *what, void *value, uint64_t bytes)
 {
     enum bp_status status = h->gone ? BP_ERR_PEER
-                                    : get_word(h->store, h->name, what, 0, value, bytes);
+                                    : bp_fault_get(h->store, h->name, what, 0, value, bytes);
 
     if (status == BP_ERR_PEER) h->gone = true;
     return status == BP_OK;
 }
 
-/* false: the store is gone. */
-static bool share(struct bp_store *store, const char *name, uint32_t *status, char *text,
-                  size_t size)
-{
-    struct failure f = {.status = *status}, first;
-    char key[BP_STORE_KEY_MAX];
-    int64_t n;
-
-    make_key(name, key, "failures");
-    if (bp_store_add(store, key, 1, &n)) return false;
-    snprintf(f.text, sizeof f.text, "%s", text);
-    make_key(name, key, "failed");
-    if (n == 1) return bp_store_set(store, key, &f, sizeof f) == BP_OK;
-    if (get_word(store, name, "failed", told_ns, &first, sizeof first)) return true;
-    *status = bp_status_heard(first.status);
-    snprintf(text, size, "%.1499s", first.text);
-    return true;
-}
-
-enum bp_status bp_fault_answer(struct bp_store *store, const char *name, enum bp_status status)
-{
-    uint32_t first = status;
-    char text[1500];
-
-    snprintf(text, sizeof text, "%s", bp_error_message());
-    share(store, name, &first, text, sizeof text);
-    return bp_error((enum bp_status)first, "%s", text);
-}
-
-enum bp_status bp_fault_hear(struct bp_store *store, const char *name, bool wait)
-{
-    struct failure f;
-
-    if (get_word(store, name, "failed", wait ? told_ns : 0, &f, sizeof f)) return BP_OK;
-    return bp_error(bp_status_heard(f.status), "%.1499s", f.text);
-}
-
 void bp_hosts_tell(struct bp_hosts *h, uint32_t *status, char *text, size_t size)
 {
-    if (!h->gone && !share(h->store, h->name, status, text, size)) h->gone = true;
+    if (!h->gone && !bp_fault_share(h->store, h->name, status, text, size)) h->gone = true;
 }
 
 /* Somebody's time is up in this call or a later one: who is missing here is named now. */
@@ -101,7 +42,7 @@ static enum bp_status answer_ask(struct bp_hosts *h)
 enum bp_status bp_hosts_hear(struct bp_hosts *h)
 {
     uint64_t now = bp_clock_ns();
-    struct failure f;
+    struct bp_fault f;
 
     if (now - atomic_load(&h->watched) < watch_ns || h->gone) return BP_OK;
     atomic_store(&h->watched, now);
@@ -118,7 +59,7 @@ static enum bp_status compare_waits(struct bp_hosts *h)
     char word[20], key[BP_STORE_KEY_MAX];
 
     snprintf(word, sizeof word, "call/%u", h->rank);
-    make_key(h->name, key, word);
+    bp_fault_key(h->name, key, word);
     if (h->told != h->number && !h->gone && !bp_store_set(h->store, key, &h->own, sizeof h->own))
         h->told = h->number;
     for (uint32_t i = 0; i < h->n_op; i++) {
@@ -188,7 +129,7 @@ enum bp_status bp_hosts_late(struct bp_hosts *h, uint64_t late_ns)
     char own[250], list[1000], key[BP_STORE_KEY_MAX];
     uint64_t asked;
 
-    make_key(h->name, key, "asked");
+    bp_fault_key(h->name, key, "asked");
     if (!h->gone && (!get(h, "asked", &asked, sizeof asked) || asked < h->number))
         bp_store_set(h->store, key, &h->number, sizeof h->number);
     if (late_ns < (bp_hosts_leads(h) ? leader_ns : other_ns)) return BP_OK;

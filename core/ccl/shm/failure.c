@@ -64,17 +64,6 @@ enum bp_status bp_board_answer(struct bp_board *b)
     return bp_error(bp_status_heard(h->status), "%.*s", (int)sizeof h->text - 1, h->text);
 }
 
-enum bp_status bp_status_heard(uint32_t status)
-{
-    switch (status) {
-#define X(name, number, text) case number:
-        BP_STATUSES(X)
-#undef X
-        return status ? (enum bp_status)status : BP_ERR_INTERNAL;
-    default: return BP_ERR_INTERNAL;
-    }
-}
-
 enum bp_status bp_board_fail(struct bp_board *b, enum bp_status status, const char *format, ...)
 {
     struct bp_board_header *h = b->header;

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,22 +108,13 @@ enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,
     return BP_OK;
 }
 
-bool bp_board_has_died(int32_t pid, int timeout_ms)
-{
-    struct pollfd p = {(int)syscall(SYS_pidfd_open, pid, 0), POLLIN, 0};
-    bool died = p.fd >= 0 ? poll(&p, 1, timeout_ms) == 1 : errno == ESRCH;
-
-    if (p.fd >= 0) close(p.fd);
-    return died;
-}
-
 /* The files of a process that is being killed are refused to all but root. */
 enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int *out_fd)
 {
     int fd = bp_open_file_of(file->pid, file->fd, file->device, file->inode);
 
     if (fd == -ENOENT || fd == -ESRCH || fd == -ESTALE ||
-        (fd == -EACCES && bp_board_has_died(file->pid, DYING_MS)))
+        (fd == -EACCES && bp_process_has_died(file->pid, DYING_MS)))
         return bp_error(BP_ERR_PEER,
                         "bp_comm_create: rank %u (process %d) has died, or has given up", of,
                         file->pid);

@@ -15,10 +15,9 @@
 #define BP_BOARD_PRIVATE_H
 
 #include "../../core.h"
-#include "../bootstrap/store.h"
+#include "../bootstrap/rendezvous.h"
 
 enum {
-    BP_BOARD_RANKS = 256,
     BP_BOARD_INLINE = 40,        /* bytes that travel in an entry */
     BP_BOARD_AHEAD = 56,         /* calls that a rank may be ahead of another */
     BP_BOARD_ENTRIES = 128,      /* more than twice as many, for both to look back */
@@ -216,8 +215,6 @@ char *bp_board_unit(const struct bp_board *b, uint32_t from, uint32_t to, uint64
 /* shm_segment.c. What rank 0 makes, for n ranks that are these processes, and the others open. */
 enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,
                              struct bp_board_file *out_file);
-/* Whether a process has ended, or ends within so many milliseconds; a zombie has ended. */
-bool bp_board_has_died(int32_t pid, int timeout_ms);
 enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int *out_fd);
 /* Takes its place on it, and waits until all have, until timeout_ns: takes fd. numbers: of the n
  * ranks, as the app knows them, kept; NULL: the same. */
@@ -317,8 +314,6 @@ enum bp_status bp_board_fail(struct bp_board *b, enum bp_status status, const ch
  * "rank N", the words and the message. Returns status and message as they were. */
 enum bp_status bp_board_confess(struct bp_board *b, enum bp_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What another process says that a failure is; BP_ERR_INTERNAL if there is no such status. */
-enum bp_status bp_status_heard(uint32_t status);
 /* The failure of all, as this thread's message. */
 enum bp_status bp_board_answer(struct bp_board *b);
 /* A rank has made other calls than this one, up to a sequence number: where they differ first, and
