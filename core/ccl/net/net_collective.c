@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_collective.c: the data of collective calls between hosts: each byte goes to each host once,
- * where that is enough, and on there by the board. Calls that reduce are in net_reduce.c. */
+/* net_collective.c: collective calls of ranks on several hosts. The ranks of each host meet, their
+ * leaders say to each other which call it is, and data goes: each byte to each host once, where
+ * that is enough, and on there by the board. Calls that reduce are in net_reduce.c. */
 #include "net_comm.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-enum bp_status bp_hosts_local(struct bp_hosts *h, const struct bp_collective *c, uint32_t call,
-                              uint32_t root, const void *src, void *dst)
-{
-    struct bp_collective part = *c;
-
-    part.call = call;
-    part.root = root;
-    part.src = src;
-    part.dst = dst;
-    part.what = h->own.what;
-    part.said = h->own.count;
-    part.src_storage = src == c->src ? c->src_storage : src == c->dst ? c->dst_storage : NULL;
-    if (dst != c->dst) part.dst_storage = NULL;
-    if (part.reduction == BP_REDUCE_AVERAGE) part.reduction = BP_REDUCE_SUM;
-    if (call == BP_COMM_BARRIER) part.count = 0;
-    return bp_collective_run(h->board, &part);
-}
 
 /* The ranks of this host meet, and leaders tell the others. */
 static enum bp_status meet(struct bp_hosts *h, const struct bp_collective *c)
@@ -204,7 +187,7 @@ static enum bp_status run(struct bp_hosts *h, const struct bp_collective *c,
     }
 }
 
-enum bp_status bp_hosts_data(struct bp_hosts *h, const struct bp_collective *c)
+static enum bp_status move_data(struct bp_hosts *h, const struct bp_collective *c)
 {
     struct bp_hosts_moves m = {.h = h, .call = c};
     enum bp_status status;
@@ -215,4 +198,40 @@ enum bp_status bp_hosts_data(struct bp_hosts *h, const struct bp_collective *c)
     status = run(h, c, &m);
     bp_hosts_moves_finish(&m);
     return status;
+}
+
+/* What all ranks say of the call, with its number. */
+static uint64_t say(const struct bp_hosts *h, const struct bp_collective *c)
+{
+    return bp_what(c->call, c->dtype, c->reduction, c->root) | h->number << 32;
+}
+
+static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collective *c)
+{
+    struct bp_board *b = h->board;
+
+    h->number++;
+    h->own = (struct bp_hosts_head){say(h, c), c->count, 0};
+    h->past[h->number % BP_HOSTS_PAST] = h->own;
+    h->announced = h->agreed = false;
+    h->little = bp_hosts_is_little(h, c);
+    b->deadline = 0;
+    b->timeout_ns = c->timeout_ns;
+    TRY(move_data(h, c));
+    TRY(bp_hosts_agree(h));
+    return bp_hosts_settle(h);
+}
+
+enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+                            size_t stride)
+{
+    enum bp_status status;
+
+    if (bp_board_failed(h->board)) return bp_board_answer(h->board);
+    if (first->call == BP_COMM_SEND || first->call == BP_COMM_RECV)
+        status = bp_hosts_pairs(h, first, n, stride);
+    else
+        status = run_collective(h, first);
+    if (status) bp_hosts_abandon(h);
+    return status ? bp_board_answer(h->board) : BP_OK;
 }

@@ -116,10 +116,19 @@ static inline uint32_t bp_hosts_number(const struct bp_hosts *h)
     return (uint32_t)h->number;
 }
 
-/* net_header.c. Does the steps of one piece of work: one collective call, or n sends and receives,
- * each stride bytes after the one before. */
-enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
-                            size_t stride);
+/* net_failure.c. Looks, once in a while, whether others have failed: any thread. watch: from a wait
+ * of a call, also whether others ask who is late. */
+enum bp_status bp_hosts_hear(struct bp_hosts *h);
+enum bp_status bp_hosts_watch(struct bp_hosts *h);
+/* Before a failure of the board is told: that of another host, if there is one already. */
+void bp_hosts_tell(struct bp_hosts *h, uint32_t *status, char *text, size_t size);
+/* Time is up. BP_OK: others are given a moment more to say whose fault it is. */
+enum bp_status bp_hosts_late(struct bp_hosts *h, uint64_t late_ns);
+/* A connection is lost that a call needs. BP_OK: as above. */
+enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank);
+/* The header of a rank, of the call that this one is in: BP_OK, or the calls differ. */
+enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
+                                     const struct bp_hosts_head *head);
 
 /* net_message.c: messages between hosts. */
 enum bp_hosts_kind {
@@ -151,18 +160,30 @@ struct bp_hosts_op *bp_hosts_recv_headed(struct bp_hosts *h, uint32_t from, uint
 enum bp_status bp_hosts_idle(struct bp_hosts *h, uint32_t *round);
 /* Whether an operation is done; not BP_OK: it failed, and others were given time to say why. */
 enum bp_status bp_hosts_check(struct bp_hosts *h, const struct bp_hosts_op *op, bool *out_done);
-/* Waits for operations of this call: from number `from` to the one before `to`. */
-enum bp_status bp_hosts_await(struct bp_hosts *h, uint32_t from, uint32_t to);
-/* Waits for all, and, if that was much, until the other side says that it has come: a message that
- * is "done" may still lie here until the next call of progress, and the app may do something else
- * for long. */
-enum bp_status bp_hosts_settle(struct bp_hosts *h);
 /* One more message of a flow. true: it ends with a mark. */
 bool bp_hosts_count(struct bp_hosts_flow *flow, uint64_t bytes);
 /* After a failure: nothing is under way any more. */
 void bp_hosts_abandon(struct bp_hosts *h);
 /* NULL: no memory, and the call has failed. */
 void *bp_hosts_scratch(struct bp_hosts *h, uint64_t bytes);
+
+/* net_header.c: the leaders' heads, sent and compared. bytes: of what stands behind this host's. */
+enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes);
+/* All make the same call: of leaders when the others' heads have come, of the others when their
+ * leader says so. At once if that is known. */
+enum bp_status bp_hosts_agree(struct bp_hosts *h);
+/* Room for BP_HOSTS_LITTLE bytes behind a host's head: those that come, or of this one those that
+ * go to all. */
+void *bp_hosts_extra(struct bp_hosts *h, uint32_t host);
+/* The head goes to a host, and as much data as it says, or none if that is NULL. */
+enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, const void *data);
+/* The next head of a host. What follows it comes to data, if that is not NULL and the head is this
+ * rank's own. NULL: no memory, and the call has failed. */
+struct bp_hosts_op *bp_hosts_listen(struct bp_hosts *h, uint32_t host, void *data);
+/* Waits for it, and compares what it says. */
+enum bp_status bp_hosts_compare(struct bp_hosts *h, uint32_t host, const struct bp_hosts_op *op);
+/* Now and then, when all have come: whether one has given the communicator up since. */
+enum bp_status bp_hosts_hear_of_lost(struct bp_hosts *h);
 
 /* net_transfer.c: parts from rank to rank, of which some are on this host: those go by the board,
  * when the list ends. Each pair of ranks lists the same moves in the same order; empty ones are
@@ -180,9 +201,12 @@ void bp_hosts_take(struct bp_hosts_moves *m, uint32_t from, void *data, uint64_t
 /* Those on this host are done; the others go on. The list is empty again. */
 enum bp_status bp_hosts_moves_run(struct bp_hosts_moves *m);
 void bp_hosts_moves_finish(struct bp_hosts_moves *m);
-
-/* net_collective.c: the data of collective calls. */
-enum bp_status bp_hosts_data(struct bp_hosts *h, const struct bp_collective *c);
+/* Waits for operations of this call: from number `from` to the one before `to`. */
+enum bp_status bp_hosts_await(struct bp_hosts *h, uint32_t from, uint32_t to);
+/* Waits for all, and, if that was much, until the other side says that it has come: a message that
+ * is "done" may still lie here until the next call of progress, and the app may do something else
+ * for long. */
+enum bp_status bp_hosts_settle(struct bp_hosts *h);
 /* A part of a call between the ranks of this host, by the board; root: its number there. */
 enum bp_status bp_hosts_local(struct bp_hosts *h, const struct bp_collective *c, uint32_t call,
                               uint32_t root, const void *src, void *dst);
@@ -195,26 +219,6 @@ bool bp_hosts_has_partial(const struct bp_hosts *h, const struct bp_collective *
 void bp_hosts_combine(const struct bp_hosts *h, const struct bp_collective *c, void *dst,
                       const void *const *src, uint32_t n, uint64_t bytes, void *tmp);
 
-/* net_header.c: the leaders' heads, sent and compared. bytes: of what stands behind this host's. */
-enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes);
-/* All make the same call: of leaders when the others' heads have come, of the others when their
- * leader says so. At once if that is known. */
-enum bp_status bp_hosts_agree(struct bp_hosts *h);
-/* Room for BP_HOSTS_LITTLE bytes behind a host's head: those that come, or of this one those that
- * go to all. */
-void *bp_hosts_extra(struct bp_hosts *h, uint32_t host);
-/* The head goes to a host, and as much data as it says, or none if that is NULL. */
-enum bp_status bp_hosts_say(struct bp_hosts *h, uint32_t host, const void *data);
-/* The next head of a host. What follows it comes to data, if that is not NULL and the head is this
- * rank's own. NULL: no memory, and the call has failed. */
-struct bp_hosts_op *bp_hosts_listen(struct bp_hosts *h, uint32_t host, void *data);
-/* Waits for it, and compares what it says. */
-enum bp_status bp_hosts_compare(struct bp_hosts *h, uint32_t host, const struct bp_hosts_op *op);
-enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
-                                     const struct bp_hosts_head *head);
-/* Now and then, when all have come: whether one has given the communicator up since. */
-enum bp_status bp_hosts_hear_of_lost(struct bp_hosts *h);
-
 /* net_eager.c: calls of little data, where each host has one rank. */
 bool bp_hosts_is_little(const struct bp_hosts *h, const struct bp_collective *c);
 enum bp_status bp_hosts_little(struct bp_hosts *h, const struct bp_collective *c);
@@ -225,15 +229,9 @@ enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *fi
 /* Goes once through those that are under way to and from other hosts. */
 enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool *out_moved);
 
-/* net_failure.c. Looks, once in a while, whether others have failed: any thread. watch: from a wait
- * of a call, also whether others ask who is late. */
-enum bp_status bp_hosts_hear(struct bp_hosts *h);
-enum bp_status bp_hosts_watch(struct bp_hosts *h);
-/* Before a failure of the board is told: that of another host, if there is one already. */
-void bp_hosts_tell(struct bp_hosts *h, uint32_t *status, char *text, size_t size);
-/* Time is up. BP_OK: others are given a moment more to say whose fault it is. */
-enum bp_status bp_hosts_late(struct bp_hosts *h, uint64_t late_ns);
-/* A connection is lost that a call needs. BP_OK: as above. */
-enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank);
+/* net_collective.c. Does the steps of one piece of work: one collective call, or n sends and
+ * receives, each stride bytes after the one before. */
+enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+                            size_t stride);
 
 #endif

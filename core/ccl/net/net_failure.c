@@ -39,6 +39,32 @@ static enum bp_status answer_ask(struct bp_hosts *h)
     return bp_board_late(h->board, BP_BOARD_ANY);
 }
 
+/* Ranks of this host have all made the same call; so have those of the other. What it says may be
+ * of a call in which this rank did not wait for it. */
+static enum bp_status fail_odd(struct bp_hosts *h, const struct bp_hosts_head *head, uint32_t rank)
+{
+    uint64_t number = head->what >> 32;
+    const struct bp_hosts_head *own = &h->past[number % BP_HOSTS_PAST];
+    char mine[200], other[200];
+
+    if (own->what >> 32 != number) own = &h->past[h->number % BP_HOSTS_PAST];
+    return bp_board_fail(h->board, BP_ERR_INVALID,
+                         "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
+                         "host, its sequence %" PRIu64
+                         ": all ranks make the same calls in the same order",
+                         own->what >> 32, h->rank,
+                         bp_what_text(own->what, own->count, mine, sizeof mine), rank,
+                         bp_what_text(head->what, head->count, other, sizeof other), number);
+}
+
+enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
+                                     const struct bp_hosts_head *head)
+{
+    bool same = head->what == h->own.what && head->count == h->own.count;
+
+    return same ? BP_OK : fail_odd(h, head, rank);
+}
+
 enum bp_status bp_hosts_hear(struct bp_hosts *h)
 {
     uint64_t now = bp_clock_ns();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_header.c: a collective call of ranks on several hosts: the ranks of each host meet, their
- * leaders say to each other which call it is, and data goes. */
+/* net_header.c: the headers by which the leaders of hosts say to each other which call they are in,
+ * sent and compared; the other ranks of a host hear from their leader. */
 #include "net_comm.h"
 
 #include <inttypes.h>
@@ -41,32 +41,6 @@ enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes)
     for (uint32_t i = 0; i < h->n_host; i++)
         if (i != h->host && !bp_hosts_listen(h, i, bp_hosts_extra(h, i))) return BP_ERR_MEMORY;
     return BP_OK;
-}
-
-/* Ranks of this host have all made the same call; so have those of the other. What it says may be
- * of a call in which this rank did not wait for it. */
-static enum bp_status fail_odd(struct bp_hosts *h, const struct bp_hosts_head *head, uint32_t rank)
-{
-    uint64_t number = head->what >> 32;
-    const struct bp_hosts_head *own = &h->past[number % BP_HOSTS_PAST];
-    char mine[200], other[200];
-
-    if (own->what >> 32 != number) own = &h->past[h->number % BP_HOSTS_PAST];
-    return bp_board_fail(h->board, BP_ERR_INVALID,
-                         "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
-                         "host, its sequence %" PRIu64
-                         ": all ranks make the same calls in the same order",
-                         own->what >> 32, h->rank,
-                         bp_what_text(own->what, own->count, mine, sizeof mine), rank,
-                         bp_what_text(head->what, head->count, other, sizeof other), number);
-}
-
-enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
-                                     const struct bp_hosts_head *head)
-{
-    bool same = head->what == h->own.what && head->count == h->own.count;
-
-    return same ? BP_OK : fail_odd(h, head, rank);
 }
 
 /* To some milliseconds: each call looks, and a better clock costs several times that. */
@@ -130,40 +104,4 @@ enum bp_status bp_hosts_agree(struct bp_hosts *h)
     h->agreed = true;
     if (bp_hosts_leads(h)) bp_board_set(b, &b->me->agreed, h->number);
     return BP_OK;
-}
-
-/* What all ranks say of the call, with its number. */
-static uint64_t say(const struct bp_hosts *h, const struct bp_collective *c)
-{
-    return bp_what(c->call, c->dtype, c->reduction, c->root) | h->number << 32;
-}
-
-static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collective *c)
-{
-    struct bp_board *b = h->board;
-
-    h->number++;
-    h->own = (struct bp_hosts_head){say(h, c), c->count, 0};
-    h->past[h->number % BP_HOSTS_PAST] = h->own;
-    h->announced = h->agreed = false;
-    h->little = bp_hosts_is_little(h, c);
-    b->deadline = 0;
-    b->timeout_ns = c->timeout_ns;
-    TRY(bp_hosts_data(h, c));
-    TRY(bp_hosts_agree(h));
-    return bp_hosts_settle(h);
-}
-
-enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
-                            size_t stride)
-{
-    enum bp_status status;
-
-    if (bp_board_failed(h->board)) return bp_board_answer(h->board);
-    if (first->call == BP_COMM_SEND || first->call == BP_COMM_RECV)
-        status = bp_hosts_pairs(h, first, n, stride);
-    else
-        status = run_collective(h, first);
-    if (status) bp_hosts_abandon(h);
-    return status ? bp_board_answer(h->board) : BP_OK;
 }

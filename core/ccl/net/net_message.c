@@ -116,20 +116,6 @@ enum bp_status bp_hosts_check(struct bp_hosts *h, const struct bp_hosts_op *op, 
                                                                   : BP_OK;
 }
 
-enum bp_status bp_hosts_await(struct bp_hosts *h, uint32_t from, uint32_t to)
-{
-    uint32_t round = 0;
-    bool done;
-
-    TRY(bp_hosts_agree(h));
-    for (uint32_t i = from; i < to;) {
-        TRY(bp_hosts_check(h, h->ops[i], &done));
-        if (done) i++;
-        else TRY(bp_hosts_idle(h, &round));
-    }
-    return BP_OK;
-}
-
 bool bp_hosts_count(struct bp_hosts_flow *flow, uint64_t bytes)
 {
     flow->bytes += bytes;
@@ -138,32 +124,6 @@ bool bp_hosts_count(struct bp_hosts_flow *flow, uint64_t bytes)
     flow->bytes = 0;
     flow->marks++;
     return true;
-}
-
-/* Both sides know how much has gone. */
-static enum bp_status settle_with(struct bp_hosts *h, uint32_t rank)
-{
-    static const char empty;
-    struct bp_hosts_rank *r = &h->at[rank];
-    bool gave = r->gave > BP_HOSTS_UNSAID, took = r->took > BP_HOSTS_UNSAID;
-
-    r->gave = r->took = 0;
-    if (gave && !bp_hosts_recv(h, rank, bp_hosts_tag(BP_HOSTS_SAID, rank, h->number), NULL, 0))
-        return BP_ERR_MEMORY;
-    if (took && !bp_hosts_send(h, rank, bp_hosts_tag(BP_HOSTS_SAID, h->rank, h->number), &empty, 0,
-                               true))
-        return BP_ERR_MEMORY;
-    return BP_OK;
-}
-
-enum bp_status bp_hosts_settle(struct bp_hosts *h)
-{
-    TRY(bp_hosts_await(h, 0, h->n_op));
-    h->n_op = 0;
-    for (uint32_t i = 0; i < h->size; i++) TRY(settle_with(h, i));
-    if (h->n_op) TRY(bp_hosts_await(h, 0, h->n_op));
-    h->n_op = 0;
-    return BP_OK;
 }
 
 void bp_hosts_abandon(struct bp_hosts *h)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_transfer.c: parts that go from rank to rank, on this host or between hosts. */
+/* net_transfer.c: parts that go from rank to rank, on this host or between hosts: begun, waited
+ * for, and known to have come. */
 #include "net_comm.h"
 
 #include <stdlib.h>
@@ -62,4 +63,62 @@ enum bp_status bp_hosts_moves_run(struct bp_hosts_moves *m)
 void bp_hosts_moves_finish(struct bp_hosts_moves *m)
 {
     free(m->local);
+}
+
+enum bp_status bp_hosts_await(struct bp_hosts *h, uint32_t from, uint32_t to)
+{
+    uint32_t round = 0;
+    bool done;
+
+    TRY(bp_hosts_agree(h));
+    for (uint32_t i = from; i < to;) {
+        TRY(bp_hosts_check(h, h->ops[i], &done));
+        if (done) i++;
+        else TRY(bp_hosts_idle(h, &round));
+    }
+    return BP_OK;
+}
+
+/* Both sides know how much has gone. */
+static enum bp_status settle_with(struct bp_hosts *h, uint32_t rank)
+{
+    static const char empty;
+    struct bp_hosts_rank *r = &h->at[rank];
+    bool gave = r->gave > BP_HOSTS_UNSAID, took = r->took > BP_HOSTS_UNSAID;
+
+    r->gave = r->took = 0;
+    if (gave && !bp_hosts_recv(h, rank, bp_hosts_tag(BP_HOSTS_SAID, rank, h->number), NULL, 0))
+        return BP_ERR_MEMORY;
+    if (took && !bp_hosts_send(h, rank, bp_hosts_tag(BP_HOSTS_SAID, h->rank, h->number), &empty, 0,
+                               true))
+        return BP_ERR_MEMORY;
+    return BP_OK;
+}
+
+enum bp_status bp_hosts_settle(struct bp_hosts *h)
+{
+    TRY(bp_hosts_await(h, 0, h->n_op));
+    h->n_op = 0;
+    for (uint32_t i = 0; i < h->size; i++) TRY(settle_with(h, i));
+    if (h->n_op) TRY(bp_hosts_await(h, 0, h->n_op));
+    h->n_op = 0;
+    return BP_OK;
+}
+
+enum bp_status bp_hosts_local(struct bp_hosts *h, const struct bp_collective *c, uint32_t call,
+                              uint32_t root, const void *src, void *dst)
+{
+    struct bp_collective part = *c;
+
+    part.call = call;
+    part.root = root;
+    part.src = src;
+    part.dst = dst;
+    part.what = h->own.what;
+    part.said = h->own.count;
+    part.src_storage = src == c->src ? c->src_storage : src == c->dst ? c->dst_storage : NULL;
+    if (dst != c->dst) part.dst_storage = NULL;
+    if (part.reduction == BP_REDUCE_AVERAGE) part.reduction = BP_REDUCE_SUM;
+    if (call == BP_COMM_BARRIER) part.count = 0;
+    return bp_collective_run(h->board, &part);
 }
