@@ -163,7 +163,9 @@ enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board
     if (!h) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     snprintf(h->name, sizeof h->name, "%s", name);
     h->board = board;
-    board->hosts = h;
+    bp_hosts_watch_board(h);
+    h->progress.move = bp_hosts_pairs_move;
+    board->progress = &h->progress;
     read_plan(h, plan);
     status = bp_store_create(address, timeout_ns, &h->store);
     if (status == BP_OK) bp_store_set_grace(h->store, store_grace_ns);
@@ -172,7 +174,7 @@ enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board
     if (status) status = give_up(h, status);
     else status = try_all(h, deadline);
     if (status) {
-        board->hosts = NULL;
+        board->progress = NULL;
         bp_hosts_destroy(h);
         return status;
     }

@@ -62,6 +62,7 @@ struct bp_hosts {
     const struct bp_net *net;
     void *worker;
     struct bp_board *board;
+    struct bp_progress progress; /* the board's */
     struct bp_store *store; /* a connection of its own: calls may wait in the communicator's */
     char name[96];
     uint32_t rank, size, n_host, host;
@@ -110,21 +111,15 @@ static inline bool bp_hosts_progress(struct bp_hosts *h)
 {
     return h->net->progress(h->worker) != 0;
 }
-/* Of the collective call that is under way, as messages know it. */
-static inline uint32_t bp_hosts_number(const struct bp_hosts *h)
-{
-    return (uint32_t)h->number;
-}
-
 /* net_failure.c. Looks, once in a while, whether others have failed: any thread. watch: from a wait
  * of a call, also whether others ask who is late. */
 enum bp_status bp_hosts_hear(struct bp_hosts *h);
 enum bp_status bp_hosts_watch(struct bp_hosts *h);
-/* Before a failure of the board is told: that of another host, if there is one already. */
-void bp_hosts_tell(struct bp_hosts *h, uint32_t *status, char *text, size_t size);
-/* Time is up. BP_OK: others are given a moment more to say whose fault it is. */
-enum bp_status bp_hosts_late(struct bp_hosts *h, uint64_t late_ns);
-/* A connection is lost that a call needs. BP_OK: as above. */
+/* Has waits on the board look for failures of other hosts, and the board's failures be told there.
+ */
+void bp_hosts_watch_board(struct bp_hosts *h);
+/* A connection is lost that a call needs. BP_OK: others are given a moment more to say whose fault
+ * it is. */
 enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank);
 /* The header of a rank, of the call that this one is in: BP_OK, or the calls differ. */
 enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
@@ -226,8 +221,8 @@ enum bp_status bp_hosts_little(struct bp_hosts *h, const struct bp_collective *c
 /* net_p2p.c: sends and receives, of which some go to other hosts. */
 enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
                               size_t stride);
-/* Goes once through those that are under way to and from other hosts. */
-enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool *out_moved);
+/* While a rank waits on the board (ctx: its bp_hosts): see bp_progress. */
+enum bp_status bp_hosts_pairs_move(void *ctx, bool *out_moved);
 
 /* net_collective.c. Does the steps of one piece of work: one collective call, or n sends and
  * receives, each stride bytes after the one before. */

@@ -9,10 +9,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const uint64_t watch_ns = 100000000;    /* between two looks at the store */
-static const uint64_t leader_ns = 400000000;  /* a moment, of leaders */
-static const uint64_t other_ns = 800000000;   /* of others, which lets leaders come first */
-static const uint64_t lost_ns = 500000000;     /* as others of that host may say more */
+static const uint64_t watch_ns = 100000000;  /* between two looks at the store */
+static const uint64_t leader_ns = 400000000; /* a moment, of leaders */
+static const uint64_t other_ns = 800000000;  /* of others, which lets leaders come first */
+static const uint64_t local_ns = 1200000000; /* for a leader to say who is late elsewhere */
+static const uint64_t lost_ns = 500000000;   /* as others of that host may say more */
 
 /* A store that is gone is not asked again. */
 static bool get(struct bp_hosts *h, const char *what, void *value, uint64_t bytes)
@@ -24,8 +25,10 @@ static bool get(struct bp_hosts *h, const char *what, void *value, uint64_t byte
     return status == BP_OK;
 }
 
-void bp_hosts_tell(struct bp_hosts *h, uint32_t *status, char *text, size_t size)
+static void share(void *ctx, uint32_t *status, char *text, size_t size)
 {
+    struct bp_hosts *h = ctx;
+
     if (!h->gone && !bp_fault_share(h->store, h->name, status, text, size)) h->gone = true;
 }
 
@@ -149,7 +152,8 @@ static uint32_t list_missing(const struct bp_hosts *h, char *list, size_t size)
     return named;
 }
 
-enum bp_status bp_hosts_late(struct bp_hosts *h, uint64_t late_ns)
+/* Time is up for other hosts. */
+static enum bp_status late_afar(struct bp_hosts *h, uint64_t late_ns)
 {
     bool came = !h->pair && h->agreed;
     char own[250], list[1000], key[BP_STORE_KEY_MAX];
@@ -165,6 +169,29 @@ enum bp_status bp_hosts_late(struct bp_hosts *h, uint64_t late_ns)
                          h->pair ? "did not"
                          : came  ? "came, but does not go on"
                                  : "did not come");
+}
+
+/* Who waits for its leader, which waits for other hosts, lets it speak first. */
+static enum bp_status late(void *ctx, uint32_t of, uint64_t late_ns)
+{
+    struct bp_hosts *h = ctx;
+    bool held_up = h->board->pair || bp_board_is_held_up(h->board);
+
+    if (h->waits) return late_afar(h, late_ns);
+    return held_up || late_ns > local_ns ? bp_board_late(h->board, of) : BP_OK;
+}
+
+static enum bp_status look(void *ctx)
+{
+    return bp_hosts_watch(ctx);
+}
+
+void bp_hosts_watch_board(struct bp_hosts *h)
+{
+    h->progress.ctx = h;
+    h->progress.look = look;
+    h->progress.late = late;
+    h->progress.share = share;
 }
 
 enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank)

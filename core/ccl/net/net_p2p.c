@@ -112,7 +112,7 @@ static enum bp_status step(struct bp_hosts *h, struct bp_hosts_exchange *x, bool
     return BP_OK;
 }
 
-enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool *out_moved)
+static enum bp_status step_all(struct bp_hosts *h, uint32_t *out_left, bool *out_moved)
 {
     *out_left = 0;
     for (uint32_t i = 0; i < h->n_pair; i++) {
@@ -126,13 +126,23 @@ enum bp_status bp_hosts_pairs_step(struct bp_hosts *h, uint32_t *out_left, bool 
     return BP_OK;
 }
 
+enum bp_status bp_hosts_pairs_move(void *ctx, bool *out_moved)
+{
+    struct bp_hosts *h = ctx;
+    uint32_t left;
+
+    TRY(step_all(h, &left, out_moved));
+    if (!left && bp_hosts_progress(h)) *out_moved = true;
+    return BP_OK;
+}
+
 static enum bp_status run_far(struct bp_hosts *h)
 {
     uint32_t left, round = 0;
 
     for (;;) {
         bool moved = false;
-        TRY(bp_hosts_pairs_step(h, &left, &moved));
+        TRY(step_all(h, &left, &moved));
         if (!left) return bp_hosts_settle(h);
         if (moved) round = 0;
         else TRY(bp_hosts_idle(h, &round));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* failure.c: the failure of a communicator: found by one rank, told to all by the board. Who is
  * named is who did not come, not the neighbour that waits for it. */
-#include "../net/net_comm.h"
+#include "../collective.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -56,7 +56,7 @@ const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size)
 enum bp_status bp_board_answer(struct bp_board *b)
 {
     const struct bp_board_header *h = b->header;
-    uint64_t deadline = bp_deadline(b->hosts ? 5000000000 : 200000000);
+    uint64_t deadline = bp_deadline(b->progress ? 5000000000 : 200000000);
 
     while (atomic_load(&h->failed) != 2 && bp_time_left(deadline)) sched_yield();
     if (atomic_load(&h->failed) != 2)
@@ -75,7 +75,7 @@ enum bp_status bp_board_fail(struct bp_board *b, enum bp_status status, const ch
     vsnprintf(h->text, sizeof h->text, format, args);
     va_end(args);
     h->status = status;
-    if (b->hosts) bp_hosts_tell(b->hosts, &h->status, h->text, sizeof h->text);
+    if (b->progress) b->progress->share(b->progress->ctx, &h->status, h->text, sizeof h->text);
     atomic_store(&h->failed, 2);
     bp_board_wake(b);
     return bp_board_answer(b);
@@ -189,14 +189,14 @@ enum bp_status bp_board_died(struct bp_board *b, uint32_t rank)
 /* Whether a rank holds up the call that this one is in: it has not begun it. */
 static bool is_behind(const struct bp_board *b, uint32_t rank)
 {
+    uint64_t number = bp_board_entry(b, b->rank, b->sequence)->what >> 32, sequence;
     const struct bp_board_entry *e;
-    uint64_t sequence;
 
     if (atomic_load(&b->me->ready) < 2)
         return atomic_load(&b->at[rank].ready) < atomic_load(&b->me->ready);
     if (b->needs) return atomic_load(&b->at[rank].posted) < b->needs;
     e = last_entry(b, rank, &sequence);
-    if (b->hosts) return !sequence || e->what >> 32 < bp_hosts_number(b->hosts);
+    if (number) return !sequence || e->what >> 32 < number;
     return sequence + b->lag < b->sequence;
 }
 

@@ -26,9 +26,9 @@ static bool is_rooted_target(uint32_t call)
 }
 
 /* Some get nothing in it, and wait for nobody. Where there are other hosts all meet here first. */
-static bool is_one_way(const struct bp_board *b, const struct bp_collective *c)
+static bool is_one_way(const struct bp_collective *c)
 {
-    return !b->hosts && (is_rooted_source(c->call) || is_rooted_target(c->call));
+    return !c->what && (is_rooted_source(c->call) || is_rooted_target(c->call));
 }
 
 /* Of a part that rank from has for rank to. Those of this rank are checked, and not read from the
@@ -169,7 +169,7 @@ static struct ranks sources(const struct bp_board *b, const struct bp_collective
 {
     bool gets = (b->rank == c->root) == is_rooted_target(c->call);
 
-    if (!is_one_way(b, c)) return all_ranks(b);
+    if (!is_one_way(c)) return all_ranks(b);
     if (!gets) return (struct ranks){0, 0};
     return b->rank == c->root ? all_ranks(b) : (struct ranks){c->root, c->root + 1};
 }
@@ -368,7 +368,7 @@ static enum bp_status run_call(struct bp_board *b, const struct bp_collective *c
     uint64_t bytes = c->count * c->width, room = room_of(b, c, BP_BOARD_LITTLE);
 
     if (bytes < b->inline_bytes[c->call]) return run_inline(b, c);
-    if (is_one_way(b, c) && bytes < b->window_bytes[c->call] && bytes <= room)
+    if (is_one_way(c) && bytes < b->window_bytes[c->call] && bytes <= room)
         return run_little(b, c, room);
     room = room_of(b, c, BP_BOARD_WINDOW);
     if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);

@@ -3,7 +3,7 @@
  * which some may be on the board at a time: a message, a piece of a large one, or the place of a
  * buffer from which the receiver takes all. Those of a group go on side by side, each by steps that
  * do not wait. */
-#include "../net/net_comm.h"
+#include "../collective.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -234,14 +234,6 @@ static enum bp_status round_of_all(struct bp_board *b, struct exchange *list, ui
     return BP_OK;
 }
 
-/* What goes to and from other hosts does not wait for this one. */
-static enum bp_status go_on_beyond(struct bp_board *b, bool *out_moved)
-{
-    uint32_t left;
-
-    return bp_hosts_pairs_step(b->hosts, &left, out_moved);
-}
-
 static enum bp_status run_all(struct bp_board *b, struct exchange *list, uint32_t n)
 {
     struct exchange *last = NULL;
@@ -256,9 +248,10 @@ static enum bp_status run_all(struct bp_board *b, struct exchange *list, uint32_
             continue;
         }
         if (!last->c->what) b->pair = last->c;
-        if (b->hosts) TRY(go_on_beyond(b, &moved));
+        if (b->progress) TRY(b->progress->move(b->progress->ctx, &moved));
         if (moved) continue;
-        if (left == 1 && !b->hosts) TRY(bp_board_wait(b, last->word, last->value, last->c->root));
+        if (left == 1 && !b->progress)
+            TRY(bp_board_wait(b, last->word, last->value, last->c->root));
         else
             TRY(bp_board_idle(b, last->c->root, &idle));
     }

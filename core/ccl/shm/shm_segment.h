@@ -153,7 +153,6 @@ struct bp_board_header {
 };
 
 struct bp_collective; /* collective.h */
-struct bp_hosts;      /* net_comm.h: of communicators with ranks on other hosts too */
 enum bp_board_process { BP_BOARD_OWN = -1, BP_BOARD_GONE = -2 }; /* of this process; not there */
 struct bp_mapping; /* peer_map.c: a file of another rank, mapped */
 struct bp_shared;  /* shm_segment.c: the board, mapped once a process */
@@ -165,6 +164,19 @@ struct bp_board_file {
 };
 enum { BP_BOARD_FILES = 8 };
 
+/* What goes on besides, while a rank waits for others on its machine. */
+struct bp_progress {
+    void *ctx;
+    /* Moves what goes to and from other hosts; *out_moved is set if something has. */
+    enum bp_status (*move)(void *ctx, bool *out_moved);
+    /* Now and then: BP_OK, or the failure of the communicator. */
+    enum bp_status (*look)(void *ctx);
+    /* Time is up, so long ago, for a word of rank `of`. BP_OK: others are given a moment more. */
+    enum bp_status (*late)(void *ctx, uint32_t of, uint64_t late_ns);
+    /* Before a failure is told here: that of another host, if there is one already. */
+    void (*share)(void *ctx, uint32_t *status, char *text, size_t size);
+};
+
 /* A rank's hold on the board. */
 struct bp_board {
     struct bp_board_header *header;
@@ -172,7 +184,7 @@ struct bp_board {
     struct bp_shared *shared;
     uint32_t rank, n;
     const uint32_t *numbers; /* of all ranks here, as the app knows them; NULL: the same */
-    struct bp_hosts *hosts;  /* or NULL */
+    const struct bp_progress *progress; /* where there are ranks on other hosts too; or NULL */
     uint32_t ways;      /* that all ranks have to each other */
     uint64_t spin_ns;   /* before it sleeps; 0: ranks share processors, and it yields instead */
     bool light;         /* who sleeps makes the others' stores seen: see waiter.c */

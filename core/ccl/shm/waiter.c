@@ -2,7 +2,7 @@
 /* waiter.c: waiting for words of other ranks: it spins for a moment, lets others run for another,
  * and then sleeps. Who sleeps is woken by the rank that it waits for, and looks now and then by
  * itself whether ranks have died or time is up. */
-#include "../net/net_comm.h"
+#include "shm_segment.h"
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -16,7 +16,6 @@ enum { YIELDS = 300, SPINS = 64, ROUNDS = 10000, NAPS = 100 };
 static const uint64_t nap_ns = 50000000;    /* the longest sleep between two looks */
 static const uint64_t idle_nap_ns = 200000; /* where nobody wakes */
 static const uint64_t late_nap_ns = 1000000;
-static const uint64_t leader_ns = 1200000000; /* for a leader to say who is late elsewhere */
 
 static bool reached(const _Atomic uint64_t *word, uint64_t value)
 {
@@ -92,15 +91,6 @@ static enum bp_status look_for_dead(struct bp_board *b, const struct wait *w)
     return BP_OK;
 }
 
-/* Who waits for its leader, which waits for other hosts, lets it speak first. */
-static enum bp_status late_among_hosts(struct bp_board *b, uint32_t of, uint64_t late_ns)
-{
-    bool held_up = b->pair || bp_board_is_held_up(b);
-
-    if (b->hosts->waits) return bp_hosts_late(b->hosts, late_ns);
-    return held_up || late_ns > leader_ns ? bp_board_late(b, of) : BP_OK;
-}
-
 /* Once in a while of waiting. */
 static enum bp_status look(struct bp_board *b, const struct wait *w)
 {
@@ -115,17 +105,18 @@ static enum bp_status look(struct bp_board *b, const struct wait *w)
     if (now - b->looked > nap_ns / 2) {
         b->looked = now;
         TRY(look_for_dead(b, w));
-        if (b->hosts) TRY(bp_hosts_watch(b->hosts));
+        if (b->progress) TRY(b->progress->look(b->progress->ctx));
     }
     if (now < b->deadline) return BP_OK;
-    return b->hosts ? late_among_hosts(b, w->of, now - b->deadline) : bp_board_late(b, w->of);
+    if (!b->progress) return bp_board_late(b, w->of);
+    return b->progress->late(b->progress->ctx, w->of, now - b->deadline);
 }
 
 static uint64_t shorter(const struct bp_board *b, uint64_t ns)
 {
     uint64_t left = bp_time_left(b->deadline);
 
-    if (!left && b->hosts) left = late_nap_ns;
+    if (!left && b->progress) left = late_nap_ns;
     return left < ns ? left : ns;
 }
 
@@ -165,16 +156,18 @@ static bool wait_awake(struct bp_board *b, const _Atomic uint64_t *word, uint64_
 }
 
 /* What goes to and from other hosts goes on meanwhile: somebody there may wait for it. */
-static enum bp_status wait_among_hosts(struct bp_board *b, const _Atomic uint64_t *word,
-                                       uint64_t value, uint32_t of)
+static enum bp_status wait_with_progress(struct bp_board *b, const _Atomic uint64_t *word,
+                                         uint64_t value, uint32_t of)
 {
     enum bp_status status = BP_OK;
     uint32_t round = 0;
 
     atomic_store(&b->me->waits_for, of + 1);
     while (!reached(word, value) && status == BP_OK) {
-        if (bp_hosts_progress(b->hosts)) round = 0;
-        status = bp_board_idle(b, of, &round);
+        bool moved = false;
+        status = b->progress->move(b->progress->ctx, &moved);
+        if (moved) round = 0;
+        if (status == BP_OK) status = bp_board_idle(b, of, &round);
     }
     atomic_store(&b->me->waits_for, 0);
     return reached(word, value) ? BP_OK : status;
@@ -183,7 +176,7 @@ static enum bp_status wait_among_hosts(struct bp_board *b, const _Atomic uint64_
 enum bp_status bp_board_wait_slow(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
                                   uint32_t of)
 {
-    if (b->hosts) return wait_among_hosts(b, word, value, of);
+    if (b->progress) return wait_with_progress(b, word, value, of);
     return wait_awake(b, word, value) ? BP_OK : wait_asleep(b, word, value, of);
 }
 
