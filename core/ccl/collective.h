@@ -3,7 +3,7 @@
 #ifndef BP_COLLECTIVE_PRIVATE_H
 #define BP_COLLECTIVE_PRIVATE_H
 
-#include "shm/peer_map.h"
+#include "shm/shm_rank.h"
 #include "shm/reduce.h"
 
 struct bp_stage; /* staging.c: a call on memory that the host does not reach */
@@ -31,29 +31,35 @@ enum bp_algorithm {
                             reached */
 };
 
+/* collective.c. "all_reduce sum of 1024 f32". Returns text. */
+const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size);
+/* "recv of 1024 f32 from rank 3", of a send or receive. Returns text. */
+const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *text, size_t size);
+const char *bp_comm_call_name(uint32_t call);
+
 /* algorithm.c. From the table; bytes: of the part of one rank. */
 enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes);
 /* Sets a board's inline_bytes and window_bytes, so that the table need not be looked up. */
-void bp_algorithms_fill(struct bp_board *b);
+void bp_algorithms_fill(struct bp_shm_rank *b);
 
 /* Runs a collective call. A failure is that of the communicator. */
-enum bp_status bp_collective_run(struct bp_board *b, const struct bp_collective *c);
+enum bp_status bp_collective_run(struct bp_shm_rank *b, const struct bp_collective *c);
 /* zero_copy.c: the part between all ranks' entries. src, dst: of all ranks, as they said. */
-enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collective *c,
+enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_collective *c,
                                     uint32_t way);
 /* shm_p2p.c: n sends and receives, all at once; each stride bytes after the one before. */
-enum bp_status bp_pairs_run(struct bp_board *b, const struct bp_collective *first, uint32_t n,
+enum bp_status bp_pairs_run(struct bp_shm_rank *b, const struct bp_collective *first, uint32_t n,
                             size_t stride);
 
 /* staging.c. Before anything is done with piece k, of room bytes of each part: waits until that of
  * src is in host memory, and that of dst may be written. */
-enum bp_status bp_stage_await(struct bp_stage *stage, struct bp_board *b, uint64_t room,
+enum bp_status bp_stage_await(struct bp_stage *stage, struct bp_shm_rank *b, uint64_t room,
                               uint64_t k);
 /* Where piece k of a part is; NULL: there is none. */
 const char *bp_stage_src(const struct bp_stage *stage, uint32_t part, uint64_t k);
 char *bp_stage_dst(const struct bp_stage *stage, uint32_t part, uint64_t k);
 /* Piece k of dst is there, in all parts: it goes to the device. */
-enum bp_status bp_stage_done(struct bp_stage *stage, struct bp_board *b, uint64_t k);
+enum bp_status bp_stage_done(struct bp_stage *stage, struct bp_shm_rank *b, uint64_t k);
 
 /* The part of rank i of n things that are shared out in lines of 64: from *out_from to the next
  * one's. */

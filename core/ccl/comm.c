@@ -275,8 +275,8 @@ void bp_comm_destroy(struct bp_comm *comm)
 enum bp_status bp_comm_abort(struct bp_comm *comm)
 {
     if (!bp_comm_is(comm)) return bp_not_a("communicator");
-    bp_board_fail(comm->board, BP_ERR_PEER, "rank %u gave the communicator up (bp_comm_abort)",
-                  comm->rank);
+    bp_comm_fail(&comm->board->failure, BP_ERR_PEER,
+                 "rank %u gave the communicator up (bp_comm_abort)", comm->rank);
     return BP_OK;
 }
 
@@ -308,13 +308,13 @@ const char *bp_comm_algorithm(struct bp_comm *comm, uint32_t call, uint64_t byte
 {
     static const char *const direct[] = {"direct, by mapped memory", "direct, by the kernel",
                                          "through windows"};
-    const struct bp_board *b = bp_comm_is(comm) ? comm->board : NULL;
+    const struct bp_shm_rank *b = bp_comm_is(comm) ? comm->board : NULL;
     size_t way;
 
     if (!b || call >= BP_COMM_CALL_COUNT) return NULL;
     if (comm->native && call != BP_COMM_BARRIER) return "native";
     if (comm->hosts || !comm->device->is_inline || !comm->device->host_visible) return comm->way;
-    way = b->ways & BP_WAY_MAP ? 0 : b->ways & BP_WAY_VM ? 1 : 2;
+    way = b->peers.ways & BP_WAY_MAP ? 0 : b->peers.ways & BP_WAY_VM ? 1 : 2;
     if (call == BP_COMM_SEND || call == BP_COMM_RECV)
         return bytes <= BP_BOARD_SLOT ? "through a slot" : direct[way];
     switch (bp_algorithm_find(call, comm->size, bytes)) {

@@ -26,7 +26,7 @@ struct bp_comm {
     uint32_t rank, size;
     struct bp_device *device; /* a reference */
     struct bp_store *store;
-    struct bp_board *board;   /* of the ranks on this host */
+    struct bp_shm_rank *board;   /* of the ranks on this host */
     struct bp_hosts *hosts;   /* where there are others; or NULL */
     uint32_t *numbers;        /* of the ranks on this host; or NULL */
     struct bp_far *far;       /* remote.h: of native ones on several hosts; or NULL */
@@ -70,7 +70,7 @@ void bp_stages_destroy(struct bp_stage *stages, uint32_t n);
 /* The same where messages go between hosts, which see whole buffers: ordinary host
  * memory in place of the steps' tensors, and their data in it; back; and the memory's end, which is
  * due whatever came before. Other ranks are told of a failure to read. */
-enum bp_status bp_whole_read(struct bp_board *b, struct bp_stream *stream,
+enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
                              struct bp_comm_step *steps, uint32_t n);
 enum bp_status bp_whole_write(struct bp_stream *stream, const struct bp_comm_step *steps,
                               uint32_t n);

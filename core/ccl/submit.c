@@ -48,10 +48,10 @@ static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t
     atomic_fetch_sub(&comm->waiting, 1);
     pthread_mutex_unlock(&comm->lock);
     if (!late) return BP_OK;
-    return bp_board_fail(comm->board, BP_ERR_TIMEOUT,
-                         "rank %u waited for an earlier call of its own, on another stream, which "
-                         "does not end",
-                         comm->rank);
+    return bp_comm_fail(&comm->board->failure, BP_ERR_TIMEOUT,
+                        "rank %u waited for an earlier call of its own, on another stream, which "
+                        "does not end",
+                        comm->rank);
 }
 
 static enum bp_status begin_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
@@ -123,9 +123,9 @@ static void destroy_task(struct bp_task *task)
     struct comm_task *t = (struct comm_task *)task;
 
     if (!t->ran) {
-        bp_board_fail(t->comm->board, BP_ERR_PEER,
-                      "rank %u did not begin %s: work before it on its stream failed",
-                      t->comm->rank, bp_comm_steps_name(t->steps, t->n));
+        bp_comm_fail(&t->comm->board->failure, BP_ERR_PEER,
+                     "rank %u did not begin %s: work before it on its stream failed", t->comm->rank,
+                     bp_comm_steps_name(t->steps, t->n));
         if (begin_turn(t->comm, t->turn, 0) == BP_OK) end_turn(t->comm, t->turn);
     }
     for (uint32_t i = 0; i < t->n; i++) {

@@ -49,7 +49,7 @@ static enum bp_status hear(struct bp_comm *comm, const char *what, uint32_t rank
                            uint64_t deadline, void *out, uint64_t bytes)
 {
     uint32_t place = place_of(comm, rank);
-    int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->pid[place];
+    int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->peers.pid[place];
     enum bp_status status = bp_meet_hear(comm->store, comm->name, what, rank, pid, deadline, out,
                                          bytes);
 
@@ -163,13 +163,13 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
     if (!native) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     status = comm->hosts ? bp_far_create(comm, &comm->far) : BP_OK;
     if (status == BP_OK) status = join_all(native, deadline, &word);
-    comm->board->posts = status == BP_OK && !word.status;
-    if (comm->board->posts) status = bp_watch_begin(native);
+    comm->board->posts.used = status == BP_OK && !word.status;
+    if (comm->board->posts.used) status = bp_watch_begin(native);
     if (status == BP_OK && !word.status) {
         comm->native = native;
         return BP_OK;
     }
-    comm->board->posts = false;
+    comm->board->posts.used = false;
     snprintf(comm->why, sizeof comm->why, "%.*s", (int)sizeof word.why - 1, word.why);
     drop(native);
     bp_far_destroy(comm->far);
@@ -308,7 +308,7 @@ static enum bp_status give_locked(struct bp_native *native, struct bp_stream *st
 
     pthread_mutex_lock(&native->call);
     if (atomic_load(&native->aborted)) {
-        status = bp_board_answer(native->comm->board);
+        status = bp_comm_answer(&native->comm->board->failure);
     } else {
         bp_error_enter();
         status = give(native, stream->timeline->stream, steps, n);
@@ -334,10 +334,10 @@ static void note_uses(struct bp_timeline *timeline, uint64_t number,
 static enum bp_status fail(struct bp_native *native, const struct bp_collective *c,
                            enum bp_status status)
 {
-    struct bp_board *b = native->comm->board;
+    struct bp_shm_rank *b = native->comm->board;
 
-    if (bp_board_failed(b)) return bp_board_answer(b);
-    return bp_board_confess(b, status, "could not begin %s", bp_comm_call_name(c->call));
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
+    return bp_comm_confess(&b->failure, status, "could not begin %s", bp_comm_call_name(c->call));
 }
 
 /* Says to another rank which part goes to it, or comes from it. */
@@ -444,7 +444,7 @@ enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
         return bp_error(BP_ERR_UNSUPPORTED, "%s: ranks say on the host what they call",
                         bp_comm_call_name(call));
     if (bp_stopping()) return bp_stopped();
-    if (bp_board_failed(comm->board)) return bp_board_answer(comm->board);
+    if (bp_comm_has_failed(&comm->board->failure)) return bp_comm_answer(&comm->board->failure);
     status = give_notice(comm, steps, n, &flight);
     if (comm->far) bp_watch_wake(comm->native);
     if (status || (call != BP_COMM_BARRIER && is_empty(steps, n))) {

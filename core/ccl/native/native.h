@@ -6,6 +6,7 @@
 #define BP_NATIVE_PRIVATE_H
 
 #include "../comm.h"
+#include "seqlog.h"
 
 /* A call that was given to the device and is not known to have ended. */
 struct bp_flight {
@@ -84,7 +85,7 @@ enum bp_status bp_watch_await(struct bp_native *native, uint64_t sequence);
 void bp_watch_wake(struct bp_native *native);
 void bp_watch_given(struct bp_native *native, uint64_t number, bool given);
 /* Time is up for a call, and those to blame are of this host. */
-void bp_watch_late(struct bp_board *b, const struct bp_flight *f);
+void bp_watch_late(struct bp_shm_rank *b, const struct bp_flight *f);
 
 /* What the ranks of a native communicator know of those on other hosts. Nobody waits for the
  * others' word in a native call, so what each rank calls is said in the store, ten times a second
@@ -120,7 +121,7 @@ struct bp_far_word {
 struct bp_far {
     struct bp_comm *comm;
     struct bp_hosts *h;
-    struct bp_board *b;
+    struct bp_shm_rank *b;
     pthread_mutex_t lock; /* of own, and changed */
     struct bp_far_word own;
     uint64_t changed;     /* times */

@@ -123,7 +123,7 @@ static bool leave(struct entry *e)
 /* Ranks that wait say so again and again, in this time too. */
 static enum bp_status name_late(struct bp_comm *comm)
 {
-    struct bp_board *b = comm->board;
+    struct bp_shm_rank *b = comm->board;
     uint32_t before[BP_BOARD_RANKS];
     char far[1000] = "";
 

@@ -110,7 +110,8 @@ bool bp_far_owes(struct bp_far *far)
     bool owes;
 
     pthread_mutex_lock(&far->lock);
-    owes = (far->changed != far->said || far->left) && !far->h->gone && !bp_board_failed(far->b);
+    owes = (far->changed != far->said || far->left) && !far->h->gone &&
+           !bp_comm_has_failed(&far->b->failure);
     pthread_mutex_unlock(&far->lock);
     return owes;
 }
@@ -178,16 +179,16 @@ static void compare_posts(struct bp_far *far, uint32_t rank)
     pthread_mutex_unlock(&far->lock);
     if (!number) return;
     if (x.what == y.what && x.count == y.count)
-        bp_board_fail(far->b, BP_ERR_INVALID,
-                      "before sequence %" PRIu64 " rank %u and rank %u, on another host, made "
-                      "different calls: all ranks make the same calls in the same order",
-                      number, far->comm->rank, rank);
+        bp_comm_fail(&far->b->failure, BP_ERR_INVALID,
+                     "before sequence %" PRIu64 " rank %u and rank %u, on another host, made "
+                     "different calls: all ranks make the same calls in the same order",
+                     number, far->comm->rank, rank);
     else
-        bp_board_fail(far->b, BP_ERR_INVALID,
-                      "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
-                      "host: all ranks make the same calls in the same order",
-                      number, far->comm->rank, bp_what_text(x.what, x.count, own, sizeof own),
-                      rank, bp_what_text(y.what, y.count, other, sizeof other));
+        bp_comm_fail(&far->b->failure, BP_ERR_INVALID,
+                     "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
+                     "host: all ranks make the same calls in the same order",
+                     number, far->comm->rank, bp_what_text(x.what, x.count, own, sizeof own), rank,
+                     bp_what_text(y.what, y.count, other, sizeof other));
 }
 
 /* Parts that one side gave and the other took, as far as both keep them: the first that differs.
@@ -230,9 +231,9 @@ static void compare_some(struct bp_far *far)
         uint32_t rank = far->turn++ % far->h->size;
         if (bp_hosts_is_here(far->h, rank)) continue;
         read++;
-        if (bp_board_failed(far->b) || !bp_far_hear(far, rank)) continue;
+        if (bp_comm_has_failed(&far->b->failure) || !bp_far_hear(far, rank)) continue;
         compare_posts(far, rank);
-        if (!bp_board_failed(far->b)) compare_parts(far, rank);
+        if (!bp_comm_has_failed(&far->b->failure)) compare_parts(far, rank);
     }
 }
 
@@ -283,8 +284,8 @@ static enum bp_status fail_missed(struct bp_far *far, const struct bp_flight *ol
 
     rank_text(far, rank, bp_far_hear(far, rank), who, sizeof who);
     if (oldest) bp_what_text(oldest->what, oldest->count, own, sizeof own);
-    return bp_board_fail(far->b, BP_ERR_PEER, "%s, has died; rank %u missed it in %s", who,
-                         far->comm->rank, own);
+    return bp_comm_fail(&far->b->failure, BP_ERR_PEER, "%s, has died; rank %u missed it in %s", who,
+                        far->comm->rank, own);
 }
 
 /* Others cannot be asked any more, and what a call of all ranks waits for is not known. */
@@ -297,11 +298,11 @@ static enum bp_status look_at_store(struct bp_far *far, const struct bp_flight *
     if (!oldest || !oldest->sequence || !oldest->began || now - oldest->began < 2 * grace_ns ||
         now - far->gone_since < 2 * grace_ns)
         return BP_OK;
-    return bp_board_fail(far->b, BP_ERR_PEER,
-                         "the store by which hosts hear of each other is gone: the process that "
-                         "served it has ended, or cannot be reached; rank %u missed it in %s",
-                         far->comm->rank,
-                         bp_what_text(oldest->what, oldest->count, own, sizeof own));
+    return bp_comm_fail(&far->b->failure, BP_ERR_PEER,
+                        "the store by which hosts hear of each other is gone: the process that "
+                        "served it has ended, or cannot be reached; rank %u missed it in %s",
+                        far->comm->rank,
+                        bp_what_text(oldest->what, oldest->count, own, sizeof own));
 }
 
 /* Who died stands under one key, one after the other, since the store does the wills. */
@@ -374,7 +375,7 @@ void bp_far_late(struct bp_far *far, const struct bp_flight *f)
         why = "came, but does not go on";
         name_behind(far, f, true, list, sizeof list);
     }
-    if (bp_board_failed(far->b)) return;
+    if (bp_comm_has_failed(&far->b->failure)) return;
     if (*list) bp_board_late_by(far->b, f->what, f->count, f->timeout_ns, list, why);
     else bp_watch_late(far->b, f);
 }
@@ -411,7 +412,7 @@ void bp_far_look(struct bp_far *far, const struct bp_flight *oldest)
 {
     uint64_t now = bp_clock_ns();
 
-    if (now < far->next || bp_board_failed(far->b)) return;
+    if (now < far->next || bp_comm_has_failed(&far->b->failure)) return;
     far->next = now + BP_MEET_LOOK_NS;
     if (bp_hosts_hear(far->h)) return;
     if (!oldest && !bp_far_owes(far)) return;

@@ -39,7 +39,7 @@ static void forget(struct bp_flight *flight)
 static void give_up(struct bp_native *native)
 {
     for (uint32_t i = 0; i < native->n; i++) {
-        bp_timeline_keep(native->flight[i].timeline, bp_board_answer(native->comm->board));
+        bp_timeline_keep(native->flight[i].timeline, bp_comm_answer(&native->comm->board->failure));
         forget(&native->flight[i]);
     }
     native->n = 0;
@@ -53,8 +53,8 @@ static void tell_of_failure(struct bp_native *native, struct bp_timeline *timeli
     struct bp_failure *failure = bp_failed(own) ? own : bp_failed(all) ? all : NULL;
 
     if (failure)
-        bp_board_fail(native->comm->board, BP_ERR_PEER, "work of rank %u failed: %s",
-                      native->comm->rank, failure->why ? failure->why : "");
+        bp_comm_fail(&native->comm->board->failure, BP_ERR_PEER, "work of rank %u failed: %s",
+                     native->comm->rank, failure->why ? failure->why : "");
 }
 
 static void remove_ended(struct bp_native *native)
@@ -78,7 +78,7 @@ static void remove_ended(struct bp_native *native)
 /* Whose process is gone, while the oldest call may need it; BP_BOARD_ANY: nobody's. */
 static uint32_t find_dead(const struct bp_native *native)
 {
-    const struct bp_board *b = native->comm->board;
+    const struct bp_shm_rank *b = native->comm->board;
     const struct bp_flight *f = native->flight;
 
     for (uint32_t i = 0; f->sequence && i < b->n; i++)
@@ -98,13 +98,13 @@ static void look_for_dead(struct bp_native *native, uint64_t now)
     else if (now - native->dead_since > grace_ns) bp_board_died(native->comm->board, rank);
 }
 
-static bool is_due_here(const struct bp_board *b, const struct bp_flight *f)
+static bool is_due_here(const struct bp_shm_rank *b, const struct bp_flight *f)
 {
     return f->sequence ? bp_board_is_post_due(b, f->sequence)
                        : bp_board_is_given_due(b, f->given, f->n_given);
 }
 
-void bp_watch_late(struct bp_board *b, const struct bp_flight *f)
+void bp_watch_late(struct bp_shm_rank *b, const struct bp_flight *f)
 {
     if (f->sequence) bp_board_late_post(b, f->sequence, f->what, f->count, f->timeout_ns);
     else bp_board_late_given(b, f->given, f->n_given, f->what, f->count, f->timeout_ns);
@@ -113,7 +113,7 @@ void bp_watch_late(struct bp_board *b, const struct bp_flight *f)
 /* Who is missing here is known here; who is missing elsewhere has said what it called last. */
 static void name_late(struct bp_native *native, const struct bp_flight *f, uint64_t late_ns)
 {
-    struct bp_board *b = native->comm->board;
+    struct bp_shm_rank *b = native->comm->board;
 
     if (native->comm->far && !is_due_here(b, f)) {
         native->late = *f;
@@ -143,21 +143,21 @@ static void ask_library(struct bp_native *native)
     bp_error_enter();
     status = native->ccl->comm_error(native->self, native->raw);
     if (bp_device_leave(device, status, "comm_error"))
-        bp_board_fail(native->comm->board, BP_ERR_PEER, "the library of rank %u says: %s",
-                      native->comm->rank, bp_error_message());
+        bp_comm_fail(&native->comm->board->failure, BP_ERR_PEER, "the library of rank %u says: %s",
+                     native->comm->rank, bp_error_message());
 }
 
 static void look(struct bp_native *native)
 {
-    struct bp_board *b = native->comm->board;
+    struct bp_shm_rank *b = native->comm->board;
     uint64_t now = bp_clock_ns();
 
     remove_ended(native);
-    if (!native->n && !bp_board_failed(b)) return;
-    if (!bp_board_failed(b)) ask_library(native);
-    if (!bp_board_failed(b)) look_for_dead(native, now);
-    if (!bp_board_failed(b)) look_at_clock(native, now);
-    if (bp_board_failed(b)) give_up(native);
+    if (!native->n && !bp_comm_has_failed(&b->failure)) return;
+    if (!bp_comm_has_failed(&b->failure)) ask_library(native);
+    if (!bp_comm_has_failed(&b->failure)) look_for_dead(native, now);
+    if (!bp_comm_has_failed(&b->failure)) look_at_clock(native, now);
+    if (bp_comm_has_failed(&b->failure)) give_up(native);
 }
 
 /* What takes its time is done without the lock. Flights are removed by this thread only, but for
@@ -212,7 +212,7 @@ static void *watch(void *arg)
         return NULL;
     }
     if (comm->far && bp_far_owes(comm->far)) bp_far_say(comm->far);
-    if (bp_board_failed(comm->board)) end_library(native);
+    if (bp_comm_has_failed(&comm->board->failure)) end_library(native);
     native->ccl->comm_destroy(native->self, native->raw);
     bp_comm_release(comm);
     return NULL;
@@ -262,10 +262,10 @@ static bool is_far_ahead(struct bp_native *native, uint64_t sequence)
 
 enum bp_status bp_watch_await(struct bp_native *native, uint64_t sequence)
 {
-    struct bp_board *b = native->comm->board;
+    struct bp_shm_rank *b = native->comm->board;
 
     while (is_far_ahead(native, sequence)) {
-        if (bp_board_failed(b)) return bp_board_answer(b);
+        if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
         usleep(100);
     }
     return BP_OK;

@@ -148,10 +148,10 @@ static enum bp_status compare_counts(struct bp_hosts *h, const struct bp_collect
     TRY(bp_hosts_await(h, 0, h->n_op));
     for (uint32_t i = 0; i < h->size; i++)
         if (come[i] != c->dst_counts[i])
-            return bp_board_fail(h->board, BP_ERR_INVALID,
-                                 "sequence %" PRIu64 ": in all_to_all_ragged rank %u sends %" PRId64
-                                 " elements to rank %u, which expects %" PRId64,
-                                 h->number, i, come[i], h->rank, c->dst_counts[i]);
+            return bp_comm_fail(&h->board->failure, BP_ERR_INVALID,
+                                "sequence %" PRIu64 ": in all_to_all_ragged rank %u sends %" PRId64
+                                " elements to rank %u, which expects %" PRId64,
+                                h->number, i, come[i], h->rank, c->dst_counts[i]);
     return BP_OK;
 }
 
@@ -208,15 +208,15 @@ static uint64_t say(const struct bp_hosts *h, const struct bp_collective *c)
 
 static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collective *c)
 {
-    struct bp_board *b = h->board;
+    struct bp_shm_rank *b = h->board;
 
     h->number++;
     h->own = (struct bp_hosts_head){say(h, c), c->count, 0};
     h->past[h->number % BP_HOSTS_PAST] = h->own;
     h->announced = h->agreed = false;
     h->little = bp_hosts_is_little(h, c);
-    b->deadline = 0;
-    b->timeout_ns = c->timeout_ns;
+    b->waiter.deadline = 0;
+    b->waiter.timeout_ns = c->timeout_ns;
     TRY(move_data(h, c));
     TRY(bp_hosts_agree(h));
     return bp_hosts_settle(h);
@@ -227,11 +227,11 @@ enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *firs
 {
     enum bp_status status;
 
-    if (bp_board_failed(h->board)) return bp_board_answer(h->board);
+    if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
     if (first->call == BP_COMM_SEND || first->call == BP_COMM_RECV)
         status = bp_hosts_pairs(h, first, n, stride);
     else
         status = run_collective(h, first);
     if (status) bp_hosts_abandon(h);
-    return status ? bp_board_answer(h->board) : BP_OK;
+    return status ? bp_comm_answer(&h->board->failure) : BP_OK;
 }

@@ -116,7 +116,8 @@ static enum bp_status greet_all(struct bp_hosts *h, uint64_t deadline)
     enum bp_status status;
     uint32_t n = 0;
 
-    if (!c) return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory", h->rank);
+    if (!c)
+        return bp_comm_fail(&h->board->failure, BP_ERR_MEMORY, "rank %u has no memory", h->rank);
     for (uint32_t i = 0; i < 2 * h->size; i++) {
         bool sends = i < h->size;
         uint32_t other = i % h->size;
@@ -149,10 +150,10 @@ static enum bp_status give_up(struct bp_hosts *h, enum bp_status status)
 
     snprintf(why, sizeof why, "%s", bp_error_message());
     if (!h->store) h->gone = true;
-    return bp_board_fail(h->board, status, "%s (said by rank %u)", why, h->rank);
+    return bp_comm_fail(&h->board->failure, status, "%s (said by rank %u)", why, h->rank);
 }
 
-enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board *board,
+enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_shm_rank *board,
                                const char *address, const char *name, uint32_t rank, uint32_t size,
                                uint64_t timeout_ns, struct bp_hosts **out_hosts)
 {
@@ -163,9 +164,7 @@ enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board
     if (!h) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     snprintf(h->name, sizeof h->name, "%s", name);
     h->board = board;
-    bp_hosts_watch_board(h);
-    h->progress.move = bp_hosts_pairs_move;
-    board->progress = &h->progress;
+    bp_hosts_watch_board(h, bp_hosts_pairs_move);
     read_plan(h, plan);
     status = bp_store_create(address, timeout_ns, &h->store);
     if (status == BP_OK) bp_store_set_grace(h->store, store_grace_ns);
@@ -174,7 +173,7 @@ enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board
     if (status) status = give_up(h, status);
     else status = try_all(h, deadline);
     if (status) {
-        board->progress = NULL;
+        bp_hosts_leave_board(h);
         bp_hosts_destroy(h);
         return status;
     }

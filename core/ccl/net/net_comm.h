@@ -61,7 +61,7 @@ struct bp_hosts_rank {
 struct bp_hosts {
     const struct bp_net *net;
     void *worker;
-    struct bp_board *board;
+    struct bp_shm_rank *board;
     struct bp_progress progress; /* the board's */
     struct bp_store *store; /* a connection of its own: calls may wait in the communicator's */
     char name[96];
@@ -94,7 +94,7 @@ struct bp_hosts {
 enum bp_status bp_net_open(const struct bp_net **out_net);
 
 /* net_comm.c */
-enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_board *board,
+enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_shm_rank *board,
                                const char *address, const char *name, uint32_t rank, uint32_t size,
                                uint64_t timeout_ns, struct bp_hosts **out_hosts);
 void bp_hosts_destroy(struct bp_hosts *h);
@@ -115,9 +115,10 @@ static inline bool bp_hosts_progress(struct bp_hosts *h)
  * of a call, also whether others ask who is late. */
 enum bp_status bp_hosts_hear(struct bp_hosts *h);
 enum bp_status bp_hosts_watch(struct bp_hosts *h);
-/* Has waits on the board look for failures of other hosts, and the board's failures be told there.
- */
-void bp_hosts_watch_board(struct bp_hosts *h);
+/* From now on waits on the board look for failures of other hosts, with this to move what is under
+ * way (bp_progress), and failures of the board are told there; and not any more. */
+void bp_hosts_watch_board(struct bp_hosts *h, enum bp_status (*move)(void *, bool *));
+void bp_hosts_leave_board(struct bp_hosts *h);
 /* A connection is lost that a call needs. BP_OK: others are given a moment more to say whose fault
  * it is. */
 enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank);

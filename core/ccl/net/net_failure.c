@@ -51,13 +51,12 @@ static enum bp_status fail_odd(struct bp_hosts *h, const struct bp_hosts_head *h
     char mine[200], other[200];
 
     if (own->what >> 32 != number) own = &h->past[h->number % BP_HOSTS_PAST];
-    return bp_board_fail(h->board, BP_ERR_INVALID,
-                         "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
-                         "host, its sequence %" PRIu64
-                         ": all ranks make the same calls in the same order",
-                         own->what >> 32, h->rank,
-                         bp_what_text(own->what, own->count, mine, sizeof mine), rank,
-                         bp_what_text(head->what, head->count, other, sizeof other), number);
+    return bp_comm_fail(
+        &h->board->failure, BP_ERR_INVALID,
+        "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
+        "host, its sequence %" PRIu64 ": all ranks make the same calls in the same order",
+        own->what >> 32, h->rank, bp_what_text(own->what, own->count, mine, sizeof mine), rank,
+        bp_what_text(head->what, head->count, other, sizeof other), number);
 }
 
 enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
@@ -76,7 +75,7 @@ enum bp_status bp_hosts_hear(struct bp_hosts *h)
     if (now - atomic_load(&h->watched) < watch_ns || h->gone) return BP_OK;
     atomic_store(&h->watched, now);
     if (get(h, "failed", &f, sizeof f))
-        return bp_board_fail(h->board, bp_status_heard(f.status), "%.1499s", f.text);
+        return bp_comm_fail(&h->board->failure, bp_status_heard(f.status), "%.1499s", f.text);
     return BP_OK;
 }
 
@@ -164,18 +163,19 @@ static enum bp_status late_afar(struct bp_hosts *h, uint64_t late_ns)
         bp_store_set(h->store, key, &h->number, sizeof h->number);
     if (late_ns < (bp_hosts_leads(h) ? leader_ns : other_ns)) return BP_OK;
     list_missing(h, list, sizeof list);
-    return bp_board_fail(h->board, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s", h->rank,
-                         (double)h->board->timeout_ns / 1e9, own_text(h, own, sizeof own), list,
-                         h->pair ? "did not"
-                         : came  ? "came, but does not go on"
-                                 : "did not come");
+    return bp_comm_fail(&h->board->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
+                        h->rank, (double)h->board->waiter.timeout_ns / 1e9,
+                        own_text(h, own, sizeof own), list,
+                        h->pair ? "did not"
+                        : came  ? "came, but does not go on"
+                                : "did not come");
 }
 
 /* Who waits for its leader, which waits for other hosts, lets it speak first. */
 static enum bp_status late(void *ctx, uint32_t of, uint64_t late_ns)
 {
     struct bp_hosts *h = ctx;
-    bool held_up = h->board->pair || bp_board_is_held_up(h->board);
+    bool held_up = h->board->p2p.pair || bp_board_is_held_up(h->board);
 
     if (h->waits) return late_afar(h, late_ns);
     return held_up || late_ns > local_ns ? bp_board_late(h->board, of) : BP_OK;
@@ -186,12 +186,18 @@ static enum bp_status look(void *ctx)
     return bp_hosts_watch(ctx);
 }
 
-void bp_hosts_watch_board(struct bp_hosts *h)
+void bp_hosts_watch_board(struct bp_hosts *h, enum bp_status (*move)(void *, bool *))
 {
-    h->progress.ctx = h;
-    h->progress.look = look;
-    h->progress.late = late;
-    h->progress.share = share;
+    h->progress = (struct bp_progress){.ctx = h, .move = move, .look = look, .late = late};
+    h->board->waiter.progress = &h->progress;
+    h->board->failure.ctx = h;
+    h->board->failure.share = share;
+}
+
+void bp_hosts_leave_board(struct bp_hosts *h)
+{
+    h->board->waiter.progress = NULL;
+    h->board->failure.share = NULL;
 }
 
 enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank)
@@ -204,8 +210,8 @@ enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank)
     TRY(bp_hosts_watch(h));
     if (bp_clock_ns() - r->lost_ns < lost_ns) return BP_OK;
     rank_text(h, rank, who, sizeof who);
-    return bp_board_fail(h->board, BP_ERR_PEER,
-                         "%s, has died, or cannot be reached (%s); rank %u missed it in %s", who,
-                         why ? why : "a message was not taken", h->rank,
-                         own_text(h, own, sizeof own));
+    return bp_comm_fail(&h->board->failure, BP_ERR_PEER,
+                        "%s, has died, or cannot be reached (%s); rank %u missed it in %s", who,
+                        why ? why : "a message was not taken", h->rank,
+                        own_text(h, own, sizeof own));
 }

@@ -96,7 +96,7 @@ static enum bp_status compare_heads(struct bp_hosts *h)
 /* The others of this host are told by a word on the board. */
 enum bp_status bp_hosts_agree(struct bp_hosts *h)
 {
-    struct bp_board *b = h->board;
+    struct bp_shm_rank *b = h->board;
 
     if (h->agreed || !h->announced) return BP_OK;
     if (bp_hosts_leads(h)) TRY(compare_heads(h));

@@ -24,7 +24,8 @@ static struct bp_hosts_op *make_op(struct bp_hosts *h, uint32_t rank, bool recv,
         }
     }
     if (h->n_op == h->room) {
-        bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a message", h->rank);
+        bp_comm_fail(&h->board->failure, BP_ERR_MEMORY, "rank %u has no memory for a message",
+                     h->rank);
         return NULL;
     }
     op = h->ops[h->n_op++];
@@ -95,7 +96,7 @@ enum bp_status bp_hosts_idle(struct bp_hosts *h, uint32_t *round)
 
     if (bp_hosts_progress(h)) {
         *round = 0;
-        return bp_board_failed(h->board) ? bp_board_answer(h->board) : BP_OK;
+        return bp_comm_has_failed(&h->board->failure) ? bp_comm_answer(&h->board->failure) : BP_OK;
     }
     h->waits = true;
     status = bp_board_idle(h->board, h->board->rank, round);
@@ -108,10 +109,10 @@ enum bp_status bp_hosts_check(struct bp_hosts *h, const struct bp_hosts_op *op, 
     *out_done = op->net.done && (op->net.status == BP_OK || op->lax);
     if (*out_done) return BP_OK;
     if (op->net.done && op->net.status != BP_ERR_PEER)
-        return bp_board_fail(h->board, (enum bp_status)op->net.status,
-                             "a message between rank %u and rank %u, on another host, has another "
-                             "length than it should",
-                             h->rank, op->rank);
+        return bp_comm_fail(&h->board->failure, (enum bp_status)op->net.status,
+                            "a message between rank %u and rank %u, on another host, has another "
+                            "length than it should",
+                            h->rank, op->rank);
     return op->net.done || h->net->peer_lost(h->at[op->rank].peer) ? bp_hosts_lost(h, op->rank)
                                                                   : BP_OK;
 }
@@ -140,6 +141,7 @@ void *bp_hosts_scratch(struct bp_hosts *h, uint64_t bytes)
         h->scratch_bytes = h->scratch ? bytes : 0;
     }
     if (!h->scratch)
-        bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a call", h->rank);
+        bp_comm_fail(&h->board->failure, BP_ERR_MEMORY, "rank %u has no memory for a call",
+                     h->rank);
     return h->scratch;
 }

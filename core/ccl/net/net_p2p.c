@@ -83,16 +83,15 @@ static enum bp_status take(struct bp_hosts *h, struct bp_hosts_exchange *x)
     uint32_t dtype = x->said.what >> 8 & 0xff;
 
     if (dtype != c->dtype || x->said.count != c->count)
-        return bp_board_fail(h->board, BP_ERR_INVALID,
-                             "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64
-                             " %s",
-                             c->root, x->said.count, bp_dtype_name(dtype), h->rank, c->count,
-                             bp_dtype_name(c->dtype));
+        return bp_comm_fail(&h->board->failure, BP_ERR_INVALID,
+                            "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
+                            c->root, x->said.count, bp_dtype_name(dtype), h->rank, c->count,
+                            bp_dtype_name(c->dtype));
     if (x->said.bytes != x->own.bytes)
-        return bp_board_fail(h->board, BP_ERR_INVALID,
-                             "rank %u sends %" PRIu64 " bytes to rank %u, which expects %" PRIu64
-                             ": ranks are of different versions",
-                             c->root, x->said.bytes, h->rank, x->own.bytes);
+        return bp_comm_fail(&h->board->failure, BP_ERR_INVALID,
+                            "rank %u sends %" PRIu64 " bytes to rank %u, which expects %" PRIu64
+                            ": ranks are of different versions",
+                            c->root, x->said.bytes, h->rank, x->own.bytes);
     if (x->own.bytes <= BP_HOSTS_LITTLE) return end_recv(h, x);
     x->bulk = bp_hosts_recv(h, c->root, bp_hosts_tag(BP_HOSTS_BULK, c->root, x->number), c->dst,
                             x->own.bytes);
@@ -166,8 +165,8 @@ static enum bp_status run_near(struct bp_hosts *h, const struct bp_collective *f
     uint32_t n_near = 0;
 
     if (!near)
-        return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a group",
-                             h->rank);
+        return bp_comm_fail(&h->board->failure, BP_ERR_MEMORY, "rank %u has no memory for a group",
+                            h->rank);
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_collective *c = call_at(first, stride, i);
         if (!bp_hosts_is_here(h, c->root)) continue;
@@ -186,7 +185,8 @@ static enum bp_status make_room(struct bp_hosts *h, uint32_t n)
     h->pairs = malloc(n * sizeof *h->pairs);
     h->pair_room = h->pairs ? n : 0;
     if (h->pairs) return BP_OK;
-    return bp_board_fail(h->board, BP_ERR_MEMORY, "rank %u has no memory for a group", h->rank);
+    return bp_comm_fail(&h->board->failure, BP_ERR_MEMORY, "rank %u has no memory for a group",
+                        h->rank);
 }
 
 /* Begins those of other hosts, and runs all. */
@@ -210,8 +210,8 @@ enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *fi
     enum bp_status status;
 
     h->announced = h->agreed = h->little = false;
-    h->board->deadline = 0;
-    h->board->timeout_ns = first->timeout_ns;
+    h->board->waiter.deadline = 0;
+    h->board->waiter.timeout_ns = first->timeout_ns;
     status = run(h, first, n, stride);
     if (status) bp_hosts_abandon(h); /* before what it points to is used again */
     h->pair = NULL;

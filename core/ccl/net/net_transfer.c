@@ -12,8 +12,8 @@ static void add_local(struct bp_hosts_moves *m, uint32_t call, uint32_t rank, co
         uint32_t room = m->room ? 2 * m->room : 16;
         struct bp_collective *more = realloc(m->local, room * sizeof *more);
         if (!more) {
-            m->status = bp_board_fail(m->h->board, BP_ERR_MEMORY,
-                                      "rank %u has no memory for a call", m->h->rank);
+            m->status = bp_comm_fail(&m->h->board->failure, BP_ERR_MEMORY,
+                                     "rank %u has no memory for a call", m->h->rank);
             return;
         }
         m->local = more;

@@ -130,10 +130,10 @@ static uint64_t most(uint32_t call, uint32_t n, enum bp_algorithm last)
     return low + 1;
 }
 
-void bp_algorithms_fill(struct bp_board *b)
+void bp_algorithms_fill(struct bp_shm_rank *b)
 {
     for (uint32_t call = 0; call < BP_COMM_CALL_COUNT; call++) {
-        b->inline_bytes[call] = most(call, b->n, BP_ALGORITHM_INLINE);
-        b->window_bytes[call] = most(call, b->n, BP_ALGORITHM_WINDOW);
+        b->calls.inline_bytes[call] = most(call, b->n, BP_ALGORITHM_INLINE);
+        b->calls.window_bytes[call] = most(call, b->n, BP_ALGORITHM_WINDOW);
     }
 }

@@ -2,7 +2,7 @@
 /* peer_map.c: buffers of other ranks: mapped where their memory is a file, else copied by the
  * kernel.
  * */
-#include "peer_map.h"
+#include "shm_rank.h"
 
 #include "../../memory/memory.h"
 
@@ -48,20 +48,6 @@ uint32_t bp_ways_allowed(void)
     return found | BP_WAY_STAGED;
 }
 
-int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode)
-{
-    char path[64];
-    struct stat s;
-    int own;
-
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    own = open(path, O_RDWR | O_CLOEXEC);
-    if (own < 0) return -errno;
-    if (!fstat(own, &s) && s.st_dev == device && s.st_ino == inode) return own;
-    close(own);
-    return -ESTALE;
-}
-
 static bool copy_vm(int pid, bool read, void *here, uint64_t there, uint64_t size)
 {
     char *at = here;
@@ -93,23 +79,23 @@ uint32_t bp_ways_missing(const struct bp_board_file *file, uint64_t address, uin
 
 /* Which file a descriptor of device memory is. As long as none was given back it is still that one.
  */
-static const struct bp_board_file *find_file(struct bp_board *b, int32_t fd)
+static const struct bp_board_file *find_file(struct bp_shm_rank *b, int32_t fd)
 {
     uint32_t released = atomic_load_explicit(&b->me->released, memory_order_relaxed);
     struct bp_board_file *f;
     struct stat s;
 
-    if (released != b->files_as_of) b->n_file = 0;
-    b->files_as_of = released;
-    for (uint32_t i = 0; i < b->n_file && i < BP_BOARD_FILES; i++)
-        if (b->files[i].fd == fd) return &b->files[i];
+    if (released != b->peers.files_as_of) b->peers.n_file = 0;
+    b->peers.files_as_of = released;
+    for (uint32_t i = 0; i < b->peers.n_file && i < BP_BOARD_FILES; i++)
+        if (b->peers.files[i].fd == fd) return &b->peers.files[i];
     if (fstat(fd, &s)) return NULL;
-    f = &b->files[b->n_file++ % BP_BOARD_FILES];
+    f = &b->peers.files[b->peers.n_file++ % BP_BOARD_FILES];
     *f = (struct bp_board_file){.device = s.st_dev, .inode = s.st_ino, .fd = fd};
     return f;
 }
 
-void bp_where_fill(struct bp_board *b, const void *address, struct bp_storage *storage,
+void bp_where_fill(struct bp_shm_rank *b, const void *address, struct bp_storage *storage,
                    struct bp_where *out)
 {
     const struct bp_board_file *file;
@@ -126,9 +112,9 @@ void bp_where_fill(struct bp_board *b, const void *address, struct bp_storage *s
     out->fd = fd;
 }
 
-bool bp_where_maps(const struct bp_board *b, const struct bp_where *where)
+bool bp_where_maps(const struct bp_shm_rank *b, const struct bp_where *where)
 {
-    return b->one_process || where->fd >= 0 || !where->address;
+    return b->peers.one_process || where->fd >= 0 || !where->address;
 }
 
 static void unmap(struct bp_mapping *m)
@@ -137,30 +123,30 @@ static void unmap(struct bp_mapping *m)
     free(m);
 }
 
-void bp_reach_forget(struct bp_board *b)
+void bp_reach_forget(struct bp_shm_rank *b)
 {
-    for (struct bp_mapping *m = b->mappings, *next; m; m = next) {
+    for (struct bp_mapping *m = b->peers.mappings, *next; m; m = next) {
         next = m->next;
         unmap(m);
     }
-    b->mappings = NULL;
+    b->peers.mappings = NULL;
 }
 
-void bp_reach_renew(struct bp_board *b)
+void bp_reach_renew(struct bp_shm_rank *b)
 {
     uint32_t released = 0;
 
-    if (!b->mappings) return;
+    if (!b->peers.mappings) return;
     for (uint32_t i = 0; i < b->n; i++)
         released += atomic_load_explicit(&b->at[i].released, memory_order_relaxed);
-    if (released != b->released) bp_reach_forget(b);
-    b->released = released;
+    if (released != b->peers.released) bp_reach_forget(b);
+    b->peers.released = released;
 }
 
 /* The oldest go. */
-static void trim(struct bp_board *b)
+static void trim(struct bp_shm_rank *b)
 {
-    struct bp_mapping **at = &b->mappings, *rest;
+    struct bp_mapping **at = &b->peers.mappings, *rest;
     size_t n = 0;
 
     while (*at && n++ < MAPPINGS) at = &(*at)->next;
@@ -173,11 +159,11 @@ static void trim(struct bp_board *b)
     }
 }
 
-static struct bp_mapping *map_file(const struct bp_board *b, uint32_t rank,
+static struct bp_mapping *map_file(const struct bp_shm_rank *b, uint32_t rank,
                                    const struct bp_where *where)
 {
     struct bp_mapping *m = calloc(1, sizeof *m);
-    int fd = bp_open_file_of(b->pid[rank], where->fd, where->device, where->inode);
+    int fd = bp_open_file_of(b->peers.pid[rank], where->fd, where->device, where->inode);
     struct stat s;
 
     if (m && fd >= 0 && !fstat(fd, &s)) {
@@ -195,10 +181,10 @@ static struct bp_mapping *map_file(const struct bp_board *b, uint32_t rank,
 }
 
 /* The mapping that is used moves to the front. */
-static struct bp_mapping *find_mapping(struct bp_board *b, uint32_t rank,
+static struct bp_mapping *find_mapping(struct bp_shm_rank *b, uint32_t rank,
                                        const struct bp_where *where)
 {
-    struct bp_mapping **at = &b->mappings, *m;
+    struct bp_mapping **at = &b->peers.mappings, *m;
 
     while (*at && ((*at)->inode != where->inode || (*at)->device != where->device))
         at = &(*at)->next;
@@ -207,32 +193,32 @@ static struct bp_mapping *find_mapping(struct bp_board *b, uint32_t rank,
     else m = map_file(b, rank, where);
     if (!m) return NULL;
     trim(b);
-    m->next = b->mappings;
-    b->mappings = m;
+    m->next = b->peers.mappings;
+    b->peers.mappings = m;
     return m;
 }
 
-enum bp_status bp_reach_open(struct bp_board *b, uint32_t rank, const struct bp_where *where,
+enum bp_status bp_reach_open(struct bp_shm_rank *b, uint32_t rank, const struct bp_where *where,
                              uint64_t bytes, uint32_t way, struct bp_reach *out)
 {
-    struct bp_reach reach = {NULL, where->address, b->pid[rank]};
+    struct bp_reach reach = {NULL, where->address, b->peers.pid[rank]};
     const struct bp_mapping *m;
 
-    if (reach.pid == b->pid[b->rank]) {
+    if (reach.pid == b->peers.pid[b->rank]) {
         reach.here = (char *)(uintptr_t)where->address;
     } else if (way == BP_WAY_MAP && bytes) {
         m = find_mapping(b, rank, where);
         if (!m && bp_board_is_dead(b, rank, 200)) return bp_board_died(b, rank);
         if (m && (where->offset > m->size || bytes > m->size - where->offset))
-            return bp_board_fail(b, BP_ERR_INTERNAL,
-                                 "rank %u says that its buffer of %" PRIu64 " bytes lies %" PRIu64
-                                 " bytes into a file of %zu: something wrote over the memory that "
-                                 "ranks share",
-                                 bp_board_number(b, rank), bytes, where->offset, m->size);
+            return bp_comm_fail(&b->failure, BP_ERR_INTERNAL,
+                                "rank %u says that its buffer of %" PRIu64 " bytes lies %" PRIu64
+                                " bytes into a file of %zu: something wrote over the memory that "
+                                "ranks share",
+                                bp_board_number(b, rank), bytes, where->offset, m->size);
         if (!m)
-            return bp_board_fail(b, BP_ERR_MEMORY,
-                                 "rank %u cannot map memory of rank %u (process %d)", b->rank, rank,
-                                 reach.pid);
+            return bp_comm_fail(&b->failure, BP_ERR_MEMORY,
+                                "rank %u cannot map memory of rank %u (process %d)", b->rank, rank,
+                                reach.pid);
         reach.here = m->base + where->offset;
     }
     *out = reach;
@@ -285,17 +271,17 @@ void bp_copy_bytes(void *to, const void *from, uint64_t size, bool far)
     }
 }
 
-static enum bp_status lost_reach(struct bp_board *b, int pid)
+static enum bp_status lost_reach(struct bp_shm_rank *b, int pid)
 {
     const char *why = strerror(errno);
 
     for (uint32_t i = 0; i < b->n; i++)
-        if (b->pid[i] == pid && bp_board_is_dead(b, i, 200)) return bp_board_died(b, i);
-    return bp_board_fail(b, BP_ERR_PEER, "rank %u cannot reach memory of process %d: %s", b->rank,
-                         pid, why);
+        if (b->peers.pid[i] == pid && bp_board_is_dead(b, i, 200)) return bp_board_died(b, i);
+    return bp_comm_fail(&b->failure, BP_ERR_PEER, "rank %u cannot reach memory of process %d: %s",
+                        b->rank, pid, why);
 }
 
-enum bp_status bp_reach_read(struct bp_board *b, const struct bp_reach *from, uint64_t offset,
+enum bp_status bp_reach_read(struct bp_shm_rank *b, const struct bp_reach *from, uint64_t offset,
                              void *to, uint64_t size, bool far)
 {
     if (from->here) {
@@ -306,7 +292,7 @@ enum bp_status bp_reach_read(struct bp_board *b, const struct bp_reach *from, ui
     return lost_reach(b, from->pid);
 }
 
-enum bp_status bp_reach_write(struct bp_board *b, const struct bp_reach *to, uint64_t offset,
+enum bp_status bp_reach_write(struct bp_shm_rank *b, const struct bp_reach *to, uint64_t offset,
                               const void *from, uint64_t size, bool far)
 {
     if (to->here) {
@@ -317,7 +303,7 @@ enum bp_status bp_reach_write(struct bp_board *b, const struct bp_reach *to, uin
     return lost_reach(b, to->pid);
 }
 
-const void *bp_reach_fetch(struct bp_board *b, const struct bp_reach *from, uint64_t offset,
+const void *bp_reach_fetch(struct bp_shm_rank *b, const struct bp_reach *from, uint64_t offset,
                            uint64_t size, void *room)
 {
     if (from->here) return from->here + offset;
@@ -326,12 +312,14 @@ const void *bp_reach_fetch(struct bp_board *b, const struct bp_reach *from, uint
     return NULL;
 }
 
-char *bp_board_scratch(struct bp_board *b, uint32_t index)
+char *bp_board_scratch(struct bp_shm_rank *b, uint32_t index)
 {
-    if (!b->scratch) b->scratch = aligned_alloc(64, (b->n + (size_t)1) * BP_BOARD_SCRATCH);
-    if (!b->scratch) {
-        bp_board_fail(b, BP_ERR_MEMORY, "rank %u has no memory for a collective call", b->rank);
+    if (!b->peers.scratch)
+        b->peers.scratch = aligned_alloc(64, (b->n + (size_t)1) * BP_BOARD_SCRATCH);
+    if (!b->peers.scratch) {
+        bp_comm_fail(&b->failure, BP_ERR_MEMORY, "rank %u has no memory for a collective call",
+                     b->rank);
         return NULL;
     }
-    return b->scratch + (size_t)index * BP_BOARD_SCRATCH;
+    return b->peers.scratch + (size_t)index * BP_BOARD_SCRATCH;
 }

@@ -6,17 +6,32 @@
 #include "shm_segment.h"
 
 struct bp_storage;
+struct bp_mapping;  /* peer_map.c: a file of another rank, mapped */
+struct bp_shm_rank; /* shm_rank.h */
+
+enum bp_board_process { BP_BOARD_OWN = -1, BP_BOARD_GONE = -2 }; /* of this process; not there */
+enum { BP_BOARD_FILES = 8, BP_BOARD_SCRATCH = 32 << 10 };
+
+/* What a rank knows of the others' processes and memory. */
+struct bp_peers {
+    int32_t *pid;       /* of all ranks: kept, for others can write what is in the shared memory */
+    int *pidfd;         /* or enum bp_board_process */
+    uint32_t ways;      /* that all ranks have to each other */
+    bool one_process;   /* all ranks are threads of this one, and may use that */
+    struct bp_mapping *mappings;
+    uint32_t released;  /* by all others, when mappings were last let go */
+    struct bp_board_file files[BP_BOARD_FILES]; /* of this process's memory, seen of late */
+    uint32_t n_file, files_as_of; /* me->released then */
+    char *scratch;      /* BP_BOARD_SCRATCH for each rank, and one more; made by the first use */
+};
 
 /* What BP_CCL_WAYS allows ("map,vm,staged", any of them; default: all): enum bp_way. */
 uint32_t bp_ways_allowed(void);
 /* Which ways there are not to another process, which has the file open, and the number there. */
 uint32_t bp_ways_missing(const struct bp_board_file *file, uint64_t address, uint64_t number);
 
-/* A descriptor of a file that another process has open as fd; a negative errno. */
-int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode);
-
 /* Where a buffer of this process lies. storage: of its memory; NULL: not known. */
-void bp_where_fill(struct bp_board *b, const void *address, struct bp_storage *storage,
+void bp_where_fill(struct bp_shm_rank *b, const void *address, struct bp_storage *storage,
                    struct bp_where *out);
 
 /* A buffer of a rank, as this process reaches it. */
@@ -27,18 +42,18 @@ struct bp_reach {
 };
 /* Of bytes there. way: MAP or VM. A failure is that of the communicator: also if the rank names a
  * place that does not have so many. */
-enum bp_status bp_reach_open(struct bp_board *b, uint32_t rank, const struct bp_where *where,
+enum bp_status bp_reach_open(struct bp_shm_rank *b, uint32_t rank, const struct bp_where *where,
                              uint64_t bytes, uint32_t way, struct bp_reach *out);
 /* Whether a rank's buffer can be mapped by all: it is a file, or of this process. */
-bool bp_where_maps(const struct bp_board *b, const struct bp_where *where);
+bool bp_where_maps(const struct bp_shm_rank *b, const struct bp_where *where);
 
 /* size bytes from offset on: where they are, or a copy of them in room. NULL: a failure. */
-const void *bp_reach_fetch(struct bp_board *b, const struct bp_reach *from, uint64_t offset,
+const void *bp_reach_fetch(struct bp_shm_rank *b, const struct bp_reach *from, uint64_t offset,
                            uint64_t size, void *room);
 /* Copies between a buffer of a rank and host memory. far: too much for caches. */
-enum bp_status bp_reach_read(struct bp_board *b, const struct bp_reach *from, uint64_t offset,
+enum bp_status bp_reach_read(struct bp_shm_rank *b, const struct bp_reach *from, uint64_t offset,
                              void *to, uint64_t size, bool far);
-enum bp_status bp_reach_write(struct bp_board *b, const struct bp_reach *to, uint64_t offset,
+enum bp_status bp_reach_write(struct bp_shm_rank *b, const struct bp_reach *to, uint64_t offset,
                               const void *from, uint64_t size, bool far);
 
 /* A copy that does not keep in caches what it writes, if far. */
@@ -49,11 +64,11 @@ void bp_copies_end(void);
 
 /* Lets all mappings go; or, before a call, if others have given memory back: a file that is mapped
  * keeps its memory. */
-void bp_reach_forget(struct bp_board *b);
-void bp_reach_renew(struct bp_board *b);
+void bp_reach_forget(struct bp_shm_rank *b);
+void bp_reach_renew(struct bp_shm_rank *b);
 
 /* Scratch memory for rank's data: BP_BOARD_SCRATCH bytes; n + 1 of them. NULL: no memory, which is
  * then the failure. */
-char *bp_board_scratch(struct bp_board *b, uint32_t index);
+char *bp_board_scratch(struct bp_shm_rank *b, uint32_t index);
 
 #endif

@@ -33,13 +33,13 @@ static bool is_one_way(const struct bp_collective *c)
 
 /* Of a part that rank from has for rank to. Those of this rank are checked, and not read from the
  * board again. */
-static uint64_t part_bytes(const struct bp_board *b, const struct bp_collective *c, uint32_t from,
-                           uint32_t to)
+static uint64_t part_bytes(const struct bp_shm_rank *b, const struct bp_collective *c,
+                           uint32_t from, uint32_t to)
 {
     if (c->call != BP_COMM_ALL_TO_ALL_RAGGED) return c->count * c->width;
     if (from == b->rank) return (uint64_t)c->src_counts[to] * c->width;
     if (to == b->rank) return (uint64_t)c->dst_counts[from] * c->width;
-    return bp_board_counts(b, from, b->sequence)[to] * c->width;
+    return bp_board_counts(b->segment, from, b->calls.sequence)[to] * c->width;
 }
 
 /* What of a part of so many bytes is in piece k. */
@@ -70,7 +70,7 @@ static void put(char *to, const char *from, uint64_t bytes)
     if (to && from) bp_copy_bytes(to, from, bytes, false);
 }
 
-static enum bp_status pack(struct bp_board *b, const struct bp_collective *c, char *window,
+static enum bp_status pack(struct bp_shm_rank *b, const struct bp_collective *c, char *window,
                            uint64_t room, uint64_t k)
 {
     uint64_t begin = 0;
@@ -89,7 +89,7 @@ static enum bp_status pack(struct bp_board *b, const struct bp_collective *c, ch
     return BP_OK;
 }
 
-static void take_reduced(const struct bp_board *b, const struct bp_collective *c,
+static void take_reduced(const struct bp_shm_rank *b, const struct bp_collective *c,
                          char *const *window, size_t skip, uint64_t room, uint64_t k)
 {
     const void *src[BP_BOARD_RANKS];
@@ -101,7 +101,7 @@ static void take_reduced(const struct bp_board *b, const struct bp_collective *c
 }
 
 /* Each rank's piece, from skip on in its window, into its part of dst. */
-static void take_parts(const struct bp_board *b, const struct bp_collective *c,
+static void take_parts(const struct bp_shm_rank *b, const struct bp_collective *c,
                        char *const *window, size_t skip, uint64_t room, uint64_t k)
 {
     uint64_t begin = 0;
@@ -113,7 +113,7 @@ static void take_parts(const struct bp_board *b, const struct bp_collective *c,
     }
 }
 
-static enum bp_status unpack(struct bp_board *b, const struct bp_collective *c,
+static enum bp_status unpack(struct bp_shm_rank *b, const struct bp_collective *c,
                              char *const *window, uint64_t room, uint64_t k)
 {
     uint64_t bytes = piece_bytes(c->count * c->width, room, k);
@@ -135,13 +135,14 @@ static enum bp_status unpack(struct bp_board *b, const struct bp_collective *c,
 }
 
 /* Bytes for one part, of a window or so: whole elements, and whole lines where parts follow. */
-static uint64_t room_of(const struct bp_board *b, const struct bp_collective *c, uint64_t bytes)
+static uint64_t room_of(const struct bp_shm_rank *b, const struct bp_collective *c, uint64_t bytes)
 {
     return is_parted(c->call) ? bytes / b->n & ~UINT64_C(63) : bytes;
 }
 
 /* The same on all ranks: of the largest part there is. */
-static uint64_t count_pieces(const struct bp_board *b, const struct bp_collective *c, uint64_t room)
+static uint64_t count_pieces(const struct bp_shm_rank *b, const struct bp_collective *c,
+                             uint64_t room)
 {
     uint64_t most = c->count * c->width;
 
@@ -159,13 +160,13 @@ struct ranks {
     uint32_t first, end;
 };
 
-static struct ranks all_ranks(const struct bp_board *b)
+static struct ranks all_ranks(const struct bp_shm_rank *b)
 {
     return (struct ranks){0, b->n};
 }
 
 /* Those that this rank gets something from. */
-static struct ranks sources(const struct bp_board *b, const struct bp_collective *c)
+static struct ranks sources(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
     bool gets = (b->rank == c->root) == is_rooted_target(c->call);
 
@@ -176,7 +177,7 @@ static struct ranks sources(const struct bp_board *b, const struct bp_collective
 
 /* Waits until they have begun a call, and compares that and all before it with what this rank has
  * done. */
-static enum bp_status compare(struct bp_board *b, struct ranks ranks, uint64_t sequence)
+static enum bp_status compare(struct bp_shm_rank *b, struct ranks ranks, uint64_t sequence)
 {
     uint64_t own = bp_board_entry(b, b->rank, sequence)->history;
 
@@ -189,84 +190,88 @@ static enum bp_status compare(struct bp_board *b, struct ranks ranks, uint64_t s
 }
 
 /* Waits until all have ended a call, for they have begun the next, which this one has too. */
-static enum bp_status await_ended(struct bp_board *b, uint64_t sequence)
+static enum bp_status await_ended(struct bp_shm_rank *b, uint64_t sequence)
 {
     enum bp_status status;
 
-    if (sequence <= b->ended) return BP_OK;
-    b->lag = b->sequence - sequence - 1;
+    if (sequence <= b->calls.ended) return BP_OK;
+    b->calls.lag = b->calls.sequence - sequence - 1;
     status = compare(b, all_ranks(b), sequence + 1);
-    b->lag = 0;
-    if (status == BP_OK) b->ended = sequence;
+    b->calls.lag = 0;
+    if (status == BP_OK) b->calls.ended = sequence;
     return status;
 }
 
-static enum bp_status meet(struct bp_board *b, struct ranks with)
+static enum bp_status meet(struct bp_shm_rank *b, struct ranks with)
 {
-    TRY(compare(b, with, b->sequence));
-    if (with.end - with.first == b->n) b->ended = b->sequence - 1;
-    if (b->sequence - b->ended <= BP_BOARD_AHEAD) return BP_OK;
-    return await_ended(b, b->sequence - BP_BOARD_AHEAD / 2);
+    TRY(compare(b, with, b->calls.sequence));
+    if (with.end - with.first == b->n) b->calls.ended = b->calls.sequence - 1;
+    if (b->calls.sequence - b->calls.ended <= BP_BOARD_AHEAD) return BP_OK;
+    return await_ended(b, b->calls.sequence - BP_BOARD_AHEAD / 2);
 }
 
-static enum bp_status enter(struct bp_board *b, const struct bp_collective *c, struct ranks with)
+static enum bp_status enter(struct bp_shm_rank *b, const struct bp_collective *c, struct ranks with)
 {
-    struct bp_board_entry *e = bp_board_entry(b, b->rank, b->sequence);
+    struct bp_board_entry *e = bp_board_entry(b, b->rank, b->calls.sequence);
     uint64_t what = c->what ? c->what : bp_what(c->call, c->dtype, c->reduction, c->root);
     uint64_t count = c->what ? c->said : c->count;
 
     e->what = what;
     e->count = count;
-    e->history = b->history = bp_history(b->history, what, count);
-    bp_board_set(b, &e->sequence, b->sequence);
+    e->history = b->calls.history = bp_history(b->calls.history, what, count);
+    bp_board_set(b, &e->sequence, b->calls.sequence);
     TRY(meet(b, with));
-    bp_fetch_to_write(bp_board_entry(b, b->rank, b->sequence + 1)); /* written by the next */
+    bp_fetch_to_write(bp_board_entry(b, b->rank, b->calls.sequence + 1)); /* written by the next */
     return BP_OK;
 }
 
-static enum bp_status run_inline(struct bp_board *b, const struct bp_collective *c)
+static enum bp_status run_inline(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     char *window[BP_BOARD_RANKS];
 
     for (uint32_t i = 0; i < b->n; i++)
-        window[i] = (char *)bp_board_entry(b, i, b->sequence)->data;
+        window[i] = (char *)bp_board_entry(b, i, b->calls.sequence)->data;
     TRY(pack(b, c, window[b->rank], BP_BOARD_INLINE, 0));
     TRY(enter(b, c, sources(b, c)));
     return unpack(b, c, window, BP_BOARD_INLINE, 0);
 }
 
 /* One piece, that goes with the entry, and so may wait there until others come. */
-static enum bp_status run_little(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+static enum bp_status run_little(struct bp_shm_rank *b, const struct bp_collective *c,
+                                 uint64_t room)
 {
     char *window[BP_BOARD_RANKS];
 
-    for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_little(b, i, b->sequence);
+    for (uint32_t i = 0; i < b->n; i++)
+        window[i] = bp_board_little(b->segment, i, b->calls.sequence);
     TRY(pack(b, c, window[b->rank], room, 0));
     TRY(enter(b, c, sources(b, c)));
     return unpack(b, c, window, room, 0);
 }
 
 /* One piece: packed before the entry, so that one round of waiting does. */
-static enum bp_status run_window(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+static enum bp_status run_window(struct bp_shm_rank *b, const struct bp_collective *c,
+                                 uint64_t room)
 {
     char *window[BP_BOARD_RANKS];
-    uint64_t piece = ++b->pieces;
+    uint64_t piece = ++b->calls.pieces;
 
-    for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b, i, piece);
+    for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b->segment, i, piece);
     TRY(pack(b, c, window[b->rank], room, 0));
     atomic_store_explicit(&b->me->step, piece, memory_order_relaxed);
     TRY(enter(b, c, all_ranks(b)));
     return unpack(b, c, window, room, 0);
 }
 
-static enum bp_status run_pieces(struct bp_board *b, const struct bp_collective *c, uint64_t room)
+static enum bp_status run_pieces(struct bp_shm_rank *b, const struct bp_collective *c,
+                                 uint64_t room)
 {
     uint64_t n = count_pieces(b, c, room);
     char *window[BP_BOARD_RANKS];
 
     for (uint64_t k = 0; k < n; k++) {
-        uint64_t piece = ++b->pieces;
-        for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b, i, piece);
+        uint64_t piece = ++b->calls.pieces;
+        for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b->segment, i, piece);
         TRY(pack(b, c, window[b->rank], room, k));
         bp_board_set(b, &b->me->step, piece);
         for (uint32_t i = 0; i < b->n; i++) TRY(bp_board_wait(b, &b->at[i].step, piece, i));
@@ -275,12 +280,12 @@ static enum bp_status run_pieces(struct bp_board *b, const struct bp_collective 
     return BP_OK;
 }
 
-static bool has_src(const struct bp_board *b, const struct bp_collective *c)
+static bool has_src(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
     return !is_rooted_source(c->call) || b->rank == c->root;
 }
 
-static bool has_dst(const struct bp_board *b, const struct bp_collective *c)
+static bool has_dst(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
     return !is_rooted_target(c->call) || b->rank == c->root;
 }
@@ -292,7 +297,7 @@ static void put_where(struct bp_where *to, const struct bp_where *where)
 }
 
 /* For others to reach. */
-static void say_where(struct bp_board *b, const struct bp_collective *c)
+static void say_where(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     struct bp_where src, dst;
 
@@ -302,36 +307,36 @@ static void say_where(struct bp_board *b, const struct bp_collective *c)
         bp_where_fill(b, has_src(b, c) ? c->src : NULL, c->src_storage, &src);
         bp_where_fill(b, has_dst(b, c) ? c->dst : NULL, c->dst_storage, &dst);
     }
-    put_where(&b->me->where[b->sequence & 1].src, &src);
-    put_where(&b->me->where[b->sequence & 1].dst, &dst);
+    put_where(&b->me->where[b->calls.sequence & 1].src, &src);
+    put_where(&b->me->where[b->calls.sequence & 1].dst, &dst);
 }
 
 /* The same on all ranks, for all read the same words. */
-static uint32_t find_way(const struct bp_board *b)
+static uint32_t find_way(const struct bp_shm_rank *b)
 {
-    uint64_t parity = b->sequence & 1;
-    bool maps = b->ways & BP_WAY_MAP;
+    uint64_t parity = b->calls.sequence & 1;
+    bool maps = b->peers.ways & BP_WAY_MAP;
 
     for (uint32_t i = 0; i < b->n; i++)
         if (b->at[i].where[parity].src.staged) return BP_WAY_STAGED;
     for (uint32_t i = 0; i < b->n && maps; i++)
         maps = bp_where_maps(b, &b->at[i].where[parity].src) &&
                bp_where_maps(b, &b->at[i].where[parity].dst);
-    return maps ? BP_WAY_MAP : b->ways & BP_WAY_VM ? BP_WAY_VM : BP_WAY_STAGED;
+    return maps ? BP_WAY_MAP : b->peers.ways & BP_WAY_VM ? BP_WAY_VM : BP_WAY_STAGED;
 }
 
 /* Nobody leaves before the others have ended with its buffers. */
-static enum bp_status await_all(struct bp_board *b)
+static enum bp_status await_all(struct bp_shm_rank *b)
 {
-    bp_board_set(b, &b->me->done, b->sequence);
+    bp_board_set(b, &b->me->done, b->calls.sequence);
     for (uint32_t i = 0; i < b->n; i++)
-        TRY(bp_board_wait(b, &b->at[i].done, b->sequence, i));
+        TRY(bp_board_wait(b, &b->at[i].done, b->calls.sequence, i));
     return BP_OK;
 }
 
-static enum bp_status run_direct(struct bp_board *b, const struct bp_collective *c)
+static enum bp_status run_direct(struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    bool reaches = b->ways != BP_WAY_STAGED;
+    bool reaches = b->peers.ways != BP_WAY_STAGED;
     uint32_t way;
 
     if (reaches) say_where(b, c);
@@ -343,36 +348,36 @@ static enum bp_status run_direct(struct bp_board *b, const struct bp_collective 
 }
 
 /* What each rank sends to each stands on the board; it is what the other expects. */
-static enum bp_status run_ragged(struct bp_board *b, const struct bp_collective *c)
+static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    uint64_t *counts = bp_board_counts(b, b->rank, b->sequence);
+    uint64_t *counts = bp_board_counts(b->segment, b->rank, b->calls.sequence);
 
     /* Others may have calls between, and still read what was there. */
-    if (b->ended + 2 < b->sequence) TRY(await_ended(b, b->sequence - 2));
+    if (b->calls.ended + 2 < b->calls.sequence) TRY(await_ended(b, b->calls.sequence - 2));
     for (uint32_t i = 0; i < b->n; i++) counts[i] = (uint64_t)c->src_counts[i];
     TRY(enter(b, c, all_ranks(b)));
     for (uint32_t i = 0; i < b->n; i++) {
-        uint64_t sent = bp_board_counts(b, i, b->sequence)[b->rank];
+        uint64_t sent = bp_board_counts(b->segment, i, b->calls.sequence)[b->rank];
         if (sent != (uint64_t)c->dst_counts[i])
-            return bp_board_fail(b, BP_ERR_INVALID,
-                                 "sequence %" PRIu64 ": in all_to_all_ragged rank %u sends %" PRIu64
-                                 " elements to rank %u, which expects %" PRId64,
-                                 b->sequence, i, sent, b->rank, c->dst_counts[i]);
+            return bp_comm_fail(&b->failure, BP_ERR_INVALID,
+                                "sequence %" PRIu64 ": in all_to_all_ragged rank %u sends %" PRIu64
+                                " elements to rank %u, which expects %" PRId64,
+                                b->calls.sequence, i, sent, b->rank, c->dst_counts[i]);
     }
     return run_pieces(b, c, room_of(b, c, BP_BOARD_WINDOW));
 }
 
 /* By the way that is the table's. */
-static enum bp_status run_call(struct bp_board *b, const struct bp_collective *c)
+static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     uint64_t bytes = c->count * c->width, room = room_of(b, c, BP_BOARD_LITTLE);
 
-    if (bytes < b->inline_bytes[c->call]) return run_inline(b, c);
-    if (is_one_way(c) && bytes < b->window_bytes[c->call] && bytes <= room)
+    if (bytes < b->calls.inline_bytes[c->call]) return run_inline(b, c);
+    if (is_one_way(c) && bytes < b->calls.window_bytes[c->call] && bytes <= room)
         return run_little(b, c, room);
     room = room_of(b, c, BP_BOARD_WINDOW);
     if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);
-    if (bytes >= b->window_bytes[c->call]) return run_direct(b, c);
+    if (bytes >= b->calls.window_bytes[c->call]) return run_direct(b, c);
     if (bytes <= room) return run_window(b, c, room);
     TRY(enter(b, c, all_ranks(b)));
     return run_pieces(b, c, room);
@@ -381,19 +386,19 @@ static enum bp_status run_call(struct bp_board *b, const struct bp_collective *c
 /* While a device copies, its driver's threads may need the processor that a wait would spin on. */
 static const uint64_t staged_spin_ns = 50000;
 
-enum bp_status bp_collective_run(struct bp_board *b, const struct bp_collective *c)
+enum bp_status bp_collective_run(struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    uint64_t spin_ns = b->spin_ns;
+    uint64_t spin_ns = b->waiter.spin_ns;
     enum bp_status status;
 
-    if (__builtin_expect(bp_board_failed(b), 0)) return bp_board_answer(b);
-    b->sequence++;
-    if (!c->what) b->deadline = 0;
-    b->timeout_ns = c->timeout_ns;
-    if (c->stage && spin_ns > staged_spin_ns) b->spin_ns = staged_spin_ns;
+    if (__builtin_expect(bp_comm_has_failed(&b->failure), 0)) return bp_comm_answer(&b->failure);
+    b->calls.sequence++;
+    if (!c->what) b->waiter.deadline = 0;
+    b->waiter.timeout_ns = c->timeout_ns;
+    if (c->stage && spin_ns > staged_spin_ns) b->waiter.spin_ns = staged_spin_ns;
     status = run_call(b, c);
-    b->spin_ns = spin_ns;
+    b->waiter.spin_ns = spin_ns;
     if (status == BP_OK)
-        atomic_store_explicit(&b->me->done, b->sequence, memory_order_release);
+        atomic_store_explicit(&b->me->done, b->calls.sequence, memory_order_release);
     return status;
 }

@@ -37,14 +37,14 @@ static bool has_come(struct exchange *x, const _Atomic uint64_t *word, uint64_t 
     return atomic_load_explicit(word, memory_order_acquire) >= value;
 }
 
-static uint32_t choose_way(const struct bp_board *b, const struct bp_collective *c,
+static uint32_t choose_way(const struct bp_shm_rank *b, const struct bp_collective *c,
                            const struct bp_where *where)
 {
-    bool near = b->pid[c->root] == b->pid[b->rank];
+    bool near = b->peers.pid[c->root] == b->peers.pid[b->rank];
 
     if (bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
-    if (b->ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
-    return b->ways & BP_WAY_VM;
+    if (b->peers.ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
+    return b->peers.ways & BP_WAY_VM;
 }
 
 static struct bp_board_message *message_of(const struct exchange *x, uint64_t number)
@@ -68,23 +68,23 @@ static uint64_t units_of(uint64_t piece)
 
 /* A piece from src, or to dst, where it fits: in the message, or in units, of which the first
  * follows the last. */
-static void copy_piece(const struct bp_board *b, const struct exchange *x, uint64_t number,
+static void copy_piece(const struct bp_shm_rank *b, const struct exchange *x, uint64_t number,
                        const char *src, char *dst, uint64_t size)
 {
     uint32_t from = is_send(x) ? b->rank : x->c->root, to = is_send(x) ? x->c->root : b->rank;
     uint64_t part = (BP_BOARD_UNITS - number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
     char *here = size <= BP_BOARD_INLINE ? (char *)message_of(x, number)->data
-                                         : bp_board_unit(b, from, to, number);
+                                         : bp_board_unit(b->segment, from, to, number);
 
     for (uint64_t at = 0; at < size; at += part, part = size - at) {
         if (part > size - at) part = size - at;
         bp_copy_bytes(dst ? dst + at : here, src ? src + at : here, part, false);
-        here = bp_board_unit(b, from, to, 0);
+        here = bp_board_unit(b->segment, from, to, 0);
     }
 }
 
 /* What it is, and its bytes or where they are. */
-static enum bp_status put_message(struct bp_board *b, struct exchange *x, uint64_t number)
+static enum bp_status put_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
 {
     const struct bp_collective *c = x->c;
     struct bp_board_message *m = message_of(x, number);
@@ -101,17 +101,17 @@ static enum bp_status put_message(struct bp_board *b, struct exchange *x, uint64
     m->way = x->way;
     src = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
     if (!x->way) copy_piece(b, x, number, src, NULL, size);
-    b->sent[c->root] = number - 1 + (x->way ? 1 : units_of(size));
+    b->p2p.sent[c->root] = number - 1 + (x->way ? 1 : units_of(size));
     x->at = x->way ? bytes_of(c) : x->at + size;
     bp_board_set(b, &m->number, number);
-    bp_fetch_to_write(message_of(x, b->sent[c->root] + 1));
+    bp_fetch_to_write(message_of(x, b->p2p.sent[c->root] + 1));
     return BP_OK;
 }
 
 /* Whether the units of a piece are free: who waits for that waits until about half of all are. */
-static bool has_room(struct bp_board *b, struct exchange *x, uint64_t units)
+static bool has_room(struct bp_shm_rank *b, struct exchange *x, uint64_t units)
 {
-    uint64_t *gone = &b->gone[x->c->root], end = b->sent[x->c->root] + units;
+    uint64_t *gone = &b->p2p.gone[x->c->root], end = b->p2p.sent[x->c->root] + units;
 
     if (end <= *gone + BP_BOARD_UNITS) return true;
     *gone = atomic_load_explicit(&x->pair->taken, memory_order_acquire);
@@ -121,9 +121,9 @@ static bool has_room(struct bp_board *b, struct exchange *x, uint64_t units)
 }
 
 /* Until it has to wait, or is done. */
-static enum bp_status step_send(struct bp_board *b, struct exchange *x, bool *out_moved)
+static enum bp_status step_send(struct bp_shm_rank *b, struct exchange *x, bool *out_moved)
 {
-    uint64_t *sent = &b->sent[x->c->root];
+    uint64_t *sent = &b->p2p.sent[x->c->root];
 
     while (!x->done && !x->way) {
         if (!has_room(b, x, units_of(piece_of(x)))) return BP_OK;
@@ -136,20 +136,20 @@ static enum bp_status step_send(struct bp_board *b, struct exchange *x, bool *ou
     return BP_OK;
 }
 
-static enum bp_status check_message(struct bp_board *b, const struct exchange *x,
+static enum bp_status check_message(struct bp_shm_rank *b, const struct exchange *x,
                                     const struct bp_board_message *m)
 {
     const struct bp_collective *c = x->c;
 
     if (m->dtype == c->dtype && m->count == c->count) return BP_OK;
-    return bp_board_fail(b, BP_ERR_INVALID,
-                         "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
-                         bp_board_number(b, c->root), m->count, bp_dtype_name(m->dtype),
-                         bp_board_number(b, b->rank), c->count, bp_dtype_name(c->dtype));
+    return bp_comm_fail(&b->failure, BP_ERR_INVALID,
+                        "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
+                        bp_board_number(b, c->root), m->count, bp_dtype_name(m->dtype),
+                        bp_board_number(b, b->rank), c->count, bp_dtype_name(c->dtype));
 }
 
 /* What a slot has, or (from) the whole of the sender's buffer. */
-static enum bp_status take_pieces(struct bp_board *b, struct exchange *x, uint64_t number,
+static enum bp_status take_pieces(struct bp_shm_rank *b, struct exchange *x, uint64_t number,
                                   const struct bp_reach *from)
 {
     const struct bp_collective *c = x->c;
@@ -170,7 +170,7 @@ static enum bp_status take_pieces(struct bp_board *b, struct exchange *x, uint64
     return BP_OK;
 }
 
-static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint64_t number)
+static enum bp_status take_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
 {
     const struct bp_collective *c = x->c;
     const struct bp_board_message *m = message_of(x, number);
@@ -187,15 +187,15 @@ static enum bp_status take_message(struct bp_board *b, struct exchange *x, uint6
     } else {
         TRY(take_pieces(b, x, number, way ? &from : NULL));
     }
-    b->taken[c->root] += units;
-    bp_board_set(b, &x->pair->taken, b->taken[c->root]);
+    b->p2p.taken[c->root] += units;
+    bp_board_set(b, &x->pair->taken, b->p2p.taken[c->root]);
     x->done = x->at == bytes_of(c);
     return BP_OK;
 }
 
-static enum bp_status step(struct bp_board *b, struct exchange *x, bool *out_moved)
+static enum bp_status step(struct bp_shm_rank *b, struct exchange *x, bool *out_moved)
 {
-    const uint64_t *taken = &b->taken[x->c->root];
+    const uint64_t *taken = &b->p2p.taken[x->c->root];
 
     if (is_send(x)) return step_send(b, x, out_moved);
     while (!x->done && has_come(x, &message_of(x, *taken + 1)->number, *taken + 1)) {
@@ -216,7 +216,7 @@ static bool is_its_turn(const struct exchange *list, uint32_t i)
 }
 
 /* Goes through all once. out_left: how many are not done; out_last: one of them that waits. */
-static enum bp_status round_of_all(struct bp_board *b, struct exchange *list, uint32_t n,
+static enum bp_status round_of_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n,
                                    uint32_t *out_left, struct exchange **out_last, bool *out_moved)
 {
     *out_left = 0;
@@ -234,7 +234,7 @@ static enum bp_status round_of_all(struct bp_board *b, struct exchange *list, ui
     return BP_OK;
 }
 
-static enum bp_status run_all(struct bp_board *b, struct exchange *list, uint32_t n)
+static enum bp_status run_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n)
 {
     struct exchange *last = NULL;
     uint32_t left, idle = 0;
@@ -247,38 +247,40 @@ static enum bp_status run_all(struct bp_board *b, struct exchange *list, uint32_
             idle = 0;
             continue;
         }
-        if (!last->c->what) b->pair = last->c;
-        if (b->progress) TRY(b->progress->move(b->progress->ctx, &moved));
+        if (!last->c->what) b->p2p.pair = last->c;
+        if (b->waiter.progress) TRY(b->waiter.progress->move(b->waiter.progress->ctx, &moved));
         if (moved) continue;
-        if (left == 1 && !b->progress)
+        if (left == 1 && !b->waiter.progress)
             TRY(bp_board_wait(b, last->word, last->value, last->c->root));
         else
             TRY(bp_board_idle(b, last->c->root, &idle));
     }
 }
 
-enum bp_status bp_pairs_run(struct bp_board *b, const struct bp_collective *first, uint32_t n,
+enum bp_status bp_pairs_run(struct bp_shm_rank *b, const struct bp_collective *first, uint32_t n,
                             size_t stride)
 {
     struct exchange few[8], *x = few;
     enum bp_status status;
 
-    if (bp_board_failed(b)) return bp_board_answer(b);
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
     if (n > sizeof few / sizeof *few) x = malloc(n * sizeof *x);
-    if (!x) return bp_board_fail(b, BP_ERR_MEMORY, "rank %u has no memory for a group",
-                                bp_board_number(b, b->rank));
-    if (!first->what) b->deadline = 0;
+    if (!x)
+        return bp_comm_fail(&b->failure, BP_ERR_MEMORY, "rank %u has no memory for a group",
+                            bp_board_number(b, b->rank));
+    if (!first->what) b->waiter.deadline = 0;
     bp_reach_renew(b);
     for (uint32_t i = 0; i < n; i++) {
         const void *at = (const char *)first + i * stride;
         const struct bp_collective *c = at;
         bool send = c->call == BP_COMM_SEND;
         x[i] = (struct exchange){.c = c};
-        x[i].pair = send ? bp_board_pair(b, b->rank, c->root) : bp_board_pair(b, c->root, b->rank);
-        b->timeout_ns = c->timeout_ns;
+        x[i].pair = send ? bp_board_pair(b->segment, b->rank, c->root)
+                         : bp_board_pair(b->segment, c->root, b->rank);
+        b->waiter.timeout_ns = c->timeout_ns;
     }
     status = run_all(b, x, n);
-    b->pair = NULL;
+    b->p2p.pair = NULL;
     if (x != few) free(x);
     return status;
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm_segment.c: the board's file: made, found, mapped, joined, left. It has no name, so that
+/* shm_segment.c: the file of the shared memory: made, found, mapped. It has no name, so that
  * nothing is left of it when its last process ends, however that ends. */
 #include "shm_segment.h"
 
-#include "../collective.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,16 +18,8 @@ static const uint64_t board_magic = 0x3164726f62706200;
 
 _Static_assert(sizeof(struct bp_board_header) <= HEADER, "the header fits");
 
-/* A board is mapped once in a process, also if several ranks are its threads. */
-struct bp_shared {
-    struct bp_shared *next;
-    uint64_t device, inode;
-    uint32_t refs;
-    char *base;
-    size_t size;
-};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct bp_shared *mapped;
+static struct bp_shm_segment *mapped;
 
 /* Where the parts begin. */
 struct layout {
@@ -50,34 +39,34 @@ static struct layout layout_of(size_t n)
     return l;
 }
 
-char *bp_board_window(const struct bp_board *b, uint32_t rank, uint64_t piece)
+char *bp_board_window(const struct bp_shm_segment *s, uint32_t rank, uint64_t piece)
 {
-    return b->shared->base + layout_of(b->n).windows +
+    return s->base + layout_of(s->n).windows +
            (rank * (size_t)2 + (piece & 1)) * BP_BOARD_WINDOW;
 }
 
-char *bp_board_little(const struct bp_board *b, uint32_t rank, uint64_t sequence)
+char *bp_board_little(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence)
 {
-    return b->shared->base + layout_of(b->n).little +
+    return s->base + layout_of(s->n).little +
            (rank * (size_t)BP_BOARD_ENTRIES + sequence % BP_BOARD_ENTRIES) * BP_BOARD_LITTLE;
 }
 
-uint64_t *bp_board_counts(const struct bp_board *b, uint32_t rank, uint64_t sequence)
+uint64_t *bp_board_counts(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence)
 {
-    return (uint64_t *)(void *)(b->shared->base + layout_of(b->n).counts) +
-           (rank * (size_t)2 + (sequence & 1)) * b->n;
+    return (uint64_t *)(void *)(s->base + layout_of(s->n).counts) +
+           (rank * (size_t)2 + (sequence & 1)) * s->n;
 }
 
-struct bp_board_pair *bp_board_pair(const struct bp_board *b, uint32_t from, uint32_t to)
+struct bp_board_pair *bp_board_pair(const struct bp_shm_segment *s, uint32_t from, uint32_t to)
 {
-    return (struct bp_board_pair *)(void *)(b->shared->base + layout_of(b->n).pairs) +
-           ((size_t)from * b->n + to);
+    return (struct bp_board_pair *)(void *)(s->base + layout_of(s->n).pairs) +
+           ((size_t)from * s->n + to);
 }
 
-char *bp_board_unit(const struct bp_board *b, uint32_t from, uint32_t to, uint64_t number)
+char *bp_board_unit(const struct bp_shm_segment *s, uint32_t from, uint32_t to, uint64_t number)
 {
-    return b->shared->base + layout_of(b->n).units +
-           (((size_t)from * b->n + to) * BP_BOARD_UNITS + number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
+    return s->base + layout_of(s->n).units +
+           (((size_t)from * s->n + to) * BP_BOARD_UNITS + number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
 }
 
 static bool write_at(int fd, size_t at, const void *bytes, size_t size)
@@ -108,6 +97,20 @@ enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,
     return BP_OK;
 }
 
+int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode)
+{
+    char path[64];
+    struct stat s;
+    int own;
+
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    own = open(path, O_RDWR | O_CLOEXEC);
+    if (own < 0) return -errno;
+    if (!fstat(own, &s) && s.st_dev == device && s.st_ino == inode) return own;
+    close(own);
+    return -ESTALE;
+}
+
 /* The files of a process that is being killed are refused to all but root. */
 enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int *out_fd)
 {
@@ -128,51 +131,60 @@ enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int 
 }
 
 /* Under the lock. */
-static struct bp_shared *find_shared(const struct stat *s)
+static struct bp_shm_segment *find_mapped(const struct stat *s)
 {
-    struct bp_shared *m;
+    struct bp_shm_segment *m;
 
     for (m = mapped; m && (m->device != s->st_dev || m->inode != s->st_ino);) m = m->next;
     return m;
 }
 
-static struct bp_shared *map_shared(int fd, const struct stat *s)
+static struct bp_shm_segment *map_new(int fd, const struct stat *s, uint32_t n)
 {
-    struct bp_shared *m = calloc(1, sizeof *m);
+    struct bp_shm_segment *m;
 
+    if ((size_t)s->st_size != layout_of(n).end) return NULL;
+    m = calloc(1, sizeof *m);
     if (!m) return NULL;
-    *m = (struct bp_shared){mapped, s->st_dev, s->st_ino, 0, NULL, (size_t)s->st_size};
-    m->base = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    m->base = mmap(NULL, layout_of(n).end, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (m->base == MAP_FAILED) {
         free(m);
         return NULL;
     }
+    m->next = mapped;
+    m->device = s->st_dev;
+    m->inode = s->st_ino;
+    m->n = n;
+    m->size = (size_t)s->st_size;
+    m->header = (struct bp_board_header *)(void *)m->base;
+    m->at = (struct bp_board_rank *)(void *)(m->base + layout_of(n).ranks);
     mapped = m;
     return m;
 }
 
-static struct bp_shared *take_shared(int fd)
+struct bp_shm_segment *bp_segment_map(int fd, uint32_t n)
 {
-    struct bp_shared *m;
+    struct bp_shm_segment *m;
     struct stat s;
 
     if (fstat(fd, &s)) return NULL;
     pthread_mutex_lock(&lock);
-    m = find_shared(&s);
-    if (!m) m = map_shared(fd, &s);
+    m = find_mapped(&s);
+    if (!m) m = map_new(fd, &s, n);
+    if (m && m->n != n) m = NULL;
     if (m) m->refs++;
     pthread_mutex_unlock(&lock);
     return m;
 }
 
-static void drop_shared(struct bp_shared *m)
+void bp_segment_unmap(struct bp_shm_segment *m)
 {
     bool last;
 
     pthread_mutex_lock(&lock);
     last = !--m->refs;
     if (last) {
-        struct bp_shared **at = &mapped;
+        struct bp_shm_segment **at = &mapped;
         while (*at != m) at = &(*at)->next;
         *at = m->next;
     }
@@ -182,140 +194,16 @@ static void drop_shared(struct bp_shared *m)
     free(m);
 }
 
-/* What the ways are that this rank has to all others, and those that BP_CCL_WAYS leaves. */
-static uint32_t find_ways(const struct bp_board *b)
+/* What a rank waits for is its own business: who sets a word wakes those who wait for its rank. */
+void bp_segment_wake(const struct bp_shm_segment *s, uint32_t rank)
 {
-    uint32_t ways = bp_ways_allowed();
+    bool failed = atomic_load_explicit(&s->header->failed, memory_order_relaxed) != 0;
 
-    for (uint32_t i = 0; i < b->n; i++) {
-        const struct bp_board_rank *r = &b->at[i];
-        const struct bp_board_file file = {b->shared->device, b->shared->inode, b->pid[i], r->fd};
-        if (b->pid[i] == b->pid[b->rank]) continue;
-        ways &= ~bp_ways_missing(&file, r->mark_at, r->mark);
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct bp_board_rank *r = &s->at[i];
+        uint32_t of = atomic_load(&r->waits_for);
+        if (!atomic_load(&r->asleep) || (of && of != rank + 1 && !failed)) continue;
+        atomic_fetch_add(&r->bell, 1);
+        syscall(SYS_futex, &r->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
     }
-    return ways;
-}
-
-static int open_pidfd(const struct bp_board *b, uint32_t rank)
-{
-    int fd;
-
-    if (b->pid[rank] == b->pid[b->rank]) return BP_BOARD_OWN;
-    fd = (int)syscall(SYS_pidfd_open, b->pid[rank], 0);
-    return fd < 0 && errno == ESRCH ? BP_BOARD_GONE : fd;
-}
-
-/* All others have come; then all know how they reach each other. */
-static enum bp_status meet(struct bp_board *b)
-{
-    uint32_t ways = UINT32_MAX;
-    bool light = true;
-
-    for (uint32_t i = 0; i < b->n; i++) b->pidfd[i] = open_pidfd(b, i);
-    bp_board_set(b, &b->me->ready, 1);
-    for (uint32_t i = 0; i < b->n; i++) {
-        TRY(bp_board_wait(b, &b->at[i].ready, 1, i));
-        b->one_process = b->one_process && b->pid[i] == b->pid[b->rank];
-    }
-    b->me->ways = find_ways(b);
-    b->me->light = bp_board_prepare_sleep();
-    bp_board_set(b, &b->me->ready, 2);
-    for (uint32_t i = 0; i < b->n; i++) {
-        TRY(bp_board_wait(b, &b->at[i].ready, 2, i));
-        ways &= b->at[i].ways;
-        light = light && b->at[i].light;
-    }
-    b->ways = ways | BP_WAY_STAGED;
-    b->one_process = b->one_process && ways & BP_WAY_MAP;
-    b->light = light;
-    return BP_OK;
-}
-
-/* Spinning helps where each rank has a processor; where not, it takes that of who is waited for. */
-static void set_patience(struct bp_board *b)
-{
-    cpu_set_t set;
-    uint32_t processors = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
-
-    b->spin_ns = b->n > processors ? 0 : 1000000;
-}
-
-static enum bp_status take_place(struct bp_board *b, int fd)
-{
-    b->me->fd = fd;
-    b->me->mark_at = (uintptr_t)&b->me->mark;
-    if (getrandom(&b->me->mark, sizeof b->me->mark, 0) != sizeof b->me->mark)
-        return bp_error(BP_ERR_INTERNAL, "bp_comm_create: no random numbers");
-    set_patience(b);
-    bp_algorithms_fill(b);
-    return meet(b);
-}
-
-static struct bp_board *make_board(uint32_t rank, uint32_t n)
-{
-    struct bp_board *b = calloc(1, sizeof *b);
-
-    if (!b) return NULL;
-    b->rank = rank;
-    b->n = n;
-    b->one_process = true;
-    b->pid = malloc(n * sizeof *b->pid);
-    b->pidfd = malloc(n * sizeof *b->pidfd);
-    b->sent = calloc(3 * (size_t)n, sizeof *b->sent);
-    if (!b->pid || !b->pidfd || !b->sent) {
-        free(b->pid);
-        free(b->pidfd);
-        free(b->sent);
-        free(b);
-        return NULL;
-    }
-    b->taken = b->sent + n;
-    b->gone = b->taken + n;
-    for (uint32_t i = 0; i < n; i++) b->pidfd[i] = -1;
-    return b;
-}
-
-enum bp_status bp_board_join(int fd, uint32_t rank, uint32_t n, const uint32_t *numbers,
-                             uint64_t timeout_ns, struct bp_board **out_board)
-{
-    struct bp_board *b = make_board(rank, n);
-    enum bp_status status;
-
-    if (b) b->shared = take_shared(fd);
-    if (!b || !b->shared || b->shared->size != layout_of(n).end) {
-        close(fd);
-        if (b && b->shared) drop_shared(b->shared);
-        if (b) free(b->sent);
-        if (b) free(b->pidfd);
-        if (b) free(b->pid);
-        free(b);
-        return bp_error(BP_ERR_MEMORY, "bp_comm_create: the shared memory cannot be mapped");
-    }
-    b->numbers = numbers;
-    b->header = (struct bp_board_header *)(void *)b->shared->base;
-    b->at = (struct bp_board_rank *)(void *)(b->shared->base + layout_of(n).ranks);
-    b->me = &b->at[rank];
-    for (uint32_t i = 0; i < n; i++) b->pid[i] = b->at[i].pid;
-    b->timeout_ns = timeout_ns;
-    status = take_place(b, fd);
-    b->deadline = 0;
-    if (status) bp_board_leave(b);
-    else *out_board = b;
-    return status;
-}
-
-void bp_board_leave(struct bp_board *b)
-{
-    if (!b) return;
-    bp_reach_forget(b);
-    atomic_store(&b->me->left, 1);
-    close(b->me->fd);
-    for (uint32_t i = 0; i < b->n; i++)
-        if (b->pidfd[i] >= 0) close(b->pidfd[i]);
-    drop_shared(b->shared);
-    free(b->scratch);
-    free(b->sent);
-    free(b->pidfd);
-    free(b->pid);
-    free(b);
 }

@@ -136,13 +136,6 @@ struct bp_board_pair {
     struct bp_board_post gives[BP_BOARD_GIVEN], takes[BP_BOARD_GIVEN]; /* by number, modulo */
 };
 
-/* A part that was given to the device: the other rank, and its number among those. */
-struct bp_board_given {
-    uint32_t rank;   /* far: of another host, as the app numbers ranks */
-    bool send, far;
-    uint64_t number; /* 0: it is not known how far the other is */
-};
-
 struct bp_board_header {
     uint64_t magic;
     uint32_t n;
@@ -152,212 +145,43 @@ struct bp_board_header {
     char text[1500];
 };
 
-struct bp_collective; /* collective.h */
-enum bp_board_process { BP_BOARD_OWN = -1, BP_BOARD_GONE = -2 }; /* of this process; not there */
-struct bp_mapping; /* peer_map.c: a file of another rank, mapped */
-struct bp_shared;  /* shm_segment.c: the board, mapped once a process */
-
 /* A file of a process, by its pid, descriptor and inode. */
 struct bp_board_file {
     uint64_t device, inode;
     int32_t pid, fd;
 };
-enum { BP_BOARD_FILES = 8 };
 
-/* What goes on besides, while a rank waits for others on its machine. */
-struct bp_progress {
-    void *ctx;
-    /* Moves what goes to and from other hosts; *out_moved is set if something has. */
-    enum bp_status (*move)(void *ctx, bool *out_moved);
-    /* Now and then: BP_OK, or the failure of the communicator. */
-    enum bp_status (*look)(void *ctx);
-    /* Time is up, so long ago, for a word of rank `of`. BP_OK: others are given a moment more. */
-    enum bp_status (*late)(void *ctx, uint32_t of, uint64_t late_ns);
-    /* Before a failure is told here: that of another host, if there is one already. */
-    void (*share)(void *ctx, uint32_t *status, char *text, size_t size);
-};
-
-/* A rank's hold on the board. */
-struct bp_board {
+/* The shared memory as this process has it mapped: once, also if several ranks are its threads. */
+struct bp_shm_segment {
+    struct bp_shm_segment *next;
+    uint64_t device, inode; /* of its file */
+    uint32_t refs, n;       /* n: ranks */
+    char *base;
+    size_t size;
     struct bp_board_header *header;
-    struct bp_board_rank *at, *me; /* of all ranks; its own */
-    struct bp_shared *shared;
-    uint32_t rank, n;
-    const uint32_t *numbers; /* of all ranks here, as the app knows them; NULL: the same */
-    const struct bp_progress *progress; /* where there are ranks on other hosts too; or NULL */
-    uint32_t ways;      /* that all ranks have to each other */
-    uint64_t spin_ns;   /* before it sleeps; 0: ranks share processors, and it yields instead */
-    bool light;         /* who sleeps makes the others' stores seen: see waiter.c */
-    /* Less than that goes in entries, and in windows: 0 for calls that do not. */
-    uint64_t inline_bytes[BP_COMM_CALL_COUNT], window_bytes[BP_COMM_CALL_COUNT];
-    bool posts;         /* calls are posted: devices do them by themselves */
-    bool one_process;   /* all ranks are threads of this one, and may use that */
-    uint64_t sequence;  /* of collective calls */
-    uint64_t history;   /* of those: bp_history */
-    uint64_t ended;     /* calls that all have ended, as far as this rank knows */
-    uint64_t lag;       /* it waits for who has not begun a call so many before its own */
-    uint64_t pieces;    /* as me->step */
-    uint64_t *sent, *taken; /* units of messages to and from each rank */
-    uint64_t *gone;         /* of those to it, that it is known to have taken */
-    const struct bp_collective *pair; /* the send or receive that waits; or NULL */
-    uint64_t timeout_ns, deadline; /* of the call that is under way; deadline 0: not looked yet */
-    uint64_t needs;     /* posts that it waits for now; or 0 */
-    uint64_t looked;    /* when ranks were last seen to live */
-    int32_t *pid;       /* of all ranks: kept, for others can write what is on the board */
-    int *pidfd;         /* or enum bp_board_process */
-    struct bp_mapping *mappings;
-    uint32_t released;  /* by all others, when mappings were last let go */
-    struct bp_board_file files[BP_BOARD_FILES]; /* of this process's memory, seen of late */
-    uint32_t n_file, files_as_of; /* me->released then */
-    char *scratch;      /* BP_BOARD_SCRATCH for each rank, and one more; made by the first use */
+    struct bp_board_rank *at; /* of all ranks */
 };
-enum { BP_BOARD_SCRATCH = 32 << 10 };
 
-static inline struct bp_board_entry *bp_board_entry(const struct bp_board *b, uint32_t rank,
-                                                    uint64_t sequence)
-{
-    return &b->at[rank].entry[sequence % BP_BOARD_ENTRIES];
-}
-char *bp_board_little(const struct bp_board *b, uint32_t rank, uint64_t sequence);
-char *bp_board_window(const struct bp_board *b, uint32_t rank, uint64_t piece);
-uint64_t *bp_board_counts(const struct bp_board *b, uint32_t rank, uint64_t sequence);
-struct bp_board_pair *bp_board_pair(const struct bp_board *b, uint32_t from, uint32_t to);
-char *bp_board_unit(const struct bp_board *b, uint32_t from, uint32_t to, uint64_t number);
+/* Room of a rank: behind an entry; a window, by the number of a piece; how many elements of a
+ * ragged call it has for each rank. */
+char *bp_board_little(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence);
+char *bp_board_window(const struct bp_shm_segment *s, uint32_t rank, uint64_t piece);
+uint64_t *bp_board_counts(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence);
+/* One direction between two ranks, and a unit of it. */
+struct bp_board_pair *bp_board_pair(const struct bp_shm_segment *s, uint32_t from, uint32_t to);
+char *bp_board_unit(const struct bp_shm_segment *s, uint32_t from, uint32_t to, uint64_t number);
 
-/* shm_segment.c. What rank 0 makes, for n ranks that are these processes, and the others open. */
+/* A descriptor of a file that another process has open as fd; a negative errno. */
+int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode);
+/* The first rank of a machine makes it for n ranks, which are these processes; the others open it.
+ */
 enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,
                              struct bp_board_file *out_file);
 enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int *out_fd);
-/* Takes its place on it, and waits until all have, until timeout_ns: takes fd. numbers: of the n
- * ranks, as the app knows them, kept; NULL: the same. */
-enum bp_status bp_board_join(int fd, uint32_t rank, uint32_t n, const uint32_t *numbers,
-                             uint64_t timeout_ns, struct bp_board **out_board);
-static inline uint32_t bp_board_number(const struct bp_board *b, uint32_t rank)
-{
-    return b->numbers ? b->numbers[rank] : rank;
-}
-/* Waits for nobody. */
-void bp_board_leave(struct bp_board *board);
-
-/* waiter.c. Whether this process, going to sleep, can make those of others that are ready for it
- * see that; makes this one ready. */
-bool bp_board_prepare_sleep(void);
-/* Sets a word of its own, and wakes who waits for it. */
-void bp_board_wake(struct bp_board *b);
-static inline void bp_board_set(struct bp_board *b, _Atomic uint64_t *word, uint64_t value)
-{
-    /* Before the look at who sleeps: who goes to sleep sees to that, if it can. */
-    if (b->light) atomic_store_explicit(word, value, memory_order_release);
-    else atomic_store_explicit(word, value, memory_order_seq_cst);
-    atomic_signal_fence(memory_order_seq_cst);
-    if (__builtin_expect(atomic_load_explicit(&b->header->sleepers, memory_order_relaxed) != 0, 0))
-        bp_board_wake(b);
-}
-
-/* Fetches a line that is about to be written, so that others have let go of it by then. The
- * compiler's own prefetch for writing is one for reading, unless it is told of a processor. */
-static inline void bp_fetch_to_write(const void *at)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)at));
-#else
-    __builtin_prefetch(at, 1);
-#endif
-}
-
-static inline void bp_pause(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#else
-    atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-
-/* Waits until a word of a rank is at least value. */
-enum bp_status bp_board_wait_slow(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
-                                  uint32_t of);
-static inline enum bp_status bp_board_wait(struct bp_board *b, const _Atomic uint64_t *word,
-                                           uint64_t value, uint32_t of)
-{
-    if (atomic_load_explicit(word, memory_order_acquire) >= value) return BP_OK;
-    return bp_board_wait_slow(b, word, value, of);
-}
-
-/* One round of a wait for several words, one of them of rank `of`: *round counts the rounds in
- * which nothing happened. Once it sleeps it does so for a short while only. */
-enum bp_status bp_board_idle(struct bp_board *b, uint32_t of, uint32_t *round);
-
-/* BP_OK, or the failure of all; looks for ranks that have died. */
-enum bp_status bp_board_check(struct bp_board *b);
-/* Whether a rank's process has died, or does within timeout_ms: one that is being killed loses its
- * files and memory first. */
-bool bp_board_is_dead(const struct bp_board *b, uint32_t rank, int timeout_ms);
-static inline bool bp_board_failed(const struct bp_board *b)
-{
-    return atomic_load_explicit(&b->header->failed, memory_order_relaxed) != 0;
-}
-
-/* seqlog.c. Says what this rank gives to its device, and compares: *out_number of the post. Waits
- * for ranks that are many calls behind, only. */
-enum bp_status bp_board_post(struct bp_board *b, const struct bp_collective *c,
-                             uint64_t *out_number);
-/* Waits until all have posted so many. */
-enum bp_status bp_board_await_posts(struct bp_board *b, uint64_t number);
-
-/* The same of a part that goes to a rank, or comes from it: a send, a receive, or what
- * all_to_all_ragged has for one rank. Nobody is waited for. Compared with the other side's, if that
- * was given before and is no more than BP_BOARD_GIVEN ago. */
-enum bp_status bp_board_give(struct bp_board *b, const struct bp_collective *c, uint32_t rank,
-                             bool send, uint64_t count, struct bp_board_given *out_given);
-/* What one side says, of so many elements of c; whether both say the same, by the numbers that the
- * app knows ranks by. */
-struct bp_board_part bp_part_of(const struct bp_collective *c, uint64_t count);
-enum bp_status bp_part_compare(struct bp_board *b, uint32_t from, uint32_t to,
-                               const struct bp_board_part *sent, const struct bp_board_part *taken);
-/* Whether the other rank has given its side of it. */
-bool bp_board_is_met(const struct bp_board *b, const struct bp_board_given *given);
-
-/* failure.c. The failure of all ranks is this one, unless there is one already; that is answered.
- */
-enum bp_status bp_board_fail(struct bp_board *b, enum bp_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* What this thread's message says has failed here, and the others would wait for it: they are told
- * "rank N", the words and the message. Returns status and message as they were. */
-enum bp_status bp_board_confess(struct bp_board *b, enum bp_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The failure of all, as this thread's message. */
-enum bp_status bp_board_answer(struct bp_board *b);
-/* A rank has made other calls than this one, up to a sequence number: where they differ first, and
- * which ranks are odd. */
-enum bp_status bp_board_mismatch(struct bp_board *b, uint32_t other, uint64_t sequence);
-/* Whether a rank here has not begun the call that this one is in. */
-bool bp_board_is_held_up(const struct bp_board *b);
-/* Time is up, and a word of a rank (or BP_BOARD_ANY) was waited for. */
-enum bp_status bp_board_late(struct bp_board *b, uint32_t of);
-/* Time is up in a call: late: the ranks that are to blame, as text; why: what they did. */
-enum bp_status bp_board_late_by(struct bp_board *b, uint64_t what, uint64_t count,
-                                uint64_t timeout_ns, const char *late, const char *why);
-/* Time is up for a call that was posted, on any thread; for n sends and receives that were given to
- * the device together, of which what and count are of the first. */
-enum bp_status bp_board_late_post(struct bp_board *b, uint64_t number, uint64_t what,
-                                  uint64_t count, uint64_t timeout_ns);
-enum bp_status bp_board_late_given(struct bp_board *b, const struct bp_board_given *given,
-                                   uint32_t n, uint64_t what, uint64_t count,
-                                   uint64_t timeout_ns);
-/* Whether a rank here has not posted so many, or not given its side of one of those. */
-bool bp_board_is_post_due(const struct bp_board *b, uint64_t number);
-bool bp_board_is_given_due(const struct bp_board *b, const struct bp_board_given *given,
-                           uint32_t n);
-/* Time is up for ranks that their library joins; before: what they said of that a while ago; far:
- * ranks of other hosts to be named, or "". */
-enum bp_status bp_board_late_join(struct bp_board *b, const uint32_t *before, const char *far,
-                                  uint64_t timeout_ns);
-enum bp_status bp_board_died(struct bp_board *b, uint32_t rank);
-/* "all_reduce sum of 1024 f32". Returns text. */
-const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size);
-/* "recv of 1024 f32 from rank 3", of a send or receive. Returns text. */
-const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *text, size_t size);
-const char *bp_comm_call_name(uint32_t call);
+/* NULL: no memory, or the file is not that of n ranks. */
+struct bp_shm_segment *bp_segment_map(int fd, uint32_t n);
+void bp_segment_unmap(struct bp_shm_segment *segment);
+/* Wakes ranks that sleep until `rank` has set a word; after a failure all that sleep. */
+void bp_segment_wake(const struct bp_shm_segment *s, uint32_t rank);
 
 #endif

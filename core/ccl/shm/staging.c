@@ -54,10 +54,11 @@ static uint64_t largest(const struct bp_stage *s, const struct side *side)
 }
 
 /* The other ranks wait for this one: they are told. */
-static enum bp_status give_up(struct bp_board *b, const struct bp_stage *s, enum bp_status status)
+static enum bp_status give_up(struct bp_shm_rank *b, const struct bp_stage *s,
+                              enum bp_status status)
 {
-    return bp_board_confess(b, status, "has no data of %s for %s", s->stream->device->name,
-                            bp_comm_call_name(s->c->call));
+    return bp_comm_confess(&b->failure, status, "has no data of %s for %s", s->stream->device->name,
+                           bp_comm_call_name(s->c->call));
 }
 
 /* A queue has no part in pinned memory: the host reaches what is behind it. */
@@ -166,7 +167,7 @@ static enum bp_status await_chunk(struct bp_stage *s, uint64_t number)
     return await_work(s, s->wrote[number % SLOTS]);
 }
 
-enum bp_status bp_stage_await(struct bp_stage *s, struct bp_board *b, uint64_t room, uint64_t k)
+enum bp_status bp_stage_await(struct bp_stage *s, struct bp_shm_rank *b, uint64_t room, uint64_t k)
 {
     enum bp_status status = s->per ? BP_OK : begin(s, room);
 
@@ -175,7 +176,7 @@ enum bp_status bp_stage_await(struct bp_stage *s, struct bp_board *b, uint64_t r
     return status ? give_up(b, s, status) : BP_OK;
 }
 
-enum bp_status bp_stage_done(struct bp_stage *s, struct bp_board *b, uint64_t k)
+enum bp_status bp_stage_done(struct bp_stage *s, struct bp_shm_rank *b, uint64_t k)
 {
     uint64_t number = k / s->per;
     enum bp_status status;
@@ -285,15 +286,15 @@ static enum bp_status read(struct bp_stream *stream, struct bp_comm_step *step)
     return bp_tensor_read(stream, step->src, src, bytes_of(step->src));
 }
 
-enum bp_status bp_whole_read(struct bp_board *b, struct bp_stream *stream,
+enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
                              struct bp_comm_step *steps, uint32_t n)
 {
     enum bp_status status = BP_OK;
 
     for (uint32_t i = 0; i < n && status == BP_OK; i++) status = read(stream, &steps[i]);
     if (status == BP_OK) return BP_OK;
-    return bp_board_confess(b, status, "has no data of %s for %s", stream->device->name,
-                            bp_comm_call_name(steps->c.call));
+    return bp_comm_confess(&b->failure, status, "has no data of %s for %s", stream->device->name,
+                           bp_comm_call_name(steps->c.call));
 }
 
 enum bp_status bp_whole_write(struct bp_stream *stream, const struct bp_comm_step *steps,

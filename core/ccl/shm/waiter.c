@@ -2,7 +2,7 @@
 /* waiter.c: waiting for words of other ranks: it spins for a moment, lets others run for another,
  * and then sleeps. Who sleeps is woken by the rank that it waits for, and looks now and then by
  * itself whether ranks have died or time is up. */
-#include "shm_segment.h"
+#include "shm_rank.h"
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -22,20 +22,6 @@ static bool reached(const _Atomic uint64_t *word, uint64_t value)
     return atomic_load_explicit(word, memory_order_acquire) >= value;
 }
 
-/* What a rank waits for is its own business: who sets a word wakes those who wait for its rank. */
-void bp_board_wake(struct bp_board *b)
-{
-    bool failed = bp_board_failed(b);
-
-    for (uint32_t i = 0; i < b->n; i++) {
-        struct bp_board_rank *r = &b->at[i];
-        uint32_t of = atomic_load(&r->waits_for);
-        if (!atomic_load(&r->asleep) || (of && of != b->rank + 1 && !failed)) continue;
-        atomic_fetch_add(&r->bell, 1);
-        syscall(SYS_futex, &r->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
-    }
-}
-
 /* Who sets a word need not wait until that is seen before it looks for sleepers: who goes to sleep
  * has all processors of the others' processes see to it. */
 bool bp_board_prepare_sleep(void)
@@ -43,7 +29,7 @@ bool bp_board_prepare_sleep(void)
     return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
-static void sleep_until(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
+static void sleep_until(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value,
                         uint64_t ns)
 {
     struct bp_board_rank *me = b->me;
@@ -51,17 +37,17 @@ static void sleep_until(struct bp_board *b, const _Atomic uint64_t *word, uint64
     uint32_t bell = atomic_load(&me->bell);
 
     atomic_store(&me->asleep, 1);
-    atomic_fetch_add(&b->header->sleepers, 1);
-    if (b->light && word) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-    if ((!word || !reached(word, value)) && !bp_board_failed(b))
+    atomic_fetch_add(&b->failure.header->sleepers, 1);
+    if (b->waiter.light && word) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    if ((!word || !reached(word, value)) && !bp_comm_has_failed(&b->failure))
         syscall(SYS_futex, &me->bell, FUTEX_WAIT, bell, &t, NULL, 0);
-    atomic_fetch_sub(&b->header->sleepers, 1);
+    atomic_fetch_sub(&b->failure.header->sleepers, 1);
     atomic_store(&me->asleep, 0);
 }
 
-bool bp_board_is_dead(const struct bp_board *b, uint32_t rank, int timeout_ms)
+bool bp_board_is_dead(const struct bp_shm_rank *b, uint32_t rank, int timeout_ms)
 {
-    struct pollfd p = {b->pidfd[rank], POLLIN, 0};
+    struct pollfd p = {b->peers.pidfd[rank], POLLIN, 0};
 
     if (atomic_load(&b->at[rank].left)) return false;
     return p.fd == BP_BOARD_GONE || (p.fd >= 0 && poll(&p, 1, timeout_ms) == 1);
@@ -76,14 +62,14 @@ struct wait {
 
 /* A rank that has ended all calls that others are in has only gone. The one that is waited for is
  * needed whatever it has ended. */
-static bool is_needed(const struct bp_board *b, uint32_t rank, const struct wait *w)
+static bool is_needed(const struct bp_shm_rank *b, uint32_t rank, const struct wait *w)
 {
     if (rank == w->of) return !w->word || !reached(w->word, w->value);
-    return !b->sequence || atomic_load(&b->at[rank].done) < b->sequence;
+    return !b->calls.sequence || atomic_load(&b->at[rank].done) < b->calls.sequence;
 }
 
 /* It may have done, as its last, what it is needed for just before it went: so asked again. */
-static enum bp_status look_for_dead(struct bp_board *b, const struct wait *w)
+static enum bp_status look_for_dead(struct bp_shm_rank *b, const struct wait *w)
 {
     for (uint32_t i = 0; i < b->n; i++)
         if (is_needed(b, i, w) && bp_board_is_dead(b, i, 0) && is_needed(b, i, w))
@@ -92,37 +78,38 @@ static enum bp_status look_for_dead(struct bp_board *b, const struct wait *w)
 }
 
 /* Once in a while of waiting. */
-static enum bp_status look(struct bp_board *b, const struct wait *w)
+static enum bp_status look(struct bp_shm_rank *b, const struct wait *w)
 {
     uint64_t now;
 
-    if (bp_board_failed(b)) return bp_board_answer(b);
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
     now = bp_clock_ns();
-    if (!b->deadline) {
-        b->deadline = b->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + b->timeout_ns;
-        b->looked = now;
+    if (!b->waiter.deadline) {
+        b->waiter.deadline = b->waiter.timeout_ns > UINT64_MAX - now ? UINT64_MAX
+                                                                     : now + b->waiter.timeout_ns;
+        b->waiter.looked = now;
     }
-    if (now - b->looked > nap_ns / 2) {
-        b->looked = now;
+    if (now - b->waiter.looked > nap_ns / 2) {
+        b->waiter.looked = now;
         TRY(look_for_dead(b, w));
-        if (b->progress) TRY(b->progress->look(b->progress->ctx));
+        if (b->waiter.progress) TRY(b->waiter.progress->look(b->waiter.progress->ctx));
     }
-    if (now < b->deadline) return BP_OK;
-    if (!b->progress) return bp_board_late(b, w->of);
-    return b->progress->late(b->progress->ctx, w->of, now - b->deadline);
+    if (now < b->waiter.deadline) return BP_OK;
+    if (!b->waiter.progress) return bp_board_late(b, w->of);
+    return b->waiter.progress->late(b->waiter.progress->ctx, w->of, now - b->waiter.deadline);
 }
 
-static uint64_t shorter(const struct bp_board *b, uint64_t ns)
+static uint64_t shorter(const struct bp_shm_rank *b, uint64_t ns)
 {
-    uint64_t left = bp_time_left(b->deadline);
+    uint64_t left = bp_time_left(b->waiter.deadline);
 
-    if (!left && b->progress) left = late_nap_ns;
+    if (!left && b->waiter.progress) left = late_nap_ns;
     return left < ns ? left : ns;
 }
 
 /* Others read whom this rank waits for. */
-static enum bp_status wait_asleep(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
-                                  uint32_t of)
+static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t *word,
+                                  uint64_t value, uint32_t of)
 {
     const struct wait w = {word, value, of};
     enum bp_status status = BP_OK;
@@ -138,25 +125,26 @@ static enum bp_status wait_asleep(struct bp_board *b, const _Atomic uint64_t *wo
 }
 
 /* true: it came. Where ranks share processors who waits lets the others go on. */
-static bool wait_awake(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value)
+static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value)
 {
     uint64_t begin = 0;
 
-    for (uint32_t i = 0; i < (b->spin_ns ? UINT32_MAX : YIELDS) && !bp_board_failed(b); i++) {
-        if (!b->spin_ns) sched_yield();
-        for (uint32_t j = 0; j < (b->spin_ns ? SPINS : 1); j++) {
+    for (uint32_t i = 0;
+         i < (b->waiter.spin_ns ? UINT32_MAX : YIELDS) && !bp_comm_has_failed(&b->failure); i++) {
+        if (!b->waiter.spin_ns) sched_yield();
+        for (uint32_t j = 0; j < (b->waiter.spin_ns ? SPINS : 1); j++) {
             if (reached(word, value)) return true;
             bp_pause();
         }
-        if (!b->spin_ns) continue;
+        if (!b->waiter.spin_ns) continue;
         if (!begin) begin = bp_clock_ns();
-        else if (bp_clock_ns() - begin > b->spin_ns) break;
+        else if (bp_clock_ns() - begin > b->waiter.spin_ns) break;
     }
     return reached(word, value);
 }
 
 /* What goes to and from other hosts goes on meanwhile: somebody there may wait for it. */
-static enum bp_status wait_with_progress(struct bp_board *b, const _Atomic uint64_t *word,
+static enum bp_status wait_with_progress(struct bp_shm_rank *b, const _Atomic uint64_t *word,
                                          uint64_t value, uint32_t of)
 {
     enum bp_status status = BP_OK;
@@ -165,7 +153,7 @@ static enum bp_status wait_with_progress(struct bp_board *b, const _Atomic uint6
     atomic_store(&b->me->waits_for, of + 1);
     while (!reached(word, value) && status == BP_OK) {
         bool moved = false;
-        status = b->progress->move(b->progress->ctx, &moved);
+        status = b->waiter.progress->move(b->waiter.progress->ctx, &moved);
         if (moved) round = 0;
         if (status == BP_OK) status = bp_board_idle(b, of, &round);
     }
@@ -173,21 +161,21 @@ static enum bp_status wait_with_progress(struct bp_board *b, const _Atomic uint6
     return reached(word, value) ? BP_OK : status;
 }
 
-enum bp_status bp_board_wait_slow(struct bp_board *b, const _Atomic uint64_t *word, uint64_t value,
-                                  uint32_t of)
+enum bp_status bp_board_wait_slow(struct bp_shm_rank *b, const _Atomic uint64_t *word,
+                                  uint64_t value, uint32_t of)
 {
-    if (b->progress) return wait_with_progress(b, word, value, of);
+    if (b->waiter.progress) return wait_with_progress(b, word, value, of);
     return wait_awake(b, word, value) ? BP_OK : wait_asleep(b, word, value, of);
 }
 
-enum bp_status bp_board_idle(struct bp_board *b, uint32_t of, uint32_t *round)
+enum bp_status bp_board_idle(struct bp_shm_rank *b, uint32_t of, uint32_t *round)
 {
-    uint32_t n = (*round)++, awake = b->spin_ns ? ROUNDS : YIELDS;
+    uint32_t n = (*round)++, awake = b->waiter.spin_ns ? ROUNDS : YIELDS;
 
     if (n < awake) {
-        if (b->spin_ns) bp_pause();
+        if (b->waiter.spin_ns) bp_pause();
         else sched_yield();
-        return bp_board_failed(b) ? bp_board_answer(b) : BP_OK;
+        return bp_comm_has_failed(&b->failure) ? bp_comm_answer(&b->failure) : BP_OK;
     }
     TRY(look(b, &(const struct wait){NULL, 0, of}));
     sleep_until(b, NULL, 0, shorter(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
@@ -195,9 +183,9 @@ enum bp_status bp_board_idle(struct bp_board *b, uint32_t of, uint32_t *round)
 }
 
 /* Whoever has died without leaving is missed by calls to come. */
-enum bp_status bp_board_check(struct bp_board *b)
+enum bp_status bp_board_check(struct bp_shm_rank *b)
 {
-    if (bp_board_failed(b)) return bp_board_answer(b);
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
     for (uint32_t i = 0; i < b->n; i++)
         if (bp_board_is_dead(b, i, 0)) return bp_board_died(b, i);
     return BP_OK;

@@ -9,7 +9,7 @@ static const uint64_t near_bytes = 128 << 10; /* up to that all is near a proces
 static const uint64_t far_bytes = 4 << 20;    /* more than that is not kept in caches */
 
 struct direct {
-    struct bp_board *b;
+    struct bp_shm_rank *b;
     const struct bp_collective *c;
     uint32_t way;
     uint64_t part; /* bytes of the part of one rank */
@@ -23,7 +23,7 @@ static enum bp_status open_src(struct direct *d, uint32_t rank)
     uint32_t call = d->c->call;
     bool parted = call == BP_COMM_REDUCE_SCATTER || call == BP_COMM_ALL_TO_ALL ||
                   call == BP_COMM_SCATTER;
-    struct bp_where where = d->b->at[rank].where[d->b->sequence & 1].src;
+    struct bp_where where = d->b->at[rank].where[d->b->calls.sequence & 1].src;
 
     if (rank == d->b->rank) where.address = (uintptr_t)d->c->src;
     return bp_reach_open(d->b, rank, &where, d->part * (parted ? d->b->n : 1), d->way,
@@ -34,7 +34,7 @@ static enum bp_status open_dst(struct direct *d, uint32_t rank)
 {
     uint32_t call = d->c->call;
     bool parts = call == BP_COMM_ALL_GATHER || call == BP_COMM_ALL_TO_ALL || call == BP_COMM_GATHER;
-    struct bp_where where = d->b->at[rank].where[d->b->sequence & 1].dst;
+    struct bp_where where = d->b->at[rank].where[d->b->calls.sequence & 1].dst;
 
     if (rank == d->b->rank) where.address = (uintptr_t)d->c->dst;
     return bp_reach_open(d->b, rank, &where, d->part * (parts ? d->b->n : 1), d->way,
@@ -46,7 +46,7 @@ static enum bp_status open_dst(struct direct *d, uint32_t rank)
 static void reduce_far(struct direct *d, uint64_t skip, uint64_t from, uint64_t to, uint32_t only)
 {
     enum { PIECE = 512 };
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
     const void *src[BP_BOARD_RANKS];
     _Alignas(64) char out[PIECE];
 
@@ -77,7 +77,7 @@ static char *place_of(const struct direct *d, uint64_t skip, uint32_t only)
 static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t from, uint64_t to,
                                    uint32_t only)
 {
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
     const void *src[BP_BOARD_RANKS];
     char *scratch = bp_board_scratch(b, b->n), *place = place_of(d, skip, only);
     uint64_t piece = d->near ? NEAR_PIECE : BP_BOARD_SCRATCH;
@@ -92,7 +92,7 @@ static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t fro
         size = to - at < piece ? to - at : piece;
         for (uint32_t i = 0; i < b->n; i++) {
             src[i] = bp_reach_fetch(b, &d->src[i], skip + at, size, bp_board_scratch(b, i));
-            if (!src[i]) return bp_board_answer(b);
+            if (!src[i]) return bp_comm_answer(&b->failure);
         }
         bp_ccl_reduce(d->c->dtype, d->c->reduction, out, src, b->n, size / d->c->width);
         for (uint32_t i = 0; i < b->n; i++)
@@ -104,7 +104,7 @@ static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t fro
 
 static enum bp_status reduce_all(struct direct *d, uint64_t part)
 {
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
 
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(open_src(d, i));
@@ -116,7 +116,7 @@ static enum bp_status reduce_all(struct direct *d, uint64_t part)
 
 static enum bp_status reduce_root(struct direct *d, uint64_t part)
 {
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
 
     for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
     TRY(open_dst(d, d->c->root));
@@ -126,7 +126,7 @@ static enum bp_status reduce_root(struct direct *d, uint64_t part)
 
 static enum bp_status reduce_scatter(struct direct *d, uint64_t part)
 {
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
 
     for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
     TRY(open_dst(d, b->rank));
@@ -145,7 +145,7 @@ static enum bp_status pull(struct direct *d, uint32_t from, uint64_t src_at, uin
 /* The root writes a share of each other's part, for it has less to do. */
 static enum bp_status broadcast(struct direct *d, uint64_t part)
 {
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
     uint64_t cut = bp_share(part, b->n - 1, b->n);
 
     if (b->rank != d->c->root) return pull(d, d->c->root, 0, 0, cut);
@@ -161,7 +161,7 @@ static enum bp_status broadcast(struct direct *d, uint64_t part)
 /* Ranks begin with their neighbour, so that they do not all read one. */
 static enum bp_status pull_all(struct direct *d, uint64_t part, bool parted)
 {
-    struct bp_board *b = d->b;
+    struct bp_shm_rank *b = d->b;
 
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t from = (b->rank + i) % b->n;
@@ -176,7 +176,8 @@ static enum bp_status gather(struct direct *d, uint64_t part)
     return bp_reach_write(d->b, &d->dst[d->c->root], d->b->rank * part, d->c->src, part, d->far);
 }
 
-enum bp_status bp_collective_direct(struct bp_board *b, const struct bp_collective *c, uint32_t way)
+enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_collective *c,
+                                    uint32_t way)
 {
     uint64_t part = c->count * c->width;
     struct direct d = {.b = b, .c = c, .way = way, .part = part};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collective.c: collective calls as text. */
+#include "collective.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *bp_comm_call_name(uint32_t call)
+{
+    switch (call) {
+#define X(NAME, name) \
+    case BP_COMM_##NAME: return #name;
+        BP_COMM_CALLS(X)
+#undef X
+    default: return "?";
+    }
+}
+
+static const char *reduction_name(uint32_t reduction)
+{
+    switch (reduction) {
+#define X(NAME, name, number) \
+    case number: return #name;
+        BP_REDUCTIONS(X)
+#undef X
+    default: return "?";
+    }
+}
+
+const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size)
+{
+    uint32_t call = what & 0xff, root = (uint32_t)(what >> 24 & 0xff);
+    bool rooted = call == BP_COMM_REDUCE || call == BP_COMM_BROADCAST || call == BP_COMM_GATHER ||
+                  call == BP_COMM_SCATTER;
+    int used = snprintf(text, size, "%s", bp_comm_call_name(call));
+
+    if (call == BP_COMM_BARRIER) return text;
+    if (bp_call_reduces(call))
+        used += snprintf(text + used, size - (size_t)used, " %s",
+                         reduction_name(what >> 16 & 0xff));
+    if (call == BP_COMM_ALL_TO_ALL_RAGGED)
+        used += snprintf(text + used, size - (size_t)used, " of %s",
+                         bp_dtype_name(what >> 8 & 0xff));
+    else
+        used += snprintf(text + used, size - (size_t)used, " of %" PRIu64 " %s", count,
+                         bp_dtype_name(what >> 8 & 0xff));
+    if (rooted) snprintf(text + used, size - (size_t)used, " with root %" PRIu32, root);
+    return text;
+}
+
+const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *text, size_t size)
+{
+    char what[200];
+
+    snprintf(text, size, "%s %s rank %u",
+             bp_what_text(bp_what(c->call, c->dtype, 0, 0), c->count, what, sizeof what),
+             c->call == BP_COMM_SEND ? "to" : "from", other);
+    return text;
+}
