@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collective.c: collective calls as text. */
+/* collective.c: what collective calls differ in, and their text. */
 #include "collective.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+const struct bp_call_form bp_call_forms[BP_COMM_CALL_COUNT] = {
+    [BP_COMM_BARRIER] = {"bp_comm_barrier"},
+    [BP_COMM_ALL_REDUCE] = {"bp_comm_all_reduce", .reduces = true, .meets = true},
+    [BP_COMM_REDUCE] = {"bp_comm_reduce", .dst_at_root = true, .reduces = true, .meets = true},
+    [BP_COMM_BROADCAST] = {"bp_comm_broadcast", .src_at_root = true, .meets = true},
+    [BP_COMM_ALL_GATHER] = {"bp_comm_all_gather", .dst_parts = true, .meets = true},
+    [BP_COMM_REDUCE_SCATTER] = {"bp_comm_reduce_scatter", .src_parts = true, .reduces = true,
+                                .meets = true},
+    [BP_COMM_ALL_TO_ALL] = {"bp_comm_all_to_all", .src_parts = true, .dst_parts = true},
+    [BP_COMM_ALL_TO_ALL_RAGGED] = {"bp_comm_all_to_all_ragged", .ragged = true},
+    [BP_COMM_GATHER] = {"bp_comm_gather", .dst_parts = true, .dst_at_root = true, .meets = true},
+    [BP_COMM_SCATTER] = {"bp_comm_scatter", .src_parts = true, .src_at_root = true, .meets = true},
+    [BP_COMM_SEND] = {"bp_comm_send"},
+    [BP_COMM_RECV] = {"bp_comm_recv"},
+};
 
 const char *bp_comm_call_name(uint32_t call)
 {
@@ -30,8 +46,8 @@ static const char *reduction_name(uint32_t reduction)
 const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size)
 {
     uint32_t call = what & 0xff, root = (uint32_t)(what >> 24 & 0xff);
-    bool rooted = call == BP_COMM_REDUCE || call == BP_COMM_BROADCAST || call == BP_COMM_GATHER ||
-                  call == BP_COMM_SCATTER;
+    bool known = call < BP_COMM_CALL_COUNT;
+    bool rooted = known && (bp_call_forms[call].src_at_root || bp_call_forms[call].dst_at_root);
     int used = snprintf(text, size, "%s", bp_comm_call_name(call));
 
     if (call == BP_COMM_BARRIER) return text;

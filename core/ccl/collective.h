@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collective.h: calls of a communicator on host memory, between ranks on one machine. */
+/* collective.h: a call of a communicator on host memory; what goes between ranks on one machine. */
 #ifndef BP_COLLECTIVE_PRIVATE_H
 #define BP_COLLECTIVE_PRIVATE_H
 
@@ -23,6 +23,24 @@ struct bp_collective {
     uint64_t what, said; /* a part of a call across hosts: what and count of that call; or 0 */
 };
 
+/* What calls differ in. */
+struct bp_call_form {
+    const char *call;
+    bool src_parts, dst_parts;     /* the buffer has a part for each rank */
+    bool src_at_root, dst_at_root; /* only the root's is used */
+    bool reduces;
+    bool meets; /* src and dst may share memory: where they do, each is the other's part or all */
+    bool ragged; /* both have parts, of sizes of their own */
+};
+/* collective.c. By enum bp_comm_call. */
+extern const struct bp_call_form bp_call_forms[BP_COMM_CALL_COUNT];
+
+/* How the data of a call moves by one way: a function for each of enum bp_comm_call; NULL: nothing
+ * moves. work: what that way knows of the call that is under way. */
+struct bp_movers {
+    enum bp_status (*move[BP_COMM_CALL_COUNT])(void *work, const struct bp_collective *c);
+};
+
 /* How a call may be done. */
 enum bp_algorithm {
     BP_ALGORITHM_INLINE, /* in the entries */
@@ -31,7 +49,7 @@ enum bp_algorithm {
                             reached */
 };
 
-/* collective.c. "all_reduce sum of 1024 f32". Returns text. */
+/* "all_reduce sum of 1024 f32". Returns text. */
 const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size);
 /* "recv of 1024 f32 from rank 3", of a send or receive. Returns text. */
 const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *text, size_t size);

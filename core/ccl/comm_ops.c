@@ -1,33 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm_ops.c: the calls of a communicator as the app sees them: arguments are checked here, from
- * one table. */
+/* comm_ops.c: the calls of a communicator as the app sees them: arguments are checked here, by
+ * the table of bp_call_forms. */
 #include "comm.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-/* What the calls differ in. */
-static const struct form {
-    const char *call;
-    bool src_parts, dst_parts; /* the tensor has a part for each rank */
-    bool src_at_root, dst_at_root; /* only the root's is used */
-    bool reduces;
-    bool meets; /* src and dst may share memory: where they do, each is the other's part or all */
-} forms[] = {
-    [BP_COMM_BARRIER] = {"bp_comm_barrier"},
-    [BP_COMM_ALL_REDUCE] = {"bp_comm_all_reduce", .reduces = true, .meets = true},
-    [BP_COMM_REDUCE] = {"bp_comm_reduce", .dst_at_root = true, .reduces = true, .meets = true},
-    [BP_COMM_BROADCAST] = {"bp_comm_broadcast", .src_at_root = true, .meets = true},
-    [BP_COMM_ALL_GATHER] = {"bp_comm_all_gather", .dst_parts = true, .meets = true},
-    [BP_COMM_REDUCE_SCATTER] = {"bp_comm_reduce_scatter", .src_parts = true, .reduces = true,
-                                .meets = true},
-    [BP_COMM_ALL_TO_ALL] = {"bp_comm_all_to_all", .src_parts = true, .dst_parts = true},
-    [BP_COMM_ALL_TO_ALL_RAGGED] = {"bp_comm_all_to_all_ragged"},
-    [BP_COMM_GATHER] = {"bp_comm_gather", .dst_parts = true, .dst_at_root = true, .meets = true},
-    [BP_COMM_SCATTER] = {"bp_comm_scatter", .src_parts = true, .src_at_root = true, .meets = true},
-    [BP_COMM_SEND] = {"bp_comm_send"},
-    [BP_COMM_RECV] = {"bp_comm_recv"},
-};
 
 static enum bp_status check_place(const char *call, struct bp_comm *comm, struct bp_stream *stream,
                                   bool pair)
@@ -84,7 +61,7 @@ static enum bp_status count_part(const char *call, const char *what, const struc
 }
 
 /* Where both have memory in common, the smaller is this rank's part of the larger. */
-static enum bp_status check_meeting(const struct form *f, const struct bp_comm *comm,
+static enum bp_status check_meeting(const struct bp_call_form *f, const struct bp_comm *comm,
                                     const struct bp_tensor *src, const struct bp_tensor *dst,
                                     uint64_t bytes)
 {
@@ -98,7 +75,7 @@ static enum bp_status check_meeting(const struct form *f, const struct bp_comm *
 }
 
 /* A call's tensors, of which either may be of no use on this rank. */
-static enum bp_status check_tensors(const struct form *f, const struct bp_comm *comm,
+static enum bp_status check_tensors(const struct bp_call_form *f, const struct bp_comm *comm,
                                     struct bp_comm_step *step, bool uses_src, bool uses_dst)
 {
     uint64_t src_count = 0, dst_count = 0;
@@ -137,7 +114,7 @@ static enum bp_status collective(uint32_t call, struct bp_comm *comm, struct bp_
                                  struct bp_tensor *src, struct bp_tensor *dst, uint32_t reduction,
                                  uint32_t root)
 {
-    const struct form *f = &forms[call];
+    const struct bp_call_form *f = &bp_call_forms[call];
     struct bp_comm_step step = {.c = {.call = call, .reduction = reduction, .root = root},
                                 .src = src, .dst = dst};
 
@@ -252,7 +229,7 @@ enum bp_status bp_comm_all_to_all_ragged(struct bp_comm *comm, struct bp_stream 
     if (src->view.dtype != dst->view.dtype)
         return bp_error(BP_ERR_INVALID, "%s: src is %s, dst is %s: expected equal dtypes", call,
                         bp_dtype_name(src->view.dtype), bp_dtype_name(dst->view.dtype));
-    TRY(check_meeting(&forms[BP_COMM_ALL_TO_ALL_RAGGED], comm, src, dst, 0));
+    TRY(check_meeting(&bp_call_forms[BP_COMM_ALL_TO_ALL_RAGGED], comm, src, dst, 0));
     step.c.dtype = src->view.dtype;
     step.c.width = bp_dtype_bits(step.c.dtype) / 8;
     return bp_comm_submit(comm, stream, &step, 1);
@@ -280,7 +257,7 @@ static enum bp_status pair(uint32_t call, struct bp_comm *comm, struct bp_stream
     bool send = call == BP_COMM_SEND;
     struct bp_comm_step step = {.c = {.call = call, .root = other}, .src = send ? t : NULL,
                                 .dst = send ? NULL : t};
-    const struct form *f = &forms[call];
+    const struct bp_call_form *f = &bp_call_forms[call];
 
     TRY(check_place(f->call, comm, stream, true));
     if (other >= comm->size)

@@ -28,10 +28,13 @@ static void point_at(struct bp_comm_step *step)
 
 static enum bp_status run_steps(struct bp_comm *comm, const struct bp_comm_step *steps, uint32_t n)
 {
-    if (comm->hosts) return bp_hosts_run(comm->hosts, &steps->c, n, sizeof *steps);
-    if (steps->c.call != BP_COMM_SEND && steps->c.call != BP_COMM_RECV)
-        return bp_collective_run(comm->board, &steps->c);
-    return bp_pairs_run(comm->board, &steps->c, n, sizeof *steps);
+    bool pairs = steps->c.call == BP_COMM_SEND || steps->c.call == BP_COMM_RECV;
+
+    if (comm->hosts)
+        return pairs ? bp_hosts_p2p(comm->hosts, &steps->c, n, sizeof *steps)
+                     : bp_hosts_collective(comm->hosts, &steps->c);
+    return pairs ? bp_pairs_run(comm->board, &steps->c, n, sizeof *steps)
+                 : bp_collective_run(comm->board, &steps->c);
 }
 
 static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)

@@ -25,9 +25,10 @@ static void copy_own(const struct bp_hosts *h, const struct bp_collective *c, bo
 }
 
 /* To the rank of each other host that hands it on there. */
-static enum bp_status broadcast(struct bp_hosts *h, const struct bp_collective *c,
-                                struct bp_hosts_moves *m)
+static enum bp_status broadcast(void *work, const struct bp_collective *c)
 {
+    struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     uint64_t part = c->count * c->width;
     bool here = bp_hosts_is_here(h, c->root);
 
@@ -58,9 +59,10 @@ static uint32_t receiver(const struct bp_hosts *h, uint32_t host, uint32_t rank)
 }
 
 /* Each part goes to one rank of each other host, and from there to the others. */
-static enum bp_status all_gather(struct bp_hosts *h, const struct bp_collective *c,
-                                 struct bp_hosts_moves *m)
+static enum bp_status all_gather(void *work, const struct bp_collective *c)
 {
+    struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     uint64_t part = c->count * c->width;
 
     if (!part) return BP_OK;
@@ -87,9 +89,10 @@ static enum bp_status all_gather(struct bp_hosts *h, const struct bp_collective 
     return bp_hosts_moves_run(m);
 }
 
-static enum bp_status gather(struct bp_hosts *h, const struct bp_collective *c,
-                             struct bp_hosts_moves *m)
+static enum bp_status gather(void *work, const struct bp_collective *c)
 {
+    struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     uint64_t part = c->count * c->width;
 
     bp_hosts_give(m, c->root, c->src, part);
@@ -101,9 +104,10 @@ static enum bp_status gather(struct bp_hosts *h, const struct bp_collective *c,
     return bp_hosts_moves_run(m);
 }
 
-static enum bp_status scatter(struct bp_hosts *h, const struct bp_collective *c,
-                              struct bp_hosts_moves *m)
+static enum bp_status scatter(void *work, const struct bp_collective *c)
 {
+    struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     uint64_t part = c->count * c->width;
 
     for (uint32_t i = 0; i < h->size && h->rank == c->root; i++)
@@ -115,9 +119,10 @@ static enum bp_status scatter(struct bp_hosts *h, const struct bp_collective *c,
 }
 
 /* Ranks begin with their neighbour, so that not all send to one. */
-static enum bp_status all_to_all(struct bp_hosts *h, const struct bp_collective *c,
-                                 struct bp_hosts_moves *m)
+static enum bp_status all_to_all(void *work, const struct bp_collective *c)
 {
+    struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     uint64_t part = c->count * c->width;
 
     if (!part) return BP_OK;
@@ -155,9 +160,10 @@ static enum bp_status compare_counts(struct bp_hosts *h, const struct bp_collect
     return BP_OK;
 }
 
-static enum bp_status ragged(struct bp_hosts *h, const struct bp_collective *c,
-                             struct bp_hosts_moves *m)
+static enum bp_status ragged(void *work, const struct bp_collective *c)
 {
+    struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     uint64_t at_src = 0, at_dst = 0;
 
     TRY(compare_counts(h, c, m));
@@ -173,29 +179,27 @@ static enum bp_status ragged(struct bp_hosts *h, const struct bp_collective *c,
     return bp_hosts_moves_run(m);
 }
 
-static enum bp_status run(struct bp_hosts *h, const struct bp_collective *c,
-                          struct bp_hosts_moves *m)
-{
-    switch (c->call) {
-    case BP_COMM_BROADCAST: return broadcast(h, c, m);
-    case BP_COMM_ALL_GATHER: return all_gather(h, c, m);
-    case BP_COMM_GATHER: return gather(h, c, m);
-    case BP_COMM_SCATTER: return scatter(h, c, m);
-    case BP_COMM_ALL_TO_ALL: return all_to_all(h, c, m);
-    case BP_COMM_ALL_TO_ALL_RAGGED: return ragged(h, c, m);
-    default: return BP_OK;
-    }
-}
+/* Calls that reduce meet the other ranks by themselves: their data may go at the same time. */
+static const struct bp_movers between_hosts = {{
+    [BP_COMM_ALL_REDUCE] = bp_hosts_all_reduce,
+    [BP_COMM_REDUCE] = bp_hosts_reduce,
+    [BP_COMM_BROADCAST] = broadcast,
+    [BP_COMM_ALL_GATHER] = all_gather,
+    [BP_COMM_REDUCE_SCATTER] = bp_hosts_reduce_scatter,
+    [BP_COMM_ALL_TO_ALL] = all_to_all,
+    [BP_COMM_ALL_TO_ALL_RAGGED] = ragged,
+    [BP_COMM_GATHER] = gather,
+    [BP_COMM_SCATTER] = scatter,
+}};
 
 static enum bp_status move_data(struct bp_hosts *h, const struct bp_collective *c)
 {
     struct bp_hosts_moves m = {.h = h, .call = c};
-    enum bp_status status;
+    enum bp_status status = BP_OK;
 
     if (h->little) return bp_hosts_little(h, c);
-    if (bp_call_reduces(c->call)) return bp_hosts_reduce(h, c);
-    TRY(meet(h, c));
-    status = run(h, c, &m);
+    if (!bp_call_reduces(c->call)) TRY(meet(h, c));
+    if (between_hosts.move[c->call]) status = between_hosts.move[c->call](&m, c);
     bp_hosts_moves_finish(&m);
     return status;
 }
@@ -222,16 +226,23 @@ static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collect
     return bp_hosts_settle(h);
 }
 
-enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+/* After a failure nothing is under way any more. */
+static enum bp_status end(struct bp_hosts *h, enum bp_status status)
+{
+    if (status == BP_OK) return BP_OK;
+    bp_hosts_abandon(h);
+    return bp_comm_answer(&h->board->failure);
+}
+
+enum bp_status bp_hosts_collective(struct bp_hosts *h, const struct bp_collective *c)
+{
+    if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
+    return end(h, run_collective(h, c));
+}
+
+enum bp_status bp_hosts_p2p(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
                             size_t stride)
 {
-    enum bp_status status;
-
     if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
-    if (first->call == BP_COMM_SEND || first->call == BP_COMM_RECV)
-        status = bp_hosts_pairs(h, first, n, stride);
-    else
-        status = run_collective(h, first);
-    if (status) bp_hosts_abandon(h);
-    return status ? bp_comm_answer(&h->board->failure) : BP_OK;
+    return end(h, bp_hosts_pairs(h, first, n, stride));
 }

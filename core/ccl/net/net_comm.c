@@ -126,7 +126,7 @@ static enum bp_status greet_all(struct bp_hosts *h, uint64_t deadline)
                                             .dtype = BP_U8, .root = other, .width = 1,
                                             .timeout_ns = bp_time_left(deadline)};
     }
-    status = bp_hosts_run(h, c, n, sizeof *c);
+    status = bp_hosts_p2p(h, c, n, sizeof *c);
     free(c);
     return status;
 }
@@ -137,7 +137,7 @@ static enum bp_status try_all(struct bp_hosts *h, uint64_t deadline)
     struct bp_collective c = {.call = BP_COMM_BARRIER, .width = 1,
                               .timeout_ns = bp_time_left(deadline)};
 
-    TRY(bp_hosts_run(h, &c, 1, sizeof c));
+    TRY(bp_hosts_collective(h, &c));
     TRY(greet_all(h, deadline));
     h->made = true;
     return BP_OK;

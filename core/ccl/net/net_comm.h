@@ -207,8 +207,10 @@ enum bp_status bp_hosts_settle(struct bp_hosts *h);
 enum bp_status bp_hosts_local(struct bp_hosts *h, const struct bp_collective *c, uint32_t call,
                               uint32_t root, const void *src, void *dst);
 
-/* net_reduce.c: calls that reduce. */
-enum bp_status bp_hosts_reduce(struct bp_hosts *h, const struct bp_collective *c);
+/* net_reduce.c: the data of calls that reduce; work: a struct bp_hosts_moves. */
+enum bp_status bp_hosts_all_reduce(void *work, const struct bp_collective *c);
+enum bp_status bp_hosts_reduce(void *work, const struct bp_collective *c);
+enum bp_status bp_hosts_reduce_scatter(void *work, const struct bp_collective *c);
 /* Whether sums of some ranks may stand for them: not where that would round twice. */
 bool bp_hosts_has_partial(const struct bp_hosts *h, const struct bp_collective *c);
 /* dst, which may be one of the sources, = their reduction; tmp: as large. */
@@ -225,9 +227,10 @@ enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *fi
 /* While a rank waits on the board (ctx: its bp_hosts): see bp_progress. */
 enum bp_status bp_hosts_pairs_move(void *ctx, bool *out_moved);
 
-/* net_collective.c. Does the steps of one piece of work: one collective call, or n sends and
- * receives, each stride bytes after the one before. */
-enum bp_status bp_hosts_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+/* net_collective.c. One collective call, or n sends and receives, each stride bytes after the one
+ * before. */
+enum bp_status bp_hosts_collective(struct bp_hosts *h, const struct bp_collective *c);
+enum bp_status bp_hosts_p2p(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
                             size_t stride);
 
 #endif

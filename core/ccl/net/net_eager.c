@@ -15,43 +15,27 @@ bool bp_hosts_is_little(const struct bp_hosts *h, const struct bp_collective *c)
 /* Whether a rank says something to another in this call. */
 static bool is_said(const struct bp_collective *c, uint32_t from, uint32_t to)
 {
-    switch (c->call) {
-    case BP_COMM_BROADCAST:
-    case BP_COMM_SCATTER: return from == c->root;
-    case BP_COMM_REDUCE:
-    case BP_COMM_GATHER: return to == c->root;
-    default: return true;
-    }
+    const struct bp_call_form *f = &bp_call_forms[c->call];
+
+    if (f->src_at_root) return from == c->root;
+    return !f->dst_at_root || to == c->root;
 }
 
 /* Whether only some do. */
 static bool is_rooted(const struct bp_collective *c)
 {
-    return c->call == BP_COMM_BROADCAST || c->call == BP_COMM_SCATTER ||
-           c->call == BP_COMM_REDUCE || c->call == BP_COMM_GATHER;
-}
-
-static bool has_src_parts(const struct bp_collective *c)
-{
-    return c->call == BP_COMM_SCATTER || c->call == BP_COMM_ALL_TO_ALL ||
-           c->call == BP_COMM_REDUCE_SCATTER;
-}
-
-static bool has_dst_parts(const struct bp_collective *c)
-{
-    return c->call == BP_COMM_GATHER || c->call == BP_COMM_ALL_GATHER ||
-           c->call == BP_COMM_ALL_TO_ALL;
+    return bp_call_forms[c->call].src_at_root || bp_call_forms[c->call].dst_at_root;
 }
 
 /* Of src, what is for a rank. */
 static const char *src_for(const struct bp_collective *c, uint32_t rank)
 {
-    return c->src + (has_src_parts(c) ? rank * c->count * c->width : 0);
+    return c->src + (bp_call_forms[c->call].src_parts ? rank * c->count * c->width : 0);
 }
 
 static char *dst_of(const struct bp_collective *c, uint32_t rank)
 {
-    return c->dst + (has_dst_parts(c) ? rank * c->count * c->width : 0);
+    return c->dst + (bp_call_forms[c->call].dst_parts ? rank * c->count * c->width : 0);
 }
 
 /* Before a message that ends with a mark goes, the mark before is there: no more than what belongs
@@ -82,7 +66,7 @@ static enum bp_status send_all(struct bp_hosts *h, const struct bp_collective *c
  * it at once, if that one does. */
 static char *place_of(struct bp_hosts *h, const struct bp_collective *c, uint32_t rank)
 {
-    bool one = c->call == BP_COMM_BROADCAST || c->call == BP_COMM_SCATTER || h->size == 2;
+    bool one = bp_call_forms[c->call].src_at_root || h->size == 2;
 
     return one && !bp_call_reduces(c->call) ? dst_of(c, rank)
                                             : bp_hosts_extra(h, h->at[rank].host);

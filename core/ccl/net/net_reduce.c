@@ -189,8 +189,10 @@ static enum bp_status all_reduce_small(struct bp_hosts *h, const struct bp_colle
     return bp_hosts_local(h, c, BP_COMM_BROADCAST, 0, c->dst, c->dst);
 }
 
-static enum bp_status all_reduce(struct bp_hosts *h, const struct bp_collective *c)
+enum bp_status bp_hosts_all_reduce(void *work, const struct bp_collective *c)
 {
+    const struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
     bool partial = bp_hosts_has_partial(h, c), alone = h->board->n == 1 || !partial;
     uint64_t part = c->count * c->width;
     enum bp_status status;
@@ -286,17 +288,33 @@ static enum bp_status scatter_pieces(struct group *g)
     return BP_OK;
 }
 
-enum bp_status bp_hosts_reduce(struct bp_hosts *h, const struct bp_collective *c)
+enum bp_status bp_hosts_reduce(void *work, const struct bp_collective *c)
 {
-    bool scatters = c->call == BP_COMM_REDUCE_SCATTER, partial = bp_hosts_has_partial(h, c);
+    const struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
+    bool partial = bp_hosts_has_partial(h, c);
     enum bp_status status;
     struct group g;
 
-    if (c->call == BP_COMM_ALL_REDUCE) return all_reduce(h, c);
     TRY(bp_hosts_local(h, c, BP_COMM_BARRIER, 0, NULL, NULL));
     TRY(bp_hosts_announce(h, 0));
-    TRY(make_group(h, c, scatters || !partial, c->root, &g));
-    status = scatters ? scatter_pieces(&g) : reduce_pieces(&g, partial);
+    TRY(make_group(h, c, !partial, c->root, &g));
+    status = reduce_pieces(&g, partial);
+    bp_hosts_moves_finish(&g.m);
+    return status;
+}
+
+enum bp_status bp_hosts_reduce_scatter(void *work, const struct bp_collective *c)
+{
+    const struct bp_hosts_moves *m = work;
+    struct bp_hosts *h = m->h;
+    enum bp_status status;
+    struct group g;
+
+    TRY(bp_hosts_local(h, c, BP_COMM_BARRIER, 0, NULL, NULL));
+    TRY(bp_hosts_announce(h, 0));
+    TRY(make_group(h, c, true, c->root, &g));
+    status = scatter_pieces(&g);
     bp_hosts_moves_finish(&g.m);
     return status;
 }

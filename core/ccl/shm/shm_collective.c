@@ -11,24 +11,15 @@
 
 static bool is_parted(uint32_t call)
 {
-    return call == BP_COMM_REDUCE_SCATTER || call == BP_COMM_ALL_TO_ALL ||
-           call == BP_COMM_ALL_TO_ALL_RAGGED || call == BP_COMM_SCATTER;
-}
-
-static bool is_rooted_source(uint32_t call)
-{
-    return call == BP_COMM_BROADCAST || call == BP_COMM_SCATTER;
-}
-
-static bool is_rooted_target(uint32_t call)
-{
-    return call == BP_COMM_REDUCE || call == BP_COMM_GATHER;
+    return bp_call_forms[call].src_parts || bp_call_forms[call].ragged;
 }
 
 /* Some get nothing in it, and wait for nobody. Where there are other hosts all meet here first. */
 static bool is_one_way(const struct bp_collective *c)
 {
-    return !c->what && (is_rooted_source(c->call) || is_rooted_target(c->call));
+    const struct bp_call_form *f = &bp_call_forms[c->call];
+
+    return !c->what && (f->src_at_root || f->dst_at_root);
 }
 
 /* Of a part that rank from has for rank to. Those of this rank are checked, and not read from the
@@ -76,7 +67,7 @@ static enum bp_status pack(struct bp_shm_rank *b, const struct bp_collective *c,
     uint64_t begin = 0;
 
     if (c->stage) TRY(bp_stage_await(c->stage, b, room, k));
-    if (is_rooted_source(c->call) && b->rank != c->root) return BP_OK;
+    if (bp_call_forms[c->call].src_at_root && b->rank != c->root) return BP_OK;
     if (!is_parted(c->call)) {
         put(window, src_piece(c, 0, 0, room, k), piece_bytes(c->count * c->width, room, k));
         return BP_OK;
@@ -89,48 +80,104 @@ static enum bp_status pack(struct bp_shm_rank *b, const struct bp_collective *c,
     return BP_OK;
 }
 
-static void take_reduced(const struct bp_shm_rank *b, const struct bp_collective *c,
-                         char *const *window, size_t skip, uint64_t room, uint64_t k)
+/* A piece of a call, which all have packed. */
+struct piece {
+    struct bp_shm_rank *b;
+    char *const *window;
+    uint64_t room, k;
+};
+
+static enum bp_status reduce(const struct piece *p, const struct bp_collective *c, size_t skip)
 {
+    struct bp_shm_rank *b = p->b;
     const void *src[BP_BOARD_RANKS];
-    uint64_t bytes = piece_bytes(c->count * c->width, room, k);
-    char *dst = dst_piece(c, 0, 0, room, k);
+    uint64_t bytes = piece_bytes(c->count * c->width, p->room, p->k);
+    char *const *window = p->window, *dst = dst_piece(c, 0, 0, p->room, p->k);
 
     for (uint32_t i = 0; i < b->n; i++) src[i] = window[i] + skip;
     if (dst) bp_ccl_reduce(c->dtype, c->reduction, dst, src, b->n, bytes / c->width);
+    return BP_OK;
+}
+
+static enum bp_status take_reduced(void *work, const struct bp_collective *c)
+{
+    return reduce(work, c, 0);
+}
+
+static enum bp_status take_reduced_part(void *work, const struct bp_collective *c)
+{
+    const struct piece *p = work;
+
+    return reduce(p, c, p->b->rank * p->room);
 }
 
 /* Each rank's piece, from skip on in its window, into its part of dst. */
-static void take_parts(const struct bp_shm_rank *b, const struct bp_collective *c,
-                       char *const *window, size_t skip, uint64_t room, uint64_t k)
+static enum bp_status take_parts(const struct piece *p, const struct bp_collective *c, size_t skip)
 {
-    uint64_t begin = 0;
+    struct bp_shm_rank *b = p->b;
+    char *const *window = p->window;
+    uint64_t begin = 0, room = p->room;
 
     for (uint32_t i = 0; i < b->n; i++) {
         uint64_t part = part_bytes(b, c, i, b->rank);
-        put(dst_piece(c, i, begin, room, k), window[i] + skip, piece_bytes(part, room, k));
+        put(dst_piece(c, i, begin, room, p->k), window[i] + skip, piece_bytes(part, room, p->k));
         begin += part;
     }
+    return BP_OK;
 }
+
+static enum bp_status gather(void *work, const struct bp_collective *c)
+{
+    return take_parts(work, c, 0);
+}
+
+static enum bp_status all_to_all(void *work, const struct bp_collective *c)
+{
+    const struct piece *p = work;
+
+    return take_parts(p, c, p->b->rank * p->room);
+}
+
+/* From the root's window. */
+static enum bp_status take_one(const struct piece *p, const struct bp_collective *c, size_t skip)
+{
+    uint64_t bytes = piece_bytes(c->count * c->width, p->room, p->k);
+
+    put(dst_piece(c, 0, 0, p->room, p->k), p->window[c->root] + skip, bytes);
+    return BP_OK;
+}
+
+static enum bp_status broadcast(void *work, const struct bp_collective *c)
+{
+    return take_one(work, c, 0);
+}
+
+static enum bp_status scatter(void *work, const struct bp_collective *c)
+{
+    const struct piece *p = work;
+
+    return take_one(p, c, p->b->rank * p->room);
+}
+
+/* From all ranks' windows to dst. */
+static const struct bp_movers from_windows = {{
+    [BP_COMM_ALL_REDUCE] = take_reduced,
+    [BP_COMM_REDUCE] = take_reduced,
+    [BP_COMM_BROADCAST] = broadcast,
+    [BP_COMM_ALL_GATHER] = gather,
+    [BP_COMM_REDUCE_SCATTER] = take_reduced_part,
+    [BP_COMM_ALL_TO_ALL] = all_to_all,
+    [BP_COMM_ALL_TO_ALL_RAGGED] = all_to_all,
+    [BP_COMM_GATHER] = gather,
+    [BP_COMM_SCATTER] = scatter,
+}};
 
 static enum bp_status unpack(struct bp_shm_rank *b, const struct bp_collective *c,
                              char *const *window, uint64_t room, uint64_t k)
 {
-    uint64_t bytes = piece_bytes(c->count * c->width, room, k);
+    struct piece p = {b, window, room, k};
 
-    switch (c->call) {
-    case BP_COMM_BARRIER: break;
-    case BP_COMM_ALL_REDUCE:
-    case BP_COMM_REDUCE: take_reduced(b, c, window, 0, room, k); break;
-    case BP_COMM_REDUCE_SCATTER: take_reduced(b, c, window, b->rank * room, room, k); break;
-    case BP_COMM_BROADCAST: put(dst_piece(c, 0, 0, room, k), window[c->root], bytes); break;
-    case BP_COMM_SCATTER:
-        put(dst_piece(c, 0, 0, room, k), window[c->root] + b->rank * room, bytes);
-        break;
-    case BP_COMM_GATHER:
-    case BP_COMM_ALL_GATHER: take_parts(b, c, window, 0, room, k); break;
-    default: take_parts(b, c, window, b->rank * room, room, k); /* all to all */
-    }
+    if (from_windows.move[c->call]) TRY(from_windows.move[c->call](&p, c));
     return c->stage ? bp_stage_done(c->stage, b, k) : BP_OK;
 }
 
@@ -168,7 +215,7 @@ static struct ranks all_ranks(const struct bp_shm_rank *b)
 /* Those that this rank gets something from. */
 static struct ranks sources(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    bool gets = (b->rank == c->root) == is_rooted_target(c->call);
+    bool gets = (b->rank == c->root) == bp_call_forms[c->call].dst_at_root;
 
     if (!is_one_way(c)) return all_ranks(b);
     if (!gets) return (struct ranks){0, 0};
@@ -282,12 +329,12 @@ static enum bp_status run_pieces(struct bp_shm_rank *b, const struct bp_collecti
 
 static bool has_src(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    return !is_rooted_source(c->call) || b->rank == c->root;
+    return !bp_call_forms[c->call].src_at_root || b->rank == c->root;
 }
 
 static bool has_dst(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    return !is_rooted_target(c->call) || b->rank == c->root;
+    return !bp_call_forms[c->call].dst_at_root || b->rank == c->root;
 }
 
 /* What stands there already need not be fetched by the others again. */

@@ -206,15 +206,9 @@ char *bp_stage_dst(const struct bp_stage *s, uint32_t part, uint64_t k)
 
 static bool has_parts(uint32_t call, bool src)
 {
-    switch (call) {
-    case BP_COMM_ALL_TO_ALL:
-    case BP_COMM_ALL_TO_ALL_RAGGED: return true;
-    case BP_COMM_REDUCE_SCATTER:
-    case BP_COMM_SCATTER: return src;
-    case BP_COMM_ALL_GATHER:
-    case BP_COMM_GATHER: return !src;
-    default: return false;
-    }
+    const struct bp_call_form *f = &bp_call_forms[call];
+
+    return f->ragged || (src ? f->src_parts : f->dst_parts);
 }
 
 static struct side side_of(const struct bp_collective *c, struct bp_tensor *t, uint32_t size,

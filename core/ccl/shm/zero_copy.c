@@ -20,9 +20,7 @@ struct direct {
 /* Its own buffers this rank knows; those of others are where they say, as far as that can be. */
 static enum bp_status open_src(struct direct *d, uint32_t rank)
 {
-    uint32_t call = d->c->call;
-    bool parted = call == BP_COMM_REDUCE_SCATTER || call == BP_COMM_ALL_TO_ALL ||
-                  call == BP_COMM_SCATTER;
+    bool parted = bp_call_forms[d->c->call].src_parts;
     struct bp_where where = d->b->at[rank].where[d->b->calls.sequence & 1].src;
 
     if (rank == d->b->rank) where.address = (uintptr_t)d->c->src;
@@ -32,8 +30,7 @@ static enum bp_status open_src(struct direct *d, uint32_t rank)
 
 static enum bp_status open_dst(struct direct *d, uint32_t rank)
 {
-    uint32_t call = d->c->call;
-    bool parts = call == BP_COMM_ALL_GATHER || call == BP_COMM_ALL_TO_ALL || call == BP_COMM_GATHER;
+    bool parts = bp_call_forms[d->c->call].dst_parts;
     struct bp_where where = d->b->at[rank].where[d->b->calls.sequence & 1].dst;
 
     if (rank == d->b->rank) where.address = (uintptr_t)d->c->dst;
@@ -102,10 +99,13 @@ static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t fro
     return BP_OK;
 }
 
-static enum bp_status reduce_all(struct direct *d, uint64_t part)
+static enum bp_status reduce_all(void *work, const struct bp_collective *c)
 {
+    struct direct *d = work;
     struct bp_shm_rank *b = d->b;
+    uint64_t part = d->part;
 
+    (void)c;
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(open_src(d, i));
         TRY(open_dst(d, i));
@@ -114,20 +114,25 @@ static enum bp_status reduce_all(struct direct *d, uint64_t part)
                         BP_BOARD_ANY);
 }
 
-static enum bp_status reduce_root(struct direct *d, uint64_t part)
+static enum bp_status reduce_root(void *work, const struct bp_collective *c)
 {
+    struct direct *d = work;
     struct bp_shm_rank *b = d->b;
+    uint64_t part = d->part;
 
     for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
-    TRY(open_dst(d, d->c->root));
+    TRY(open_dst(d, c->root));
     return reduce_range(d, 0, bp_share(part, b->rank, b->n), bp_share(part, b->rank + 1, b->n),
-                        d->c->root);
+                        c->root);
 }
 
-static enum bp_status reduce_scatter(struct direct *d, uint64_t part)
+static enum bp_status reduce_scatter(void *work, const struct bp_collective *c)
 {
+    struct direct *d = work;
     struct bp_shm_rank *b = d->b;
+    uint64_t part = d->part;
 
+    (void)c;
     for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
     TRY(open_dst(d, b->rank));
     return reduce_range(d, b->rank * part, 0, part, b->rank);
@@ -143,38 +148,75 @@ static enum bp_status pull(struct direct *d, uint32_t from, uint64_t src_at, uin
 }
 
 /* The root writes a share of each other's part, for it has less to do. */
-static enum bp_status broadcast(struct direct *d, uint64_t part)
+static enum bp_status broadcast(void *work, const struct bp_collective *c)
 {
+    struct direct *d = work;
     struct bp_shm_rank *b = d->b;
+    uint64_t part = d->part;
     uint64_t cut = bp_share(part, b->n - 1, b->n);
 
-    if (b->rank != d->c->root) return pull(d, d->c->root, 0, 0, cut);
+    if (b->rank != c->root) return pull(d, c->root, 0, 0, cut);
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(open_dst(d, i));
-        if (i == b->rank) TRY(bp_reach_write(b, &d->dst[i], 0, d->c->src, part, d->far));
+        if (i == b->rank) TRY(bp_reach_write(b, &d->dst[i], 0, c->src, part, d->far));
         else
-            TRY(bp_reach_write(b, &d->dst[i], cut, d->c->src + cut, part - cut, d->far));
+            TRY(bp_reach_write(b, &d->dst[i], cut, c->src + cut, part - cut, d->far));
     }
     return BP_OK;
 }
 
-/* Ranks begin with their neighbour, so that they do not all read one. */
-static enum bp_status pull_all(struct direct *d, uint64_t part, bool parted)
+/* Ranks begin with their neighbour, so that they do not all read one. at: in the sources. */
+static enum bp_status pull_all(struct direct *d, uint64_t at)
 {
     struct bp_shm_rank *b = d->b;
 
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t from = (b->rank + i) % b->n;
-        TRY(pull(d, from, parted ? b->rank * part : 0, from * part, part));
+        TRY(pull(d, from, at, from * d->part, d->part));
     }
     return BP_OK;
 }
 
-static enum bp_status gather(struct direct *d, uint64_t part)
+static enum bp_status all_gather(void *work, const struct bp_collective *c)
 {
-    TRY(open_dst(d, d->c->root));
-    return bp_reach_write(d->b, &d->dst[d->c->root], d->b->rank * part, d->c->src, part, d->far);
+    (void)c;
+    return pull_all(work, 0);
 }
+
+static enum bp_status all_to_all(void *work, const struct bp_collective *c)
+{
+    struct direct *d = work;
+
+    (void)c;
+    return pull_all(d, d->b->rank * d->part);
+}
+
+static enum bp_status gather(void *work, const struct bp_collective *c)
+{
+    struct direct *d = work;
+    uint64_t part = d->part;
+
+    TRY(open_dst(d, c->root));
+    return bp_reach_write(d->b, &d->dst[c->root], d->b->rank * part, c->src, part, d->far);
+}
+
+static enum bp_status scatter(void *work, const struct bp_collective *c)
+{
+    struct direct *d = work;
+
+    return pull(d, c->root, d->b->rank * d->part, 0, d->part);
+}
+
+static const struct bp_movers between_buffers = {{
+    [BP_COMM_ALL_REDUCE] = reduce_all,
+    [BP_COMM_REDUCE] = reduce_root,
+    [BP_COMM_BROADCAST] = broadcast,
+    [BP_COMM_ALL_GATHER] = all_gather,
+    [BP_COMM_REDUCE_SCATTER] = reduce_scatter,
+    [BP_COMM_ALL_TO_ALL] = all_to_all,
+    [BP_COMM_GATHER] = gather,
+    [BP_COMM_SCATTER] = scatter,
+}};
 
 enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_collective *c,
                                     uint32_t way)
@@ -186,15 +228,5 @@ enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_colle
     d.near = way == BP_WAY_MAP && part <= near_bytes;
     d.far = part * (c->call == BP_COMM_ALL_GATHER || c->call == BP_COMM_ALL_TO_ALL ? b->n : 1) >=
             far_bytes;
-    switch (c->call) {
-    case BP_COMM_ALL_REDUCE: return reduce_all(&d, part);
-    case BP_COMM_REDUCE: return reduce_root(&d, part);
-    case BP_COMM_REDUCE_SCATTER: return reduce_scatter(&d, part);
-    case BP_COMM_BROADCAST: return broadcast(&d, part);
-    case BP_COMM_ALL_GATHER: return pull_all(&d, part, false);
-    case BP_COMM_ALL_TO_ALL: return pull_all(&d, part, true);
-    case BP_COMM_GATHER: return gather(&d, part);
-    case BP_COMM_SCATTER: return pull(&d, c->root, b->rank * part, 0, part);
-    default: return BP_OK;
-    }
+    return between_buffers.move[c->call] ? between_buffers.move[c->call](&d, c) : BP_OK;
 }
