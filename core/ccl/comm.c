@@ -117,7 +117,7 @@ static enum bp_status meet(struct bp_comm *comm, const struct bp_meeting *m, uin
     if (plan.n_host > 1)
         TRY(bp_hosts_create(&plan, comm->board, comm->address, comm->name, comm->rank, comm->size,
                             bp_time_left(deadline), &comm->hosts));
-    return native ? bp_native_create(comm, bp_time_left(deadline)) : BP_OK;
+    return native ? bp_native_create(comm, bp_time_left(deadline), bp_comm_release) : BP_OK;
 }
 
 /* Whatever goes wrong on a rank, the others wait for it: they hear of it, and all answer what was

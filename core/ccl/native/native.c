@@ -32,12 +32,6 @@ void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRAR
                   entry->plugin.version, version, id);
 }
 
-void bp_native_say(struct bp_native_word *word, enum bp_status status)
-{
-    word->status = status;
-    if (status) snprintf(word->why, sizeof word->why, "%s", bp_error_message());
-}
-
 /* A rank's number on the board; BP_BOARD_ANY: it is on another host. */
 static uint32_t place_of(const struct bp_comm *comm, uint32_t rank)
 {
@@ -153,7 +147,8 @@ static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
     return status;
 }
 
-enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
+enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
+                                void (*release)(struct bp_comm *comm))
 {
     struct bp_native *native = make(comm);
     uint64_t deadline = bp_deadline(timeout_ns);
@@ -161,6 +156,7 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns)
     enum bp_status status;
 
     if (!native) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    native->release = release;
     status = comm->hosts ? bp_far_create(comm, &comm->far) : BP_OK;
     if (status == BP_OK) status = join_all(native, deadline, &word);
     comm->board->posts.used = status == BP_OK && !word.status;
@@ -245,7 +241,8 @@ static enum bp_status give_side(struct bp_native *native, void *stream,
                                 bool send)
 {
     const int64_t *counts = send ? c->src_counts : c->dst_counts;
-    bool one = send ? c->call == BP_COMM_GATHER : c->call == BP_COMM_SCATTER;
+    const struct bp_call_form *f = &bp_call_forms[c->call];
+    bool one = send ? f->dst_at_root : f->src_at_root;
     uint64_t at = 0;
 
     if (one) return give_part(native, stream, *call, send, c->root, 0, c->count * c->width);
@@ -257,53 +254,82 @@ static enum bp_status give_side(struct bp_native *native, void *stream,
     return BP_OK;
 }
 
-/* Calls that the library does not have. A group that has begun is ended, whatever failed. */
-static enum bp_status give_group(struct bp_native *native, void *stream,
-                                 const struct bp_comm_step *steps, uint32_t n)
+/* Steps that are given to the library, as work of a stream of the device. */
+struct work {
+    struct bp_native *native;
+    void *stream;
+    const struct bp_comm_step *steps;
+    uint32_t n;
+};
+
+/* Sends and receives, and calls that the library does not have. A group that has begun is ended,
+ * whatever failed. */
+static enum bp_status give_group(void *work, const struct bp_collective *first)
 {
+    const struct work *w = work;
+    struct bp_native *native = w->native;
     enum bp_status status = BP_OK, end;
 
+    (void)first;
     TRY(native->ccl->group_begin(native->self));
-    for (uint32_t i = 0; i < n && status == BP_OK; i++) {
-        const struct bp_collective *c = &steps[i].c;
-        struct bp_ccl_call call = call_of(c, steps[i].src, steps[i].dst);
+    for (uint32_t i = 0; i < w->n && status == BP_OK; i++) {
+        const struct bp_collective *c = &w->steps[i].c;
+        struct bp_ccl_call call = call_of(c, w->steps[i].src, w->steps[i].dst);
         if (c->call >= BP_COMM_SEND) {
-            status = give_part(native, stream, call, c->call == BP_COMM_SEND, c->root, 0,
+            status = give_part(native, w->stream, call, c->call == BP_COMM_SEND, c->root, 0,
                                call.count);
             continue;
         }
-        if (steps[i].src) status = give_side(native, stream, c, &call, true);
-        if (steps[i].dst && status == BP_OK) status = give_side(native, stream, c, &call, false);
+        if (w->steps[i].src) status = give_side(native, w->stream, c, &call, true);
+        if (w->steps[i].dst && status == BP_OK)
+            status = give_side(native, w->stream, c, &call, false);
     }
     end = native->ccl->group_end(native->self);
     return status ? status : end;
 }
 
-static enum bp_status give(struct bp_native *native, void *stream,
-                           const struct bp_comm_step *steps, uint32_t n)
-{
-    const struct bp_ccl *ccl = native->ccl;
-    struct bp_ccl_call call = call_of(&steps->c, steps->src, steps->dst);
-    void *self = native->self, *raw = native->raw;
+/* Where a struct bp_ccl has the call. */
+static const size_t of_library[BP_COMM_CALL_COUNT] = {
+    [BP_COMM_ALL_REDUCE] = offsetof(struct bp_ccl, all_reduce),
+    [BP_COMM_REDUCE] = offsetof(struct bp_ccl, reduce),
+    [BP_COMM_BROADCAST] = offsetof(struct bp_ccl, broadcast),
+    [BP_COMM_ALL_GATHER] = offsetof(struct bp_ccl, all_gather),
+    [BP_COMM_REDUCE_SCATTER] = offsetof(struct bp_ccl, reduce_scatter),
+    [BP_COMM_ALL_TO_ALL] = offsetof(struct bp_ccl, all_to_all),
+};
 
-    switch (steps->c.call) {
-    case BP_COMM_ALL_REDUCE: return ccl->all_reduce(self, raw, stream, &call);
-    case BP_COMM_REDUCE: return ccl->reduce(self, raw, stream, &call);
-    case BP_COMM_BROADCAST: return ccl->broadcast(self, raw, stream, &call);
-    case BP_COMM_ALL_GATHER: return ccl->all_gather(self, raw, stream, &call);
-    case BP_COMM_REDUCE_SCATTER: return ccl->reduce_scatter(self, raw, stream, &call);
-    case BP_COMM_ALL_TO_ALL:
-        if (ccl->all_to_all) return ccl->all_to_all(self, raw, stream, &call);
-        break;
-    default: break;
-    }
-    return give_group(native, stream, steps, n);
+/* A call that libraries have; all_to_all some do not. */
+static enum bp_status give_whole(void *work, const struct bp_collective *c)
+{
+    const struct work *w = work;
+    const struct bp_ccl *ccl = w->native->ccl;
+    struct bp_ccl_call call = call_of(c, w->steps->src, w->steps->dst);
+    enum bp_status (*function)(void *, void *, void *, const struct bp_ccl_call *);
+
+    memcpy(&function, (const char *)ccl + of_library[c->call], sizeof function);
+    return function ? function(w->native->self, w->native->raw, w->stream, &call)
+                    : give_group(work, c);
 }
+
+static const struct bp_movers by_library = {{
+    [BP_COMM_ALL_REDUCE] = give_whole,
+    [BP_COMM_REDUCE] = give_whole,
+    [BP_COMM_BROADCAST] = give_whole,
+    [BP_COMM_ALL_GATHER] = give_whole,
+    [BP_COMM_REDUCE_SCATTER] = give_whole,
+    [BP_COMM_ALL_TO_ALL] = give_whole,
+    [BP_COMM_ALL_TO_ALL_RAGGED] = give_group,
+    [BP_COMM_GATHER] = give_group,
+    [BP_COMM_SCATTER] = give_group,
+    [BP_COMM_SEND] = give_group,
+    [BP_COMM_RECV] = give_group,
+}};
 
 /* Under the lock that keeps the library's communicator from being ended meanwhile. */
 static enum bp_status give_locked(struct bp_native *native, struct bp_stream *stream,
                                   const struct bp_comm_step *steps, uint32_t n)
 {
+    struct work w = {native, stream->timeline->stream, steps, n};
     enum bp_status status;
 
     pthread_mutex_lock(&native->call);
@@ -311,7 +337,7 @@ static enum bp_status give_locked(struct bp_native *native, struct bp_stream *st
         status = bp_comm_answer(&native->comm->board->failure);
     } else {
         bp_error_enter();
-        status = give(native, stream->timeline->stream, steps, n);
+        status = by_library.move[steps->c.call](&w, &steps->c);
         if (status != BP_ERR_UNSUPPORTED)
             status = bp_device_leave(stream->device, status, bp_comm_call_name(steps->c.call));
     }

@@ -23,6 +23,7 @@ struct bp_flight {
 
 struct bp_native {
     struct bp_comm *comm;
+    void (*release)(struct bp_comm *comm); /* of the reference that the watchdog has */
     const struct bp_ccl *ccl;
     void *self, *raw;      /* the plugin's instance, and its communicator */
     pthread_mutex_t call;  /* held while raw is given something, and while it is aborted */
@@ -61,11 +62,12 @@ static inline uint64_t bp_native_id_size(const struct bp_ccl *ccl)
 void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRARY], char *why,
                         size_t size);
 /* Joins the ranks of comm, all of which said the same. Where one of them cannot, none is: comm->way
- * says why, and comm->native stays NULL. */
-enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns);
-/* A status, with this thread's message. */
+ * says why, and comm->native stays NULL. release: gives back a reference to comm. */
+enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
+                                void (*release)(struct bp_comm *comm));
+/* native_join.c. A status, with this thread's message. */
 void bp_native_say(struct bp_native_word *word, enum bp_status status);
-/* native_join.c. Has the library join this rank. *out says whether it did, or another says that it
+/* Has the library join this rank. *out says whether it did, or another says that it
  * did not; not BP_OK: the communicator has failed, as a rank died or none got any further until the
  * deadline. *out_raw only if both are well. */
 enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t deadline,
@@ -84,8 +86,8 @@ enum bp_status bp_watch_await(struct bp_native *native, uint64_t sequence);
 /* There may be something to say to other hosts. */
 void bp_watch_wake(struct bp_native *native);
 void bp_watch_given(struct bp_native *native, uint64_t number, bool given);
-/* Time is up for a call, and those to blame are of this host. */
-void bp_watch_late(struct bp_shm_rank *b, const struct bp_flight *f);
+/* seqlog.c. Time is up for a call, and those to blame are of this host. */
+void bp_flight_late(struct bp_shm_rank *b, const struct bp_flight *f);
 
 /* What the ranks of a native communicator know of those on other hosts. Nobody waits for the
  * others' word in a native call, so what each rank calls is said in the store, ten times a second

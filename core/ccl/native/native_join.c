@@ -24,6 +24,12 @@ struct entry {
     _Alignas(16) uint8_t id[]; /* own */
 };
 
+void bp_native_say(struct bp_native_word *word, enum bp_status status)
+{
+    word->status = status;
+    if (status) snprintf(word->why, sizeof word->why, "%s", bp_error_message());
+}
+
 static void free_entry(struct entry *e)
 {
     bp_device_release(e->device);

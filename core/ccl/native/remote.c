@@ -377,7 +377,7 @@ void bp_far_late(struct bp_far *far, const struct bp_flight *f)
     }
     if (bp_comm_has_failed(&far->b->failure)) return;
     if (*list) bp_board_late_by(far->b, f->what, f->count, f->timeout_ns, list, why);
-    else bp_watch_late(far->b, f);
+    else bp_flight_late(far->b, f);
 }
 
 void bp_far_say_joins(struct bp_far *far)

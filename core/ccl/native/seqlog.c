@@ -3,7 +3,7 @@
  * that they give to their devices. Nobody waits for the others' notes: whoever comes later compares
  * with those who came before. A rank is no more than BP_BOARD_POSTS calls ahead of the last. Of
  * parts each side counts its own, and keeps what the last ones are. */
-#include "seqlog.h"
+#include "native.h"
 
 #include <inttypes.h>
 #include <unistd.h>
@@ -242,4 +242,10 @@ enum bp_status bp_board_late_join(struct bp_shm_rank *b, const uint32_t *before,
                                : "all ranks are there, but the library of their devices does not "
                                  "join them",
                         late.n || *far ? " came, but does not go on" : "");
+}
+
+void bp_flight_late(struct bp_shm_rank *b, const struct bp_flight *f)
+{
+    if (f->sequence) bp_board_late_post(b, f->sequence, f->what, f->count, f->timeout_ns);
+    else bp_board_late_given(b, f->given, f->n_given, f->what, f->count, f->timeout_ns);
 }

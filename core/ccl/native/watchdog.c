@@ -104,12 +104,6 @@ static bool is_due_here(const struct bp_shm_rank *b, const struct bp_flight *f)
                        : bp_board_is_given_due(b, f->given, f->n_given);
 }
 
-void bp_watch_late(struct bp_shm_rank *b, const struct bp_flight *f)
-{
-    if (f->sequence) bp_board_late_post(b, f->sequence, f->what, f->count, f->timeout_ns);
-    else bp_board_late_given(b, f->given, f->n_given, f->what, f->count, f->timeout_ns);
-}
-
 /* Who is missing here is known here; who is missing elsewhere has said what it called last. */
 static void name_late(struct bp_native *native, const struct bp_flight *f, uint64_t late_ns)
 {
@@ -119,7 +113,7 @@ static void name_late(struct bp_native *native, const struct bp_flight *f, uint6
         native->late = *f;
         native->is_late = late_ns > far_ns;
     } else {
-        bp_watch_late(b, f);
+        bp_flight_late(b, f);
     }
 }
 
@@ -214,7 +208,7 @@ static void *watch(void *arg)
     if (comm->far && bp_far_owes(comm->far)) bp_far_say(comm->far);
     if (bp_comm_has_failed(&comm->board->failure)) end_library(native);
     native->ccl->comm_destroy(native->self, native->raw);
-    bp_comm_release(comm);
+    native->release(comm);
     return NULL;
 }
 
