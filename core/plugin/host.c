@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host.c: the services that a plugin gets; ctx is its entry. */
 #include "loader.h"
+#include <string.h>
+
+/* "cuda: ..." or "cuda:0: ...": it needs no name in front. */
+static bool names_itself(const struct bp_plugin_entry *entry, const char *text)
+{
+    size_t length = strlen(entry->plugin.name);
+
+    return !strncmp(text, entry->plugin.name, length) && text[length] == ':';
+}
 
 static void host_log(void *ctx, uint32_t level, const char *text)
 {
@@ -10,8 +19,10 @@ static void host_log(void *ctx, uint32_t level, const char *text)
     /* A plugin that fails to load gets one message at error level, which is the core's: it has the
      * plugin's own reason in it. */
     if (level == BP_LOG_ERROR && !atomic_load(&entry->settled)) level = BP_LOG_WARN;
-    bp_core_log(entry->core, (enum bp_log_level)level, "%s: %s", entry->plugin.name,
-                text ? text : "");
+    if (!text) text = "";
+    if (names_itself(entry, text)) bp_core_log(entry->core, (enum bp_log_level)level, "%s", text);
+    else
+        bp_core_log(entry->core, (enum bp_log_level)level, "%s: %s", entry->plugin.name, text);
 }
 
 static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)

@@ -75,14 +75,15 @@ def a_driver_that_is_too_old_is_left_out(folder):
     found, _, text = state(env)
     assert found == "absent", text
     code, text = bp({**env, "BP_LOG": "warn"}, "info", "xpu:0")
-    assert code == 3 and "Old GPU is left out: its driver is older than OpenCL 1.2" in text, (code, text)
+    assert code == 3 and "xpu: Old GPU is left out: its driver is older than OpenCL 1.2" in text, (code, text)
+    assert "xpu: xpu" not in text, text
 
 
 @test
 def a_device_with_small_work_groups_is_left_out(folder):
     env = with_loader(folder, OLD[2])
     code, text = bp({**env, "BP_LOG": "warn"}, "info", "xpu:0")
-    assert code == 3 and "Old GPU is left out: its work-groups have less than 64 items" in text, (code, text)
+    assert code == 3 and "xpu: Old GPU is left out: its work-groups have less than 64 items" in text, (code, text)
 
 
 @test
