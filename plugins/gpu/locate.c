@@ -3,6 +3,7 @@
 #include "locate.h"
 #include <ctype.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
 #include <link.h>
 #include <pthread.h>
@@ -109,6 +110,16 @@ static bool is_in_list(char out[GPU_PATH_SIZE], const char *list, const char *na
     return false;
 }
 
+/* Whether a file was not found, by what dlerror says: it ends with the system's text for that, in
+ * any language. */
+static bool is_not_found(const char *error)
+{
+    const char *end = strerror(ENOENT);
+    size_t length = strlen(error), n = strlen(end);
+
+    return length >= n && !strcmp(error + length - n, end);
+}
+
 /* The library that one lacks, as dlerror says: its message begins with the file that is not found;
  * false: something else is wrong, or it is `name` that is not found. */
 static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char *error)
@@ -118,7 +129,7 @@ static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char 
     if (length >= GPU_PATH_SIZE) return false;
     memcpy(out, error, length);
     out[length] = 0;
-    return strstr(error, "No such file") && !strchr(out, '/') && strcmp(out, name) != 0;
+    return is_not_found(error) && !strchr(out, '/') && strcmp(out, name) != 0;
 }
 
 /* Opens a library by its path, or by its name: then the loader looks for it. Those that it lacks
@@ -146,8 +157,7 @@ static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *na
     snprintf(out->path, sizeof out->path, "%s", name);
     out->library = open_library(name, wanted->folders, DEPTH, why);
     if (out->library) return BP_OK;
-    return !strncmp(why, name, strlen(name)) && strstr(why, "No such file") ? BP_ERR_ABSENT
-                                                                            : BP_ERR_DEVICE;
+    return !strncmp(why, name, strlen(name)) && is_not_found(why) ? BP_ERR_ABSENT : BP_ERR_DEVICE;
 }
 
 static enum bp_status ask_process(const char *name, struct gpu_found *out)
