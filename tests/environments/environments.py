@@ -42,7 +42,7 @@ USER = [*FEW, "hosts_cut", "hosts_without", "moved", "rules", "plugin_load", "pl
 
 def left_out(_, names):
     """Of a copy of the build: what others write, and objects, which the programs above do not need."""
-    return [n for n in names if n in ("meson-logs", "work", "opencl") or n.endswith(".p") and len(sys.argv) == 3]
+    return [n for n in names if n in ("meson-logs", "work", "opencl", "opencl-full") or n.endswith(".p") and len(sys.argv) == 3]
 
 
 def filled(system, inside=""):
