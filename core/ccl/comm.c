@@ -35,11 +35,11 @@ void bp_comm_release(struct bp_comm *comm)
         bp_tensor_destroy(comm->steps[i].src);
         bp_tensor_destroy(comm->steps[i].dst);
     }
-    bp_native_free(comm->native);
+    bp_transports[BP_TRANSPORT_NATIVE].destroy(comm->native);
     if (comm->listener.ctx) bp_memory_unlisten(comm->device, &comm->listener);
     bp_far_destroy(comm->far);
-    bp_hosts_destroy(comm->hosts);
-    bp_board_leave(comm->board);
+    bp_transports[BP_TRANSPORT_NET].destroy(comm->hosts);
+    bp_transports[BP_TRANSPORT_SHM].destroy(comm->board);
     free(comm->numbers);
     bp_store_destroy(comm->store);
     pthread_mutex_destroy(&comm->lock);
@@ -117,6 +117,8 @@ static enum bp_status meet(struct bp_comm *comm, const struct bp_meeting *m, uin
     if (plan.n_host > 1)
         TRY(bp_hosts_create(&plan, comm->board, comm->address, comm->name, comm->rank, comm->size,
                             bp_time_left(deadline), &comm->hosts));
+    comm->transport = &bp_transports[comm->hosts ? BP_TRANSPORT_NET : BP_TRANSPORT_SHM];
+    comm->self = comm->hosts ? (void *)comm->hosts : comm->board;
     return native ? bp_native_create(comm, bp_time_left(deadline), bp_comm_release) : BP_OK;
 }
 
@@ -160,7 +162,8 @@ static enum bp_status make(struct bp_device *device, const char *address, const 
         return status;
     }
     snprintf(comm->way, sizeof comm->way, "%s%s%s",
-             comm->hosts ? "between hosts, in parts" : "staged, by pinned memory and windows",
+             comm->transport->whole ? "between hosts, in parts"
+                                    : "staged, by pinned memory and windows",
              *comm->why ? ": " : "", comm->why);
     comm->listener = (struct bp_listener){hear_nothing, hear_released, comm, NULL};
     bp_memory_listen(device, &comm->listener);
@@ -283,8 +286,7 @@ enum bp_status bp_comm_abort(struct bp_comm *comm)
 enum bp_status bp_comm_error(struct bp_comm *comm)
 {
     if (!bp_comm_is(comm)) return bp_not_a("communicator");
-    if (comm->hosts) TRY(bp_hosts_hear(comm->hosts));
-    return bp_board_check(comm->board);
+    return comm->transport->health(comm->self);
 }
 
 uint32_t bp_comm_rank(struct bp_comm *comm)
@@ -312,7 +314,7 @@ const char *bp_comm_algorithm(struct bp_comm *comm, uint32_t call, uint64_t byte
     size_t way;
 
     if (!b || call >= BP_COMM_CALL_COUNT) return NULL;
-    if (comm->native && call != BP_COMM_BARRIER) return "native";
+    if (comm->native && call != BP_COMM_BARRIER) return bp_transports[BP_TRANSPORT_NATIVE].name;
     if (comm->hosts || !comm->device->is_inline || !comm->device->host_visible) return comm->way;
     way = b->peers.ways & BP_WAY_MAP ? 0 : b->peers.ways & BP_WAY_VM ? 1 : 2;
     if (call == BP_COMM_SEND || call == BP_COMM_RECV)

@@ -5,6 +5,7 @@
 
 #include "../tensor/tensor.h"
 #include "net/net_comm.h"
+#include "transport.h"
 
 /* A call with the tensors that it uses; of a group there are several in one piece of work. */
 struct bp_comm_step {
@@ -26,7 +27,9 @@ struct bp_comm {
     uint32_t rank, size;
     struct bp_device *device; /* a reference */
     struct bp_store *store;
-    struct bp_shm_rank *board;   /* of the ranks on this host */
+    const struct bp_transport *transport; /* by host memory */
+    void *self;                 /* this rank's end of that: board, or hosts */
+    struct bp_shm_rank *board;  /* of the ranks on this host */
     struct bp_hosts *hosts;   /* where there are others; or NULL */
     uint32_t *numbers;        /* of the ranks on this host; or NULL */
     struct bp_far *far;       /* remote.h: of native ones on several hosts; or NULL */
@@ -75,9 +78,5 @@ enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
 enum bp_status bp_whole_write(struct bp_stream *stream, const struct bp_comm_step *steps,
                               uint32_t n);
 void bp_whole_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t n);
-
-/* native.c. Gives the steps to the device. Not *out_done: it does not do such, on no rank. */
-enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
-                                const struct bp_comm_step *steps, uint32_t n, bool *out_done);
 
 #endif

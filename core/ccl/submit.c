@@ -30,11 +30,8 @@ static enum bp_status run_steps(struct bp_comm *comm, const struct bp_comm_step 
 {
     bool pairs = steps->c.call == BP_COMM_SEND || steps->c.call == BP_COMM_RECV;
 
-    if (comm->hosts)
-        return pairs ? bp_hosts_p2p(comm->hosts, &steps->c, n, sizeof *steps)
-                     : bp_hosts_collective(comm->hosts, &steps->c);
-    return pairs ? bp_pairs_run(comm->board, &steps->c, n, sizeof *steps)
-                 : bp_collective_run(comm->board, &steps->c);
+    return pairs ? comm->transport->p2p(comm->self, &steps->c, n, sizeof *steps)
+                 : comm->transport->collective(comm->self, &steps->c);
 }
 
 static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
@@ -235,7 +232,7 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
     if (bp_stopping()) return bp_stopped();
     if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* nothing is read */
     TRY(bp_block(stream->device, BP_BLOCK_COPY));
-    if (comm->hosts) return run_whole(comm, stream, steps, n);
+    if (comm->transport->whole) return run_whole(comm, stream, steps, n);
     TRY(bp_stages_create(stream, steps, n, comm->size, &stages));
     status = run_in_turn(comm, steps, n, comm->given++);
     bp_stages_destroy(stages, n);
@@ -253,8 +250,9 @@ enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
         reached = reached && is_reached(steps[i].src) && is_reached(steps[i].dst);
     }
     if (comm->native) {
+        const struct bp_transport *native = &bp_transports[BP_TRANSPORT_NATIVE];
         bool done;
-        enum bp_status status = bp_native_submit(comm, stream, steps, n, &done);
+        enum bp_status status = native->submit(comm, stream, steps, n, &done);
         if (status || done) return status;
     }
     if (!reached) return run_staged(comm, stream, steps, n);

@@ -32,11 +32,15 @@ ROOMS = [
     ("exec", ["core/graph/*", "core/op/recording.c"]),
     ("ops", ["sdk/ops/*"]),
     ("call", ["core/op/*", "calls.c"]),
+    ("bootstrap", ["core/ccl/bootstrap/*"]),
+    ("shm", ["core/ccl/shm/*", "core/ccl/collective.c"]),
+    ("net", ["core/ccl/net/*"]),
+    ("native", ["core/ccl/native/*"]),
     ("ccl", ["core/ccl/*"]),
     ("runtime", ["core/core.c", "core/runtime/*"]),
 ]
-TOWER = ["base", "schema", "plugin", "device", "memory", "tensor", "graph", "call", "ops", "autodiff", "exec", "ccl",
-         "runtime"]
+TOWER = ["base", "schema", "plugin", "device", "memory", "tensor", "graph", "call", "ops", "autodiff", "exec",
+         "bootstrap", "shm", "net", "native", "ccl", "runtime"]
 # The table of operators (schema) names the rules of each (ops): an entry of the list for all of a kind.
 FAMILIES = ["bp_infer_*", "bp_values_*", "bp_grad_*", "bp_expand_*"]
 DEFINED, NEEDED = "TDBRVW", "U"

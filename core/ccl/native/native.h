@@ -72,6 +72,9 @@ void bp_native_say(struct bp_native_word *word, enum bp_status status);
  * deadline. *out_raw only if both are well. */
 enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t deadline,
                               void **out_raw, struct bp_native_word *out);
+/* bp_transport's submit. */
+enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
+                                const struct bp_comm_step *steps, uint32_t n, bool *out_done);
 /* The app gives comm back. */
 void bp_native_close(struct bp_native *native);
 void bp_native_free(struct bp_native *native);
