@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collective.c: what collective calls differ in, and their text. */
+/* collective.c: what collective calls differ in, and their text; and the table of algorithms: which
+ * is used for a call, by ranks and bytes. BP_CCL_TABLE puts rows in front of it. */
 #include "collective.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 const struct bp_call_form bp_call_forms[BP_COMM_CALL_COUNT] = {
     [BP_COMM_BARRIER] = {"bp_comm_barrier"},
@@ -72,4 +74,137 @@ const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *te
              bp_what_text(bp_what(c->call, c->dtype, 0, 0), c->count, what, sizeof what),
              c->call == BP_COMM_SEND ? "to" : "from", other);
     return text;
+}
+
+/* The first row that fits is taken. */
+struct row {
+    uint32_t call;   /* enum bp_comm_call, or ANY */
+    uint32_t ranks;  /* at most */
+    uint64_t bytes;  /* of the part of one rank, at most */
+    enum bp_algorithm algorithm;
+};
+enum { ANY = UINT32_MAX, ROWS = 32 };
+
+static const struct row table[] = {
+    {BP_COMM_BARRIER, ANY, UINT64_MAX, BP_ALGORITHM_INLINE},
+    {BP_COMM_ALL_REDUCE, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
+    {BP_COMM_REDUCE, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
+    {BP_COMM_BROADCAST, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
+    {BP_COMM_ALL_GATHER, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
+    {BP_COMM_GATHER, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
+    {BP_COMM_ALL_REDUCE, ANY, 4 << 10, BP_ALGORITHM_WINDOW},
+    {ANY, 2, 4 << 10, BP_ALGORITHM_WINDOW},
+    {ANY, ANY, 2 << 10, BP_ALGORITHM_WINDOW},
+    {ANY, ANY, UINT64_MAX, BP_ALGORITHM_DIRECT},
+};
+
+static struct row own[ROWS];
+static size_t n_own;
+static pthread_once_t read_once = PTHREAD_ONCE_INIT;
+
+static const char *const names[] = {[BP_ALGORITHM_INLINE] = "inline",
+                                    [BP_ALGORITHM_WINDOW] = "window",
+                                    [BP_ALGORITHM_DIRECT] = "direct"};
+
+static bool take_word(const char **text, char end, char *word, size_t size)
+{
+    size_t n = strcspn(*text, (const char[]){end, ',', 0});
+
+    if (!n || n >= size) return false;
+    memcpy(word, *text, n);
+    word[n] = 0;
+    *text += n;
+    if (**text == end && end != ',') ++*text;
+    return true;
+}
+
+static uint64_t number(const char *word)
+{
+    return strcmp(word, "*") ? strtoull(word, NULL, 10) : UINT64_MAX;
+}
+
+/* "CALL:RANKS:BYTES:ALGORITHM", * for any. */
+static bool take_row(const char **text, struct row *out)
+{
+    char call[32], ranks[16], bytes[24], algorithm[16];
+    struct row row = {.call = ANY};
+
+    if (!take_word(text, ':', call, sizeof call) || !take_word(text, ':', ranks, sizeof ranks) ||
+        !take_word(text, ':', bytes, sizeof bytes) ||
+        !take_word(text, ',', algorithm, sizeof algorithm))
+        return false;
+    for (uint32_t i = 0; i < BP_COMM_CALL_COUNT; i++)
+        if (!strcmp(bp_comm_call_name(i), call)) row.call = i;
+    if (row.call == ANY && strcmp(call, "*")) return false;
+    row.ranks = (uint32_t)number(ranks);
+    row.bytes = number(bytes);
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], algorithm)) {
+            row.algorithm = (enum bp_algorithm)i;
+            *out = row;
+            return true;
+        }
+    return false;
+}
+
+/* What is no row ends the list. */
+static void read_table(void)
+{
+    const char *text = bp_env("BP_CCL_TABLE");
+
+    while (text && *text && n_own < ROWS && take_row(&text, &own[n_own])) {
+        n_own++;
+        if (*text == ',') text++;
+    }
+}
+
+static const struct row *find(const struct row *rows, size_t n_row, uint32_t call, uint32_t n,
+                              uint64_t bytes)
+{
+    for (size_t i = 0; i < n_row; i++)
+        if ((rows[i].call == call || rows[i].call == ANY) && n <= rows[i].ranks &&
+            bytes <= rows[i].bytes)
+            return &rows[i];
+    return NULL;
+}
+
+/* Entries hold little, and have no parts for each rank. */
+static bool fits_inline(uint32_t call, uint64_t bytes)
+{
+    return bytes <= BP_BOARD_INLINE && call <= BP_COMM_GATHER && call != BP_COMM_REDUCE_SCATTER &&
+           call != BP_COMM_ALL_TO_ALL && call != BP_COMM_ALL_TO_ALL_RAGGED;
+}
+
+enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes)
+{
+    const struct row *row;
+
+    pthread_once(&read_once, read_table);
+    row = n_own ? find(own, n_own, call, n, bytes) : NULL;
+    if (!row) row = find(table, sizeof table / sizeof *table, call, n, bytes);
+    if (row->algorithm == BP_ALGORITHM_INLINE && !fits_inline(call, bytes))
+        return BP_ALGORITHM_WINDOW;
+    return row->algorithm;
+}
+
+/* The largest size up to which all go one way, by halving: rows are ordered by size. */
+static uint64_t most(uint32_t call, uint32_t n, enum bp_algorithm last)
+{
+    uint64_t low = 0, high = BP_BOARD_WINDOW;
+
+    if (bp_algorithm_find(call, n, 0) > last) return 0;
+    while (low < high) {
+        uint64_t middle = (low + high + 1) / 2;
+        if (bp_algorithm_find(call, n, middle) <= last) low = middle;
+        else high = middle - 1;
+    }
+    return low + 1;
+}
+
+void bp_algorithms_fill(struct bp_shm_rank *b)
+{
+    for (uint32_t call = 0; call < BP_COMM_CALL_COUNT; call++) {
+        b->calls.inline_bytes[call] = most(call, b->n, BP_ALGORITHM_INLINE);
+        b->calls.window_bytes[call] = most(call, b->n, BP_ALGORITHM_WINDOW);
+    }
 }

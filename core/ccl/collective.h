@@ -55,7 +55,7 @@ const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size)
 const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *text, size_t size);
 const char *bp_comm_call_name(uint32_t call);
 
-/* algorithm.c. From the table; bytes: of the part of one rank. */
+/* From the table; bytes: of the part of one rank. */
 enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes);
 /* Sets a board's inline_bytes and window_bytes, so that the table need not be looked up. */
 void bp_algorithms_fill(struct bp_shm_rank *b);

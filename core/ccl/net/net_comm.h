@@ -72,7 +72,7 @@ struct bp_hosts {
     bool waits;                  /* this rank waits for other hosts, not for its board */
     bool announced, agreed;      /* of this call: heads are under way; have been compared */
     bool made;                   /* all ranks have been reached */
-    bool little;                 /* of this call: see net_eager.c */
+    bool little;                 /* of this call: see net_collective.c */
     uint64_t told;               /* the call that the store was last told, by its number */
     uint32_t first_head;         /* operation, of those that are received */
     const struct bp_collective *pair; /* the send or receive to another host that waits; or NULL */
@@ -89,9 +89,6 @@ struct bp_hosts {
     uint64_t scratch_bytes;
     char *extra;                 /* what follows heads, from each host, and to all from this one */
 };
-
-/* net_module.c. The module, opened by the first call. */
-enum bp_status bp_net_open(const struct bp_net **out_net);
 
 /* net_comm.c */
 enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_shm_rank *board,
@@ -163,7 +160,7 @@ void bp_hosts_abandon(struct bp_hosts *h);
 /* NULL: no memory, and the call has failed. */
 void *bp_hosts_scratch(struct bp_hosts *h, uint64_t bytes);
 
-/* net_header.c: the leaders' heads, sent and compared. bytes: of what stands behind this host's. */
+/* The leaders' heads, sent and compared. bytes: of what stands behind this host's. */
 enum bp_status bp_hosts_announce(struct bp_hosts *h, uint64_t bytes);
 /* All make the same call: of leaders when the others' heads have come, of the others when their
  * leader says so. At once if that is known. */
@@ -181,7 +178,7 @@ enum bp_status bp_hosts_compare(struct bp_hosts *h, uint32_t host, const struct 
 /* Now and then, when all have come: whether one has given the communicator up since. */
 enum bp_status bp_hosts_hear_of_lost(struct bp_hosts *h);
 
-/* net_transfer.c: parts from rank to rank, of which some are on this host: those go by the board,
+/* net_p2p.c: parts from rank to rank, of which some are on this host: those go by the board,
  * when the list ends. Each pair of ranks lists the same moves in the same order; empty ones are
  * passed over by both. The first failure stays, and is the list's. To other hosts they go at once;
  * nothing is taken before all are known to make this call: what is given is listed first. */
@@ -207,6 +204,12 @@ enum bp_status bp_hosts_settle(struct bp_hosts *h);
 enum bp_status bp_hosts_local(struct bp_hosts *h, const struct bp_collective *c, uint32_t call,
                               uint32_t root, const void *src, void *dst);
 
+/* Sends and receives, of which some go to other hosts. */
+enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+                              size_t stride);
+/* While a rank waits on the board (ctx: its bp_hosts): see bp_progress. */
+enum bp_status bp_hosts_pairs_move(void *ctx, bool *out_moved);
+
 /* net_reduce.c: the data of calls that reduce; work: a struct bp_hosts_moves. */
 enum bp_status bp_hosts_all_reduce(void *work, const struct bp_collective *c);
 enum bp_status bp_hosts_reduce(void *work, const struct bp_collective *c);
@@ -216,16 +219,6 @@ bool bp_hosts_has_partial(const struct bp_hosts *h, const struct bp_collective *
 /* dst, which may be one of the sources, = their reduction; tmp: as large. */
 void bp_hosts_combine(const struct bp_hosts *h, const struct bp_collective *c, void *dst,
                       const void *const *src, uint32_t n, uint64_t bytes, void *tmp);
-
-/* net_eager.c: calls of little data, where each host has one rank. */
-bool bp_hosts_is_little(const struct bp_hosts *h, const struct bp_collective *c);
-enum bp_status bp_hosts_little(struct bp_hosts *h, const struct bp_collective *c);
-
-/* net_p2p.c: sends and receives, of which some go to other hosts. */
-enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
-                              size_t stride);
-/* While a rank waits on the board (ctx: its bp_hosts): see bp_progress. */
-enum bp_status bp_hosts_pairs_move(void *ctx, bool *out_moved);
 
 /* net_collective.c. One collective call, or n sends and receives, each stride bytes after the one
  * before. */

@@ -4,8 +4,6 @@
  * rank's own. One rank computes an element, in the order of hosts, or of ranks. */
 #include "net_comm.h"
 
-#include <stdlib.h>
-
 enum { WINDOW = 4 }; /* pieces under way between two; there are five slots */
 
 /* Ranks whose buffers are reduced: all, or one of each host. */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure.c: the failure of a communicator: found by one rank, told to all by the shared memory. */
-#include "failure.h"
+/* failure.c: the failure of a communicator: found by one rank, told to all by the shared memory;
+ * and what ranks on one machine say of it. Who is named is who did not come, not the neighbour that
+ * waits for it. */
+#include "../collective.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum bp_status bp_comm_answer(struct bp_comm_failure *f)
 {
@@ -46,4 +50,228 @@ enum bp_status bp_comm_confess(struct bp_comm_failure *f, enum bp_status status,
     va_end(args);
     bp_comm_fail(f, BP_ERR_PEER, "rank %u %s: %s", f->number, words, why);
     return bp_error(status, "%s", why);
+}
+
+enum { TEXT = 200 };
+
+/* The call that a rank is in, or was in last: the entry of the highest number. */
+static const struct bp_board_entry *last_entry(const struct bp_shm_rank *b, uint32_t rank,
+                                               uint64_t *out_sequence)
+{
+    const struct bp_board_entry *last = b->at[rank].entry;
+
+    *out_sequence = atomic_load(&last->sequence);
+    for (uint32_t i = 1; i < BP_BOARD_ENTRIES; i++) {
+        uint64_t sequence = atomic_load(&b->at[rank].entry[i].sequence);
+        if (sequence <= *out_sequence) continue;
+        *out_sequence = sequence;
+        last = &b->at[rank].entry[i];
+    }
+    return last;
+}
+
+/* Calls across hosts have several sequence numbers here, and one of their own. */
+static uint64_t number_of(uint64_t what, uint64_t sequence)
+{
+    return what >> 32 ? what >> 32 : sequence;
+}
+
+/* The same where calls are posted. */
+static void last_call(const struct bp_shm_rank *b, uint32_t rank, uint64_t *out_sequence,
+                      uint64_t *out_what, uint64_t *out_count)
+{
+    uint64_t posted = atomic_load(&b->at[rank].posted);
+    const struct bp_board_post *post = &b->at[rank].post[posted % BP_BOARD_POSTS];
+    const struct bp_board_entry *e = last_entry(b, rank, out_sequence);
+
+    *out_what = b->posts.used ? atomic_load(&post->what) : e->what;
+    *out_count = b->posts.used ? atomic_load(&post->count) : e->count;
+    if (b->posts.used) *out_sequence = posted;
+}
+
+/* "rank 2 (process 17), whose last call was broadcast of 4 f32 with root 0, sequence 6". */
+static void rank_text(const struct bp_shm_rank *b, uint32_t rank, char *text, size_t size)
+{
+    uint64_t sequence, what, count;
+    char call[TEXT];
+
+    last_call(b, rank, &sequence, &what, &count);
+    if (!sequence)
+        snprintf(text, size, "rank %u (process %d), which has made no call",
+                 bp_board_number(b, rank), b->peers.pid[rank]);
+    else
+        snprintf(text, size, "rank %u (process %d), whose last call was %s, sequence %" PRIu64,
+                 bp_board_number(b, rank), b->peers.pid[rank],
+                 bp_what_text(what, count, call, sizeof call), number_of(what, sequence));
+}
+
+static bool is_joining(const struct bp_shm_rank *b)
+{
+    uint32_t joins = atomic_load(&b->me->joins);
+
+    return joins && joins < BP_BOARD_JOINED;
+}
+
+/* What this rank is in. */
+static const char *own_text(const struct bp_shm_rank *b, char *text, size_t size)
+{
+    uint64_t sequence, last, count;
+    char what[TEXT];
+
+    last_call(b, b->rank, &sequence, &last, &count);
+    if (atomic_load(&b->me->ready) < 2 || is_joining(b)) return "bp_comm_create";
+    if (b->p2p.pair)
+        return bp_pair_text(b->p2p.pair, bp_board_number(b, b->p2p.pair->root), text, size);
+    if (!sequence) return "its first call";
+    snprintf(text, size, "%s, sequence %" PRIu64,
+             bp_what_text(last, count, what, sizeof what), number_of(last, sequence));
+    return text;
+}
+
+enum bp_status bp_board_died(struct bp_shm_rank *b, uint32_t rank)
+{
+    char own[TEXT], who[2 * TEXT];
+
+    rank_text(b, rank, who, sizeof who);
+    return bp_comm_fail(&b->failure, BP_ERR_PEER, "%s, has died; rank %u missed it in %s", who,
+                        bp_board_number(b, b->rank), own_text(b, own, sizeof own));
+}
+
+/* Whether a rank holds up the call that this one is in: it has not begun it. */
+static bool is_behind(const struct bp_shm_rank *b, uint32_t rank)
+{
+    uint64_t number = bp_board_entry(b, b->rank, b->calls.sequence)->what >> 32, sequence;
+    const struct bp_board_entry *e;
+
+    if (atomic_load(&b->me->ready) < 2)
+        return atomic_load(&b->at[rank].ready) < atomic_load(&b->me->ready);
+    if (b->posts.needs) return atomic_load(&b->at[rank].posted) < b->posts.needs;
+    e = last_entry(b, rank, &sequence);
+    if (number) return !sequence || e->what >> 32 < number;
+    return sequence + b->calls.lag < b->calls.sequence;
+}
+
+bool bp_board_is_held_up(const struct bp_shm_rank *b)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        if (i != b->rank && is_behind(b, i)) return true;
+    return false;
+}
+
+/* Who waits for a rank that waits for another is not to blame. */
+static uint32_t end_of_chain(const struct bp_shm_rank *b, uint32_t of)
+{
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint32_t next = atomic_load(&b->at[of].waits_for);
+        if (!next || next > b->n || next - 1 == b->rank) break;
+        of = next - 1;
+    }
+    return of;
+}
+
+void bp_names_add(const struct bp_shm_rank *b, struct bp_names *names, uint32_t rank)
+{
+    char who[2 * TEXT];
+
+    if (names->used + sizeof who >= sizeof names->text) return;
+    rank_text(b, rank, who, sizeof who);
+    names->used += (size_t)snprintf(names->text + names->used, sizeof names->text - names->used,
+                                    "%s%s", names->n++ ? "; " : "", who);
+}
+
+/* Ranks that have not begun the call, and rather those that do not wait for others; if all have,
+ * the one that was waited for. */
+enum bp_status bp_board_late(struct bp_shm_rank *b, uint32_t of)
+{
+    struct bp_names late = {.n = 0};
+    char own[TEXT];
+    const char *why = "did not come";
+
+    if (of >= b->n) of = b->rank;
+    if (b->p2p.pair) of = end_of_chain(b, of);
+    for (int pass = 0; pass < 2 && !late.n && !b->p2p.pair; pass++)
+        for (uint32_t i = 0; i < b->n; i++)
+            if (i != b->rank && is_behind(b, i) && (pass || !atomic_load(&b->at[i].waits_for)))
+                bp_names_add(b, &late, i);
+    if (!late.n) {
+        why = b->p2p.pair ? "did not" : "came, but does not go on";
+        bp_names_add(b, &late, of);
+    }
+    return bp_comm_fail(&b->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
+                        bp_board_number(b, b->rank), (double)b->waiter.timeout_ns / 1e9,
+                        own_text(b, own, sizeof own), late.text, why);
+}
+
+enum bp_status bp_board_late_by(struct bp_shm_rank *b, uint64_t what, uint64_t count,
+                                uint64_t timeout_ns, const char *late, const char *why)
+{
+    char own[TEXT];
+
+    return bp_comm_fail(&b->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
+                        bp_board_number(b, b->rank), (double)timeout_ns / 1e9,
+                        bp_what_text(what, count, own, sizeof own), late, why);
+}
+
+static bool same(const struct bp_board_entry *a, const struct bp_board_entry *b)
+{
+    return a->what == b->what && a->count == b->count;
+}
+
+/* How many have made the same call as rank. */
+static uint32_t votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t sequence)
+{
+    const struct bp_board_entry *e = bp_board_entry(b, rank, sequence);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        const struct bp_board_entry *other = bp_board_entry(b, i, sequence);
+        n += atomic_load(&other->sequence) == sequence && same(e, other);
+    }
+    return n;
+}
+
+/* The first of the calls up to a number that two ranks do not make alike. */
+static uint64_t first_odd(const struct bp_shm_rank *b, uint32_t other, uint64_t sequence)
+{
+    uint64_t from = sequence > BP_BOARD_AHEAD ? sequence - BP_BOARD_AHEAD : 1;
+
+    while (from < sequence &&
+           same(bp_board_entry(b, other, from), bp_board_entry(b, b->rank, from)))
+        from++;
+    return from;
+}
+
+/* The others are given a moment to come, so that the many are told from the few. */
+enum bp_status bp_board_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t up_to)
+{
+    uint64_t sequence = first_odd(b, other, up_to), deadline = bp_deadline(50000000);
+    char usual[TEXT], odd[TEXT], list[1000] = "";
+    uint32_t best = 0, most = 0;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < b->n; i++)
+        while (atomic_load(&bp_board_entry(b, i, sequence)->sequence) < sequence &&
+               bp_time_left(deadline) && !bp_comm_has_failed(&b->failure))
+            usleep(1000);
+    for (uint32_t i = 0; i < b->n; i++)
+        if (atomic_load(&bp_board_entry(b, i, sequence)->sequence) == sequence &&
+            votes(b, i, sequence) > most) {
+            most = votes(b, i, sequence);
+            best = i;
+        }
+    for (uint32_t i = 0; i < b->n && used + 2 * TEXT < sizeof list; i++) {
+        const struct bp_board_entry *e = bp_board_entry(b, i, sequence);
+        if (atomic_load(&e->sequence) != sequence || same(e, bp_board_entry(b, best, sequence)))
+            continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%srank %u calls %s",
+                                 used ? ", " : "", bp_board_number(b, i),
+                                 bp_what_text(e->what, e->count, odd, sizeof odd));
+    }
+    const struct bp_board_entry *e = bp_board_entry(b, best, sequence);
+    return bp_comm_fail(&b->failure, BP_ERR_INVALID,
+                        "sequence %" PRIu64 ": %s, but rank %u%s %s: all ranks make the same "
+                        "calls in the same order",
+                        number_of(e->what, sequence), list, bp_board_number(b, best),
+                        most > 1 ? " and others call" : " calls",
+                        bp_what_text(e->what, e->count, usual, sizeof usual));
 }

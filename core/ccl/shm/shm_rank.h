@@ -28,7 +28,7 @@ struct bp_shm_p2p {
     const struct bp_collective *pair; /* the one that waits; or NULL */
 };
 
-/* Of calls that devices do by themselves (native/seqlog.h). */
+/* Of calls that devices do by themselves (native/seqlog.c). */
 struct bp_shm_posts {
     bool used;      /* calls are posted */
     uint64_t needs; /* posts that it waits for now; or 0 */
@@ -77,7 +77,7 @@ static inline void bp_board_set(struct bp_shm_rank *b, _Atomic uint64_t *word, u
         bp_segment_wake(b->segment, b->rank);
 }
 
-/* failure_report.c. Ranks, one after the other, as far as there is room. */
+/* failure.c. Ranks, one after the other, as far as there is room. */
 struct bp_names {
     char text[1200];
     size_t used;

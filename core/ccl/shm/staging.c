@@ -10,7 +10,6 @@
 #include "../comm.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { LIMIT = 1 << 20, SLOTS = 2 }; /* LIMIT: bytes of a slot on the larger side */
