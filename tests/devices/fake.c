@@ -172,7 +172,8 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
     fake_step("create");
     f = host->allocate(host->ctx, sizeof *f, _Alignof(struct fake_instance));
     if (!f) return bp_fail(host, BP_ERR_MEMORY, "no memory for an instance");
-    *f = (struct fake_instance){.host = fake_host = host};
+    *f = (struct fake_instance){.host = host};
+    __atomic_store_n(&fake_host, host, __ATOMIC_RELEASE);
     status = fake_memory_create(f);
     if (!status) status = fake_work_create(f);
     if (status) host->release(host->ctx, f, sizeof *f);

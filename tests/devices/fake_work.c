@@ -674,6 +674,7 @@ void fake_work_destroy(struct fake_instance *f)
 
     pthread_mutex_lock(&lock);
     w->ending = true;
+    n_numbered = 0;
     for (at = &works; *at != w; at = &(*at)->next) {}
     *at = w->next;
     pthread_cond_broadcast(&changed);
@@ -681,7 +682,6 @@ void fake_work_destroy(struct fake_instance *f)
     if (w->runs) pthread_join(w->thread, NULL);
     streams_free(w->streams);
     streams_free(w->past);
-    n_numbered = 0;
     free(w);
 }
 
