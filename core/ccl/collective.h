@@ -60,13 +60,14 @@ enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes);
 /* Sets a board's inline_bytes and window_bytes, so that the table need not be looked up. */
 void bp_algorithms_fill(struct bp_shm_rank *b);
 
-/* Runs a collective call. A failure is that of the communicator. */
-enum bp_status bp_collective_run(struct bp_shm_rank *b, const struct bp_collective *c);
+/* Runs a collective call; self: a struct bp_shm_rank (bp_transport). A failure is that of the
+ * communicator. */
+enum bp_status bp_collective_run(void *self, const struct bp_collective *c);
 /* zero_copy.c: the part between all ranks' entries. src, dst: of all ranks, as they said. */
 enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_collective *c,
                                     uint32_t way);
 /* shm_p2p.c: n sends and receives, all at once; each stride bytes after the one before. */
-enum bp_status bp_pairs_run(struct bp_shm_rank *b, const struct bp_collective *first, uint32_t n,
+enum bp_status bp_pairs_run(void *self, const struct bp_collective *first, uint32_t n,
                             size_t stride);
 
 /* staging.c. Before anything is done with piece k, of room bytes of each part: waits until that of

@@ -5,17 +5,6 @@
 
 #include "native/native.h"
 
-static enum bp_status shm_collective(void *self, const struct bp_collective *c)
-{
-    return bp_collective_run(self, c);
-}
-
-static enum bp_status shm_p2p(void *self, const struct bp_collective *first, uint32_t n,
-                              size_t stride)
-{
-    return bp_pairs_run(self, first, n, stride);
-}
-
 static enum bp_status shm_health(void *self)
 {
     return bp_board_check(self);
@@ -24,17 +13,6 @@ static enum bp_status shm_health(void *self)
 static void shm_destroy(void *self)
 {
     bp_board_leave(self);
-}
-
-static enum bp_status net_collective(void *self, const struct bp_collective *c)
-{
-    return bp_hosts_collective(self, c);
-}
-
-static enum bp_status net_p2p(void *self, const struct bp_collective *first, uint32_t n,
-                              size_t stride)
-{
-    return bp_hosts_p2p(self, first, n, stride);
 }
 
 static enum bp_status net_health(void *self)
@@ -56,9 +34,9 @@ static void native_destroy(void *self)
 }
 
 const struct bp_transport bp_transports[BP_TRANSPORT_COUNT] = {
-    [BP_TRANSPORT_SHM] = {.name = "shm", .collective = shm_collective, .p2p = shm_p2p,
+    [BP_TRANSPORT_SHM] = {.name = "shm", .collective = bp_collective_run, .p2p = bp_pairs_run,
                           .health = shm_health, .destroy = shm_destroy},
-    [BP_TRANSPORT_NET] = {.name = "net", .collective = net_collective, .p2p = net_p2p,
+    [BP_TRANSPORT_NET] = {.name = "net", .collective = bp_hosts_collective, .p2p = bp_hosts_p2p,
                           .whole = true, .health = net_health, .destroy = net_destroy},
     [BP_TRANSPORT_NATIVE] = {.name = "native", .submit = bp_native_submit,
                              .destroy = native_destroy},

@@ -365,15 +365,19 @@ static enum bp_status end(struct bp_hosts *h, enum bp_status status)
     return bp_comm_answer(&h->board->failure);
 }
 
-enum bp_status bp_hosts_collective(struct bp_hosts *h, const struct bp_collective *c)
+enum bp_status bp_hosts_collective(void *self, const struct bp_collective *c)
 {
+    struct bp_hosts *h = self;
+
     if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
     return end(h, run_collective(h, c));
 }
 
-enum bp_status bp_hosts_p2p(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+enum bp_status bp_hosts_p2p(void *self, const struct bp_collective *first, uint32_t n,
                             size_t stride)
 {
+    struct bp_hosts *h = self;
+
     if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
     return end(h, bp_hosts_pairs(h, first, n, stride));
 }

@@ -221,9 +221,9 @@ void bp_hosts_combine(const struct bp_hosts *h, const struct bp_collective *c, v
                       const void *const *src, uint32_t n, uint64_t bytes, void *tmp);
 
 /* net_collective.c. One collective call, or n sends and receives, each stride bytes after the one
- * before. */
-enum bp_status bp_hosts_collective(struct bp_hosts *h, const struct bp_collective *c);
-enum bp_status bp_hosts_p2p(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+ * before; self: a struct bp_hosts (bp_transport). */
+enum bp_status bp_hosts_collective(void *self, const struct bp_collective *c);
+enum bp_status bp_hosts_p2p(void *self, const struct bp_collective *first, uint32_t n,
                             size_t stride);
 
 #endif

@@ -417,9 +417,10 @@ static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collecti
 /* By the way that is the table's. */
 static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective *c)
 {
-    uint64_t bytes = c->count * c->width, room = room_of(b, c, BP_BOARD_LITTLE);
+    uint64_t bytes = c->count * c->width, room;
 
     if (bytes < b->calls.inline_bytes[c->call]) return run_inline(b, c);
+    room = room_of(b, c, BP_BOARD_LITTLE);
     if (is_one_way(c) && bytes < b->calls.window_bytes[c->call] && bytes <= room)
         return run_little(b, c, room);
     room = room_of(b, c, BP_BOARD_WINDOW);
@@ -433,8 +434,9 @@ static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective
 /* While a device copies, its driver's threads may need the processor that a wait would spin on. */
 static const uint64_t staged_spin_ns = 50000;
 
-enum bp_status bp_collective_run(struct bp_shm_rank *b, const struct bp_collective *c)
+enum bp_status bp_collective_run(void *self, const struct bp_collective *c)
 {
+    struct bp_shm_rank *b = self;
     uint64_t spin_ns = b->waiter.spin_ns;
     enum bp_status status;
 

@@ -257,9 +257,10 @@ static enum bp_status run_all(struct bp_shm_rank *b, struct exchange *list, uint
     }
 }
 
-enum bp_status bp_pairs_run(struct bp_shm_rank *b, const struct bp_collective *first, uint32_t n,
+enum bp_status bp_pairs_run(void *self, const struct bp_collective *first, uint32_t n,
                             size_t stride)
 {
+    struct bp_shm_rank *b = self;
     struct exchange few[8], *x = few;
     enum bp_status status;
 
