@@ -28,11 +28,11 @@ struct bp_comm {
     struct bp_device *device; /* a reference */
     struct bp_store *store;
     const struct bp_transport *transport; /* by host memory */
-    void *self;                 /* this rank's end of that: board, or hosts */
-    struct bp_shm_rank *board;  /* of the ranks on this host */
+    void *self;               /* this rank's end of that: board, or hosts */
+    struct bp_shm_rank *board; /* of the ranks on this host */
     struct bp_hosts *hosts;   /* where there are others; or NULL */
     uint32_t *numbers;        /* of the ranks on this host; or NULL */
-    struct bp_far *far;       /* remote.h: of native ones on several hosts; or NULL */
+    struct bp_far *far;       /* native.h: of native ones on several hosts; or NULL */
     struct bp_native *native; /* the devices do it by themselves; or NULL, and */
     char why[320];            /* why not, where they might */
     char way[400];            /* what bp_comm_algorithm says where calls are staged */

@@ -7,8 +7,8 @@
  * all, as on one host. Data goes at the same time, from any rank to any.
  *
  * Failures are told by the store, where the first one is kept: whoever waits looks there. */
-#ifndef BP_HOSTS_PRIVATE_H
-#define BP_HOSTS_PRIVATE_H
+#ifndef BP_NET_COMM_PRIVATE_H
+#define BP_NET_COMM_PRIVATE_H
 
 #include "../collective.h"
 

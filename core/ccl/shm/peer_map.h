@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_map.h: how a rank reaches buffers of the others. */
-#ifndef BP_REACH_PRIVATE_H
-#define BP_REACH_PRIVATE_H
+#ifndef BP_PEER_MAP_PRIVATE_H
+#define BP_PEER_MAP_PRIVATE_H
 
 #include "shm_segment.h"
 

@@ -11,8 +11,8 @@
  * which no others use, two are enough. Where little goes one way (shm_collective.c) who gets
  * nothing waits for nobody, and may be some calls ahead: entries, and room beside them, are as
  * many. */
-#ifndef BP_BOARD_PRIVATE_H
-#define BP_BOARD_PRIVATE_H
+#ifndef BP_SHM_SEGMENT_PRIVATE_H
+#define BP_SHM_SEGMENT_PRIVATE_H
 
 #include "../../core.h"
 #include "../bootstrap/rendezvous.h"
