@@ -172,27 +172,60 @@ void ref_roi_pool(const struct ref_array *in, const void *attrs, struct ref_arra
     }
 }
 
-void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+/* A gradient under way, and how many terms each of its elements is a sum of. */
+struct spread {
+    struct ref_array *dx;
+    int64_t *terms;
+};
+
+static void spread_add(struct spread *s, int64_t i, long double v)
+{
+    s->dx->v[i] += v;
+    s->dx->bound[i] += fabsl(v);
+    s->terms[i]++;
+}
+
+/* Gives an element of dy, which is at a place of it, back to the elements of x that it is of. */
+typedef void give_back(struct spread *s, const struct ref_array *in, const void *attrs,
+                       const int64_t *at, long double dy);
+
+/* The gradient of a pool of regions in x. growth: of the bound, by the number of terms. */
+static void spread(const struct ref_array *in, const void *attrs, struct ref_array *dx,
+                   give_back *give, long double (*growth)(int64_t terms))
+{
+    const struct ref_array *dy = &in[0], *x = &in[3];
+    struct spread s = {dx, calloc((size_t)x->count + 1, sizeof *s.terms)};
+    int64_t at[REF_RANK] = {0};
+
+    if (!s.terms) abort();
+    ref_array_init(dx, x->type->dtype, 4, x->shape);
+    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at))
+        give(&s, in, attrs, at, dy->v[e]);
+    for (int64_t i = 0; i < dx->count; i++) dx->bound[i] *= growth(s.terms[i]);
+    free(s.terms);
+}
+
+static void give_largest(struct spread *s, const struct ref_array *in, const void *attrs,
+                         const int64_t *at, long double dy)
 {
     struct bp_roi_pool_attrs a;
-    const struct ref_array *dy = &in[0], *rois = &in[1], *images = &in[2], *x = &in[3];
-    int64_t at[REF_RANK] = {0}, *terms = calloc((size_t)x->count + 1, sizeof *terms);
+    const struct ref_array *rois = &in[1], *images = &in[2], *x = &in[3];
+    int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] * x->shape[3];
+    int64_t k;
 
     memcpy(&a, attrs, sizeof a); /* one layout */
-    if (!terms) abort();
-    ref_array_init(dx, x->type->dtype, 4, x->shape);
-    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at)) {
-        int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
-                        x->shape[3];
-        int64_t k = pooled(&a, x, plane, rois, at[0], at + 2);
-        if (k < 0) continue;
-        dx->v[plane + k] += dy->v[e];
-        dx->bound[plane + k] += fabsl(dy->v[e]);
-        terms[plane + k]++;
-    }
-    for (int64_t i = 0; i < dx->count; i++)
-        dx->bound[i] *= ref_growth(terms[i] - 2) + 0x1p-10L * (long double)(terms[i] > 1);
-    free(terms);
+    k = pooled(&a, x, plane, rois, at[0], at + 2);
+    if (k >= 0) spread_add(s, plane + k, dy);
+}
+
+static long double largest_growth(int64_t terms)
+{
+    return ref_growth(terms - 2) + 0x1p-10L * (long double)(terms > 1);
+}
+
+void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+{
+    spread(in, attrs, dx, give_largest, largest_growth);
 }
 
 /* The bin of element k of a region that psroi_pool cuts: ranges of places on x. */
@@ -248,24 +281,25 @@ void ref_psroi_pool(const struct ref_array *in, const void *attrs, struct ref_ar
     }
 }
 
-void ref_psroi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+static void give_mean(struct spread *s, const struct ref_array *in, const void *attrs,
+                      const int64_t *at, long double dy)
 {
     struct bp_psroi_pool_attrs a;
-    const struct ref_array *dy = &in[0], *rois = &in[1], *images = &in[2], *x = &in[3];
-    int64_t at[REF_RANK] = {0}, *terms = calloc((size_t)x->count + 1, sizeof *terms);
+    const struct ref_array *rois = &in[1], *images = &in[2], *x = &in[3];
+    struct bin b;
 
     memcpy(&a, attrs, sizeof a); /* one layout */
-    if (!terms) abort();
-    ref_array_init(dx, x->type->dtype, 4, x->shape);
-    for (int64_t e = 0; e < dy->count; e++, ref_next(4, dy->shape, at)) {
-        struct bin b = bin_of(&a, x, rois, at[0], at + 2);
-        for (int64_t k = 0; k < b.places; k++) {
-            int64_t i = binned_at(&a, x, (int64_t)images->u[at[0]], at, &b, k);
-            dx->v[i] += dy->v[e] / b.places;
-            dx->bound[i] += fabsl(dy->v[e] / b.places);
-            terms[i]++;
-        }
-    }
-    for (int64_t i = 0; i < dx->count; i++) dx->bound[i] *= 1 + ref_growth(terms[i] - 1);
-    free(terms);
+    b = bin_of(&a, x, rois, at[0], at + 2);
+    for (int64_t k = 0; k < b.places; k++)
+        spread_add(s, binned_at(&a, x, (int64_t)images->u[at[0]], at, &b, k), dy / b.places);
+}
+
+static long double mean_growth(int64_t terms)
+{
+    return 1 + ref_growth(terms - 1);
+}
+
+void ref_psroi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
+{
+    spread(in, attrs, dx, give_mean, mean_growth);
 }
