@@ -141,6 +141,19 @@ def kernel_row_that_never_runs_fails_though_expected():
 
 
 @test
+def rows_that_decline_fail_what_is_made_of_their_operators():
+    """There is a row for each part: that it takes no configuration is the device's to mend, or to expect."""
+    path = os.path.join(os.path.dirname(MUTANT), "declines.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("kernel/label_smooth/*/2x3+3@none unsupported the row is under construction\n")
+    for args, status in (((), "fail"), (("--expect", path), "unsupported")):
+        result = run("refuses-all", "--filter", "kernel/label_smooth/*/2x3+3@none", *args)
+        told = [c for c in result.by_id.values() if "the device has what it needs, but: label_smooth" in c["message"]]
+        assert len(told) > 2 and all(c["outcome"] == status for c in told), f"{told}\n{result}"
+        assert (result.status == 1) == (status == "fail"), result
+
+
+@test
 def crash_is_blamed_on_its_case():
     result = run("crash", *ROWS)
     expect(result, "crash", ["kernel/add/f32/broadcast-both/7x1x33+4x1@*"], ["kernel/add/f32/broadcast-both/7x1x33+4x1@mutant_add_f32"], "signal 11")

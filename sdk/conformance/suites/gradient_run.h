@@ -49,10 +49,7 @@ static inline struct numbers *gradient_variable(struct gradient_run *g, int i)
 static inline bool gradient_ok(struct gradient_run *g, enum bp_status status, const char *call)
 {
     g->r.c->result->refused |= kernel_is_refused(status);
-    if (!kernel_is_missing(status))
-        return check_ok(g->r.c, status, call);
-    check_unsupported(g->r.c, "%s: %s", call, bp_error_message());
-    return false;
+    return check_ok(g->r.c, status, call);
 }
 
 /* gradient_graph.c: records the call with its gradient, of the second order that of this too. Fills

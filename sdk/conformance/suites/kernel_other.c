@@ -25,13 +25,6 @@ bool kernel_is_refused(enum bp_status status)
     return status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED;
 }
 
-bool kernel_is_missing(enum bp_status status)
-{
-    struct bp_error_info info = {.size = sizeof info};
-
-    return status == BP_ERR_NO_KERNEL && bp_error_info(&info) == BP_OK && !info.rows;
-}
-
 bool kernel_is_misfit(const char *reason)
 {
     return !strncmp(reason, "types[", 6);

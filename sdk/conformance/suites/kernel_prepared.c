@@ -206,10 +206,8 @@ void run_expanded(struct run *r)
 
     call.kernel = NULL;
     status = bp_prepared_create_with(r->c->place->device, &call, &options, &prepared);
-    if (kernel_is_missing(status))
-        check_unsupported(r->c, "%s", bp_error_message());
-    else check_ok(r->c, status, "bp_prepared_create_with BP_PREPARE_EXPAND");
-    if (status) return;
+    r->c->result->refused = kernel_is_refused(status);
+    if (!check_ok(r->c, status, "bp_prepared_create_with BP_PREPARE_EXPAND")) return;
     run_fill_memory(r, 1);
     if (r->made->via && !runs_via(prepared, r->made->via)) {
         check_skip(r->c, "the row declines what %s is made of, another takes it", r->info->name);

@@ -49,10 +49,6 @@ bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype);
  * call names may decline it so. */
 bool kernel_is_refused(enum bp_status status);
 
-/* Whether a call has just been refused because the device has no kernel of its operator, or of a
- * part of it; not because each of those that it has declines the call. */
-bool kernel_is_missing(enum bp_status status);
-
 /* Whether the core refuses a row because its dtypes do not fit its operator (bp_kernel_info). */
 bool kernel_is_misfit(const char *reason);
 
