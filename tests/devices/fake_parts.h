@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_parts.h: what the files of the fake device share: fake.c has the script and the tables,
- * fake_memory.c memory, fake_work.c streams, events and when work runs, fake_rows.c kernels. */
+ * fake_memory.c memory, fake_stream.c streams and events, fake_work.c when work runs, fake_orders.c
+ * the orders of a test, fake_rows.c and fake_operators.c kernels and operators, fake_tables.c and
+ * fake_misdeeds.c what a plugin does wrong. */
 #ifndef BP_TEST_FAKE_PARTS_H
 #define BP_TEST_FAKE_PARTS_H
 
@@ -50,14 +52,15 @@ struct fake_instance {
     int plans, streams;     /* there now */
 };
 
-/* fake_work.c */
+/* fake_work.c, fake_stream.c */
 enum bp_status fake_work_create(struct fake_instance *f);
 void fake_work_destroy(struct fake_instance *f);
 /* Whether work that has not run uses the memory, or the plan. */
 bool fake_uses(const void *first, uint64_t size, const void *plan);
 /* The launch function of every row: runs the row's run when it is time. */
 enum bp_status fake_launch(const struct bp_launch *launch);
-extern const struct bp_runtime fake_work_runtime; /* the callbacks that give or wait for work */
+/* The callbacks that give work or wait for it. */
+extern const struct bp_runtime fake_work_runtime;
 
 /* fake_memory.c */
 enum bp_status fake_memory_create(struct fake_instance *f);
