@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `./dev demo` builds has the plugins of any machine, and no image that is compiled for GPUs: those take minutes.
+"""What `./dev demo` builds has the plugins of any machine, and no image that is compiled for GPUs: those take minutes. Its
+kernels, of one level of instructions, are not compiled again for a build of all levels.
 
     demo.py NINJA BUILD ROOT
 
 TAP.
 """
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -23,9 +26,15 @@ names = {os.path.basename(path) for path in demo}
 images = [path for path in demo if path.endswith((".fatbin", ".co")) or "/cuda/" in path or "/hip/" in path]
 with open(os.path.join(ROOT, "dev"), encoding="utf-8") as f:
     builds = "make_quietly normal demo" in f.read()
+with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as f:
+    kernels = [c for c in json.load(f) if c["output"].startswith("plugins/cpu/libcpu_")]
+tied = [c["output"] for c in kernels if any(f"_{level.lower()}.a.p/" not in c["output"]
+                                            for level in re.findall(r"-DCPU_(AVX\w*)", c["command"]))]
 missing = {"bp", "bp_cpu.so", "demo_network.c.o"} - names
 checks = [("the demo has bp, the cpu plugin and the network", f"without {sorted(missing)}" if missing else None),
           ("the demo has no image for GPUs", f"it has {images[:5]}" if images else None),
+          ("no kernel is told of other levels than its own",
+           f"of {len(kernels)} these are: {tied[:5]}" if tied or not kernels else None),
           ("./dev demo builds the target demo", None if builds else "it does not")]
 print(f"1..{len(checks)}")
 for number, (name, wrong) in enumerate(checks, 1):
