@@ -55,8 +55,7 @@ struct bp_host { /* table, core to plugin */
     uint32_t abi_major, abi_minor; /* of the core */
     void *ctx;                     /* first argument of each service */
 
-    /* Writes one message, without a newline, behind the plugin's name, which the core adds. level:
-     * enum bp_log_level. */
+    /* Writes a message, without a newline; the core names the plugin. level: enum bp_log_level. */
     void (*log)(void *ctx, uint32_t level, const char *text);
 
     /* Records text as the reason why the running callback fails, for the calling thread; returns
