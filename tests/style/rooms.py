@@ -64,11 +64,19 @@ def objects(root, build):
                 else os.path.basename(path), os.path.join(build, command["output"])
 
 
-def symbols(path):
-    """What an object defines, and what it needs."""
-    out = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
-    pairs = [line.split()[-2:] for line in out.splitlines()]
-    return {s for kind, s in pairs if kind in DEFINED}, {s for kind, s in pairs if kind in NEEDED}
+def symbols(source_of):
+    """{source: (symbols that its object defines, symbols that it needs)} of {object: source}."""
+    files = {source: (set(), set()) for source in source_of.values()}
+    out = subprocess.run(["nm", "-A", *source_of], capture_output=True, text=True, check=True).stdout
+    for line in out.splitlines():
+        path, _, rest = line.partition(":")
+        kind, symbol = rest.split()[-2:]
+        defined, needed = files[source_of[path]]
+        if kind in DEFINED:
+            defined.add(symbol)
+        elif kind in NEEDED:
+            needed.add(symbol)
+    return files
 
 
 def uses(files):
@@ -158,7 +166,7 @@ def read_list(path):
 
 def main():
     root, build, listed = sys.argv[1:4]
-    files = {source: symbols(path) for source, path in objects(root, build)}
+    files = symbols({path: source for source, path in objects(root, build)})
     found = uses(files)
     if listed == "--print":
         print("\n".join([*sorted(upward(found), key=lambda line: (*map(TOWER.index, line.split()[:2]), line)),
