@@ -24,7 +24,7 @@ ADD = ("--filter", "kernel/add/*")
 
 
 def run(*args, mutant="none", **more):
-    return Run(MUTANT, *args, env={"BP_MUTANT": mutant}, **more)
+    return Run(MUTANT, *args, env={"BP_FAKE": "mutant=" + mutant}, **more)
 
 
 def ids(*args, status=0):

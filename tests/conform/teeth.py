@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance suite has teeth: each mutant of mutant.c is found, in the cases that show it and in no
+"""The conformance suite has teeth: each mutant of fake_mutant.c is found, in the cases that show it and in no
 others, with the right outcome.
 
     teeth.py BUILD BP MUTANT MUTANT_EXTRA LATE
@@ -21,7 +21,7 @@ MUTANT, EXTRA, LATE = (os.path.abspath(p) for p in sys.argv[3:6])
 def run(name, *args, device=MUTANT, more=None, report=True):
     # With a sanitizer a crash is to look as it does without: its report is not what is tested.
     asan = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0"
-    return Run(device, *args, env={"BP_MUTANT": name, "ASAN_OPTIONS": asan, **(more or {})}, report=report)
+    return Run(device, *args, env={"BP_FAKE": "mutant=" + name, "ASAN_OPTIONS": asan, **(more or {})}, report=report)
 
 
 def expect(result, outcome, only, some, text=""):
@@ -307,7 +307,7 @@ def plugin_whose_name_has_no_end():
     assert "name or driver in its properties has no end within 64 bytes" in result.err, result
 
 
-# BP_MUTANT, what is said when the device is opened
+# The mutant, what is said when the device is opened
 SIZES = [("no-size", " to 0: write the other fields"), ("larger-size", ": write the other fields alone, with BP_SET")]
 
 

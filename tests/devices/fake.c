@@ -97,8 +97,7 @@ static enum bp_status device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-/* The value of a word, put into text. */
-static const char *text_of(const char *word, char text[32], const char *otherwise)
+const char *fake_text(const char *word, char text[32], const char *otherwise)
 {
     const char *is = fake_word(word);
 
@@ -246,7 +245,7 @@ static void read_environment(void)
 static void __attribute__((constructor)) read_script(void)
 {
     static const char *const modes[] = {"inline", "late", "told", "thread"};
-    static char kind[32], version[32];
+    static char name[32], kind[32], version[32];
     struct bp_plugin *plugin = &tables.table.plugin;
 
     read_environment();
@@ -254,18 +253,23 @@ static void __attribute__((constructor)) read_script(void)
     for (int i = 0; i < 4; i++)
         if (fake_is("work", modes[i])) fake_mode = (enum fake_mode)i;
     fake.budget = fake_number("memory", 0);
-    plugin->name = fake_name;
-    plugin->kind = text_of("kind", kind, fake_name);
-    plugin->version = text_of("version", version, "0.1.0");
+    plugin->name = fake_text("name", name, fake_name);
+    plugin->kind = fake_text("kind", kind, plugin->name);
+    plugin->version = fake_text("version", version, "0.1.0");
     choose_callbacks(&tables.runtime);
     fake_rows_find(&tables.kernels);
     fake_operators_find(&tables.kernels);
     if (tables.kernels.count) plugin->kernels = &tables.kernels;
+    fake_mutate(&tables);
     fake_spoil(&tables);
 }
 
 const struct bp_plugin *fake_get(void)
 {
+    static struct fake_table again; /* the same in another place */
+    static int calls;
+
     fake_step("entry");
+    if (fake_is("mutant", "impure") && calls++ & 1) return again = tables.table, &again.plugin;
     return fake_is("spoil", "null_table") ? NULL : &tables.table.plugin;
 }

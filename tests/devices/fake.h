@@ -7,7 +7,8 @@
  * so only.
  *
  *   rows=SET         the kernels, of fake_rows.c; without it: none
- *   kind=KIND        of its devices; without it: as its name
+ *   name=NAME        of the plugin; without it: the library's
+ *   kind=KIND        of its devices; without it: the plugin's name
  *   version=VERSION  of the plugin; without it: 0.1.0
  *   count=N          how many devices; without it: 1
  *   uuid  pci  arch  the device says which hardware it is
@@ -51,6 +52,7 @@
  *                    mapped; each stream opens a file that stays open; plans, or arguments of
  *                    launches, in the host's memory are not released
  *   wrong-size       these arguments are released as another size
+ *   mutant=NAME      a kernel of rows=mutant, or this device, breaks in one way: fake_mutant.c
  *   spoil=WHAT       a table or an operator is wrong, or unusual: fake_tables.c, fake_operators.c
  *
  * What the plugin does to its process, STEP=MISDEED:

@@ -2,7 +2,7 @@
 /* fake_parts.h: what the files of the fake device share: fake.c has the script and the tables,
  * fake_memory.c memory, fake_stream.c streams and events, fake_work.c when work runs, fake_orders.c
  * the orders of a test, fake_rows.c and fake_operators.c kernels and operators, fake_tables.c and
- * fake_misdeeds.c what a plugin does wrong. */
+ * fake_misdeeds.c what a plugin does wrong, fake_mutant.c kernels that break. */
 #ifndef BP_TEST_FAKE_PARTS_H
 #define BP_TEST_FAKE_PARTS_H
 
@@ -27,6 +27,8 @@ static inline bool fake_has(const char *word)
 }
 bool fake_is(const char *word, const char *value);
 uint64_t fake_number(const char *word, uint64_t otherwise);
+/* The value of a word, put into text. */
+const char *fake_text(const char *word, char text[32], const char *otherwise);
 
 extern struct fake fake;
 extern enum fake_mode fake_mode;
@@ -99,6 +101,8 @@ struct fake_tables {
     struct bp_kernels kernels;
 };
 void fake_spoil(struct fake_tables *tables);
+/* The rows and the runtime of rows=mutant: fake_mutant.c. */
+void fake_mutate(struct fake_tables *tables);
 /* What bp_plugin_get answers, which is each library's own: fake_script.c. */
 const struct bp_plugin *fake_get(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_script.c: what each library of the fake device has for itself: its name, its script and its
  * one symbol. FAKE_NEEDS is a function of another library, or of none; with FAKE_SYMBOL the symbol
- * has that name. */
+ * has that name, and with FAKE_EXTRA there is a second one. */
 #include "fake_parts.h"
 
 const char fake_name[] = FAKE_NAME, fake_script[] = FAKE_SCRIPT;
@@ -10,6 +10,14 @@ const char fake_name[] = FAKE_NAME, fake_script[] = FAKE_SCRIPT;
 void FAKE_NEEDS(void);
 extern void (*const fake_needs)(void);
 void (*const fake_needs)(void) = FAKE_NEEDS;
+#endif
+
+#ifdef FAKE_EXTRA
+BP_EXPORT int FAKE_EXTRA(void);
+int FAKE_EXTRA(void)
+{
+    return 1;
+}
 #endif
 
 #ifdef FAKE_SYMBOL

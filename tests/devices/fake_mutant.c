@@ -1,49 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutant.c: a small sound plugin over host memory that breaks in the one way that BP_MUTANT
- * names. The conformance suite must find each (teeth.py). Built again with EXTRA_SYMBOL for a
- * second export. */
+/* fake_mutant.c: rows=mutant: kernels and a device that the conformance suite finds sound, and that
+ * break in the one way that mutant=NAME says. The suite must find each (teeth.py). */
+#include "fake_parts.h"
+
 #include <backplane/attrs.h>
-#include <backplane/kernel.h>
-#include <backplane/plugin.h>
-#include <backplane/runtime.h>
 #include <fenv.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-static const char *chosen = ""; /* read once: kernels ask for each element */
+static char chosen[32]; /* read once: kernels ask for each element */
 
 static bool is(const char *mutant)
 {
     return !strcmp(chosen, mutant);
-}
-
-static void *idle(void *arg)
-{
-    for (;;) pause();
-    return arg;
-}
-
-__attribute__((constructor)) static void at_load(void)
-{
-    pthread_t thread;
-
-    if (getenv("BP_MUTANT")) chosen = getenv("BP_MUTANT");
-    if (is("prints")) printf("mutant: loaded\n"), fflush(stdout);
-    if (is("thread")) pthread_create(&thread, NULL, idle, NULL);
-    if (is("crash-at-load")) abort();
-    if (is("hang-at-load"))
-        for (;;) pause();
 }
 
 /* Kernels. Elements are found by strides, or, for a mutant, as if there were none. */
@@ -356,26 +334,29 @@ static enum bp_status accepts(void *self, const struct bp_prep *prep)
 enum {
     FLAGS = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC
 };
-static struct bp_kernel rows[] = {
-    {BP_OPROW(add), .name = "mutant_add_f32", .types = {BP_M(F32)},
-     .flags = FLAGS | BP_KERNEL_IN_PLACE, .launch = add, .accepts = accepts},
-    {BP_OPROW(softmax), .name = "mutant_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS,
-     .launch = softmax},
-    {BP_OPROW(sum), .name = "mutant_sum_f32", .types = {BP_M(F32)}, .flags = FLAGS, .launch = sum},
-    {BP_OPROW(scale), .name = "mutant_scale_f32", .types = {BP_M(F32)}, .flags = FLAGS,
-     .launch = scale, .prepare = scale_prepare, .plan_destroy = plan_destroy},
-    {BP_OPROW(sgd), .name = "mutant_sgd_f32", .types = {BP_M(F32), BP_M(F32)},
-     .flags = FLAGS | BP_KERNEL_IN_PLACE, .launch = sgd},
-    {BP_OPROW(nonzero), .name = "mutant_nonzero_f32", .types = {BP_M(F32), 0, BP_M(I64)},
-     .flags = FLAGS, .launch = nonzero},
-    {BP_OPROW(uniform), .name = "mutant_uniform_f32", .types = {BP_M(F32)},
-     .flags = BP_KERNEL_DETERMINISTIC, .launch = uniform},
+#define ROW(what, row_types, row_flags, ...) \
+    {{BP_OPROW(what), .name = "mutant_" #what "_f32", .types = row_types, .flags = row_flags, \
+      .launch = fake_launch, __VA_ARGS__}, what, "mutant"}
+#define F32 {BP_M(F32), 0, 0, 0}
+#define F32_F32 {BP_M(F32), BP_M(F32), 0, 0}
+#define F32_TO_I64 {BP_M(F32), 0, BP_M(I64), 0}
+static struct fake_row rows[] = {
+    ROW(add, F32, FLAGS | BP_KERNEL_IN_PLACE, .accepts = accepts),
+    ROW(softmax, F32, FLAGS, .accepts = NULL),
+    ROW(sum, F32, FLAGS, .accepts = NULL),
+    ROW(scale, F32, FLAGS, .prepare = scale_prepare, .plan_destroy = plan_destroy),
+    ROW(sgd, F32_F32, FLAGS | BP_KERNEL_IN_PLACE, .accepts = NULL),
+    ROW(nonzero, F32_TO_I64, FLAGS, .accepts = NULL),
+    ROW(uniform, F32, BP_KERNEL_DETERMINISTIC, .accepts = NULL),
 };
-static const struct bp_kernels kernels = {
-    .size = sizeof kernels, .first = rows, .count = sizeof rows / sizeof *rows,
-    .stride = sizeof *rows};
+#undef ROW
+#undef F32
+#undef F32_F32
+#undef F32_TO_I64
 
-/* The device. */
+/* The device: what the fake one does, but for a lie. */
+static struct bp_runtime sound;
+static enum bp_status (*sound_create)(const struct bp_host *host, void **out_self);
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
@@ -393,10 +374,9 @@ static enum bp_status device_properties(void *self, uint32_t device,
     strcpy(out->name, is("nameless") ? "" : "mutant");
     if (is("endless-name")) memset(out->name, 'm', sizeof out->name);
     BP_SET(out, dtypes, is("all-dtypes") ? UINT64_MAX : BP_M(F32) | BP_M(F64) | BP_MASK_INT);
-    BP_SET(out, alignment, is("alignment") ? 4096 : is("alignment-1") ? 1 : 64);
+    BP_SET(out, alignment, is("alignment") ? 4096 : is("alignment-1") ? 1 : fake_alignment());
     BP_SET(out, memory, is("all-memory") ? UINT64_MAX : 256 << 20);
-    BP_SET(out, flags,
-           (is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, flags, (is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
     BP_SET(out, units, is("units-change") ? ++asked : 1);
     BP_SET(out, dlpack_type, 1);
     if (is("no-size")) out->size = 0;
@@ -407,14 +387,6 @@ static enum bp_status device_properties(void *self, uint32_t device,
     return BP_OK;
 }
 
-/* Never at a multiple of the 4096 that the properties promise. */
-static void *misaligned(uint64_t size)
-{
-    char *page = aligned_alloc(4096, (size + 64 + 4095) / 4096 * 4096);
-
-    return page ? page + 64 : NULL;
-}
-
 static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                       struct bp_memory *out)
 {
@@ -422,101 +394,51 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     static size_t used, ever;
     uint64_t rounded = (size + 63) / 64 * 64;
 
-    if (space != BP_SPACE_DEVICE) return bp_fail(self, BP_ERR_UNSUPPORTED, "mutant: no such space");
-    if (is("silent-always")) return BP_ERR_MEMORY;
-    if (size > UINT64_C(1) << 40) {
-        if (is("silent-memory")) return BP_ERR_MEMORY;
-        return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, there are fewer",
+    if (is("silent-always") || (is("silent-memory") && size > UINT64_C(1) << 40))
+        return BP_ERR_MEMORY;
+    if (is("leaks") && size < 1 << 30 && (ever += rounded) > 256 << 20)
+        return bp_fail(fake_host, BP_ERR_MEMORY, "%llu bytes asked, all is used up",
                        (unsigned long long)size);
+    if (is("never-frees") && size < 1 << 30) { /* of the heap, whose bytes are counted too */
+        *out = (struct bp_memory){.data = aligned_alloc(64, rounded)};
+        return out->data ? BP_OK : BP_ERR_MEMORY;
     }
-    if (is("leaks") && (ever += rounded) > 256 << 20)
-        return bp_fail(self, BP_ERR_MEMORY, "mutant: %llu bytes asked, all is used up",
-                       (unsigned long long)size);
-    if (is("overlaps") && rounded > 1 << 20 && rounded < sizeof shared - used) {
-        *out = (struct bp_memory){NULL, (char *)shared + used};
-        used += rounded - (512 << 10); /* the end is the next one's beginning */
-        return BP_OK;
-    }
-    out->data = is("alignment") ? misaligned(rounded) : aligned_alloc(64, rounded);
-    out->handle = NULL;
-    if (!out->data)
-        return bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, %llu bytes",
-                       (unsigned long long)size);
+    if (!is("overlaps") || rounded <= 1 << 20 || rounded >= sizeof shared - used)
+        return sound.memory_allocate(self, device, space, size, out);
+    *out = (struct bp_memory){NULL, shared + used, NULL};
+    used += rounded - (512 << 10); /* the end is the next one's beginning */
     return BP_OK;
 }
 
 static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
-    if (is("alignment")) free((char *)memory->data - 64);
-    else if (!is("overlaps") && !is("never-frees")) free(memory->data);
-}
-
-static enum bp_status copy(void *self, uint32_t device, void *stream, const struct bp_copy *c)
-{
-    memcpy(c->dst, c->src, c->size);
-    return BP_OK;
+    if (!is("overlaps") && !is("never-frees")) sound.memory_free(self, device, space, memory);
 }
 
 static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *c)
 {
-    memcpy(c->dst, c->src, c->size > 64 ? c->size - is("short-copy") : c->size);
-    return BP_OK;
+    struct bp_copy copy = *c;
+
+    if (c->size > 64) copy.size -= is("short-copy");
+    return sound.copy_in(self, device, stream, &copy);
 }
 
 static enum bp_status copy_within(void *self, uint32_t device, void *stream,
                                   const struct bp_copy *c)
 {
-    if (!is("no-copy")) memcpy(c->dst, c->src, c->size);
-    return BP_OK;
-}
-
-static enum bp_status synchronize(void *self, uint32_t device, void *stream)
-{
-    return BP_OK;
-}
-
-static enum bp_status event_create(void *self, uint32_t device, void **out_event)
-{
-    *out_event = malloc(16);
-    return *out_event ? BP_OK : bp_fail(self, BP_ERR_MEMORY, "mutant: no memory, 16 bytes");
-}
-
-static void event_destroy(void *self, uint32_t device, void *event)
-{
-    free(event);
-}
-
-static enum bp_status event_record(void *self, uint32_t device, void *stream, void *event)
-{
-    return BP_OK;
+    return is("no-copy") ? BP_OK : sound.copy_within(self, device, stream, c);
 }
 
 static enum bp_status event_query(void *self, uint32_t device, void *event)
 {
-    return is("never-done") ? BP_ERR_BUSY : BP_OK;
+    return is("never-done") ? BP_ERR_BUSY : sound.event_query(self, device, event);
 }
 
 static enum bp_status event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)
 {
-    return is("never-done") ? BP_ERR_TIMEOUT : BP_OK;
+    if (is("never-done")) return BP_ERR_TIMEOUT;
+    return sound.event_wait(self, device, event, timeout_ns);
 }
-
-static const struct bp_runtime runtime = {
-    .size = sizeof runtime,
-    .device_count = device_count,
-    .device_properties = device_properties,
-    .memory_allocate = memory_allocate,
-    .memory_free = memory_free,
-    .copy_in = copy_in,
-    .copy_out = copy,
-    .copy_within = copy_within,
-    .synchronize = synchronize,
-    .event_create = event_create,
-    .event_destroy = event_destroy,
-    .event_record = event_record,
-    .event_query = event_query,
-    .event_wait = event_wait,
-};
 
 static void on_signal(int signal)
 {
@@ -550,49 +472,51 @@ static void change_process(void)
 static enum bp_status create(const struct bp_host *host, void **out_self)
 {
     change_process();
-    *out_self = (void *)host;
-    return BP_OK;
+    return sound_create(host, out_self);
 }
 
-static void destroy(void *self)
+static void *idle(void *arg)
 {
+    for (;;) pause();
+    return arg;
 }
 
-static const struct bp_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = BP_ABI_MAJOR,
-    .abi_minor = BP_ABI_MINOR,
-    .build = BP_BUILD_FLAGS,
-    .name = "mutant",
-    .version = "0.1.0",
-    .kind = "mutant",
-    .create = create,
-    .destroy = destroy,
-    .runtime = &runtime,
-    .kernels = &kernels,
-};
-
-#ifdef EXTRA_SYMBOL
-BP_EXPORT int mutant_extra(void);
-int mutant_extra(void)
+static void spoil_rows(void)
 {
-    return 1;
-}
-#endif
-
-const struct bp_plugin *bp_plugin_get(void)
-{
-    static struct bp_plugin again;
     static char endless[1 << 16];
-    static int calls;
 
-    if (is("attrs-size")) rows[1].attrs_size = 8;
-    if (is("stray-dtype")) rows[1].types[0] |= BP_M(I32);
-    if (is("no-variable")) rows[4].types[1] = 0;
-    if (is("stray-variable")) rows[1].types[3] = BP_M(F32);
-    if (is("all-flags")) rows[1].flags = UINT32_MAX;
-    if (is("html-name")) rows[1].name = "<b>mutant</b>";
-    if (is("endless-row-name")) rows[1].name = memset(endless, 'm', sizeof endless - 1);
-    again = plugin; /* the same in another place */
-    return is("impure") && calls++ & 1 ? &again : &plugin;
+    if (is("attrs-size")) rows[1].kernel.attrs_size = 8;
+    if (is("stray-dtype")) rows[1].kernel.types[0] |= BP_M(I32);
+    if (is("no-variable")) rows[4].kernel.types[1] = 0;
+    if (is("stray-variable")) rows[1].kernel.types[3] = BP_M(F32);
+    if (is("all-flags")) rows[1].kernel.flags = UINT32_MAX;
+    if (is("html-name")) rows[1].kernel.name = "<b>mutant</b>";
+    if (is("endless-row-name")) rows[1].kernel.name = memset(endless, 'm', sizeof endless - 1);
+}
+
+void fake_mutate(struct fake_tables *t)
+{
+    pthread_t thread;
+
+    if (!fake_is("rows", "mutant")) return;
+    fake_text("mutant", chosen, "");
+    if (is("prints")) printf("mutant: loaded\n"), fflush(stdout);
+    if (is("thread")) pthread_create(&thread, NULL, idle, NULL);
+    if (is("crash-at-load")) abort();
+    while (is("hang-at-load")) pause();
+    spoil_rows();
+    t->kernels.first = &rows[0].kernel;
+    t->kernels.count = sizeof rows / sizeof *rows;
+    t->table.plugin.kernels = &t->kernels;
+    sound_create = t->table.plugin.create;
+    t->table.plugin.create = create;
+    sound = t->runtime;
+    t->runtime.device_count = device_count;
+    t->runtime.device_properties = device_properties;
+    t->runtime.memory_allocate = memory_allocate;
+    t->runtime.memory_free = memory_free;
+    t->runtime.copy_in = copy_in;
+    t->runtime.copy_within = copy_within;
+    t->runtime.event_query = event_query;
+    t->runtime.event_wait = event_wait;
 }
