@@ -41,7 +41,16 @@ static void other_calls_are_named(void)
     run(5, odd, UINT32_MAX);
 }
 
-/* Rank 1 makes another call, or has another root: nobody's dst gets what the others sent. Who gets
+/* Whether a rank may have got the data of its own call, which failed after that: the root of a
+ * broadcast or a scatter made the same call, and the rank heard later of rank 1's. */
+static bool is_of_same_call(int call, uint32_t rank, uint32_t root, struct bp_tensor *to_one)
+{
+    bool sends = call % CALLS == 1 || call % CALLS == 7;
+
+    return sends && rank != 1 && root != 1 && is_filled(to_one, call % CALLS == 1 ? 1 : 2);
+}
+
+/* Rank 1 makes another call, or has another root: no dst gets what other calls sent. Who gets
  * nothing need not wait, and then it is the next call that fails. */
 static void odd_data(uint32_t rank, uint32_t size, void *ctx)
 {
@@ -62,7 +71,9 @@ static void odd_data(uint32_t rank, uint32_t size, void *ctx)
         OK(bp_comm_barrier(comm, stream)); /* all have ended that one */
         fill(one, 1), fill(all, 2), fill(to_one, 3), fill(to_all, 3);
         status = call_number(each, call, one, all, to_one, to_all, root);
-        CHECK(!status || (is_filled(to_one, 3) && is_filled(to_all, 3)), "round %d: bytes came", i);
+        CHECK(!status || is_filled(to_one, 3) || is_of_same_call(call, rank, root, to_one),
+              "round %d: bytes came for one", i);
+        CHECK(!status || is_filled(to_all, 3), "round %d: bytes came for all", i);
         if (!status) status = bp_comm_barrier(each, stream);
         expect_failure(each, status, BP_ERR_INVALID, "rank 1 calls ", "sequence 2:");
         bp_comm_destroy(each);
