@@ -468,6 +468,13 @@ static void lacks_functions(const void *arg)
 }
 
 /* Of functions that are not needed: the library is used all the same. */
+/* Whether only cuDNN's graph interface will do: for pads that differ, and for gradients of images in
+ * f16, which the algorithm of the older one adds in f16. */
+static bool needs_graphs(int recipe)
+{
+    return recipe == UNEVEN || !strcmp(recipes[recipe].row, "sim_conv_grad_input_f16_cudnn");
+}
+
 static void lacks_what_is_not_needed(const void *arg)
 {
     struct world w;
@@ -476,7 +483,7 @@ static void lacks_what_is_not_needed(const void *arg)
     setenv("BP_SIM_CUDNN", few_library, 1);
     begin(&w);
     for (int i = 7; i < RECIPES; i++)
-        expect(run_recipe(&w, &recipes[i]) == (i == UNEVEN ? PASSED_OVER : WORKS), "%s: %s",
+        expect(run_recipe(&w, &recipes[i]) == (needs_graphs(i) ? PASSED_OVER : WORKS), "%s: %s",
                recipes[i].row, heard);
     end(&w);
     expect(!*heard, "it said: %s", heard);
