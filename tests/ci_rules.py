@@ -44,7 +44,8 @@ BUDGETS = {
     "normal: conform cpu": (90, WALL),
     "normal: conform template": (15, WALL),
     "normal: conform sim --quick in part": (45, WALL),
-    "normal: conform xpu": (155, WALL),
+    "normal: conform xpu --quick": (100, WALL),
+    "normal: conform xpu --suite=kernel in part": (55, WALL),
     "normal: conform xpu beside cpu": (5, WALL),
     "normal: conform cpu --quick in part async": (15, WALL),
     "normal: conform cuda --quick in part": (18, WALL),  # twice: kernels, and the rest
@@ -77,7 +78,7 @@ BUDGETS = {
     "normal: conform cpu --quick": (60, OTHER),
     "normal: conform template --quick": (10, OTHER),
     "normal: conform sim --quick": (60, OTHER),
-    "normal: conform xpu --quick": (60, OTHER),
+    "normal: conform xpu": (300, OTHER),
     "normal: conform cuda --quick": (120, OTHER),
     "normal: conform hip --quick": (120, OTHER),
     "normal: conform sim": (150, OTHER),

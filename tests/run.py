@@ -513,17 +513,23 @@ def remove(path):
 
 # --- runs ------------------------------------------------------------------------------------------
 
+# Which cases run where not all do. The simulator's kernels and OpenCL's are the cpu's portable ones, rules of gradients
+# are the core's, and a queue does not know of dtypes: of the simulator, of OpenCL and of asynchronous streams less will
+# do. Of OpenCL's kernels a third of all cases runs after the quick ones.
+LESS = {"sim": ["--quick", "--suite", "plugin,runtime,memory,kernel,ccl"], "xpu": ["--quick"]}
+
+
 def normal_steps(run, quick, later):
-    """later: the kinds of build that will be needed after these steps. The simulator's kernels are the cpu's portable
-    ones, rules of gradients the core's, and a queue does not know of dtypes: of the simulator and of asynchronous streams
-    less will do."""
+    """later: the kinds of build that will be needed after these steps."""
     if build_step(run, "normal"):
         run.ahead = Ahead(run, later)
         meson_step(run, "normal", NORMAL)
         for device in DEVICES:
-            less = ["--quick", "--suite", "plugin,runtime,memory,kernel,ccl"] if device == "sim" and not run.full else []
+            less = [] if run.full else LESS.get(device, [])
             conform_step(run, "normal", device, *(["--quick"] if quick else less))
         pairs_step(run, "normal", "xpu")
+        if not quick and not run.full:
+            conform_step(run, "normal", "xpu", "--suite=kernel", "--shard=1/3")
         conform_step(run, "normal", "cpu", *([] if run.full else shorter("cpu")), streams="async")
         if not quick:
             gpu_steps(run)

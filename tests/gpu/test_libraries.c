@@ -468,8 +468,8 @@ static void lacks_functions(const void *arg)
 }
 
 /* Of functions that are not needed: the library is used all the same. */
-/* Whether only cuDNN's graph interface will do: for pads that differ, and for gradients of images in
- * f16, which the algorithm of the older one adds in f16. */
+/* Whether only cuDNN's graph interface will do: for pads that differ, and for gradients of images
+ * in f16, which the algorithm of the older one adds in f16. */
 static bool needs_graphs(int recipe)
 {
     return recipe == UNEVEN || !strcmp(recipes[recipe].row, "sim_conv_grad_input_f16_cudnn");
