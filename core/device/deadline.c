@@ -2,7 +2,7 @@
 /* deadline.c: deadlines of waits, their message, and calls that cannot be given one. */
 #include "deadline.h"
 
-#include "../activity.h"
+#include "../base/activity.h"
 #include "device.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef BP_DEADLINE_H
 #define BP_DEADLINE_H
 
-#include "../core.h"
+#include "../base/base.h"
 
 struct bp_device;
 struct bp_timeline;

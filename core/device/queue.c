@@ -2,7 +2,7 @@
 /* queue.c: tasks in order on a thread of their own. */
 #include "queue.h"
 
-#include "../activity.h"
+#include "../base/activity.h"
 #include "device.h"
 
 #include <stdio.h>

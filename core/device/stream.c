@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: streams as the app sees them: made, destroyed, asked. */
-#include "../random/generator.h"
+#include "../base/generator.h"
 #include "device.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* synchronize.c: the plugin's synchronize, of a stream or of the device. It knows no deadline:
  * where there is one it is called on a thread of its own, and goes on if it is not over by then. */
-#include "../activity.h"
+#include "../base/activity.h"
 #include "device.h"
 
 #include <stdlib.h>

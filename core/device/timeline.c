@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timeline.c: how far a timeline has got: the plugin's marks in it, which are asked. */
-#include "../activity.h"
+#include "../base/activity.h"
 #include "device.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef BP_GRAPH_PRIVATE_H
 #define BP_GRAPH_PRIVATE_H
 
-#include "../op/op.h"
+#include "../schema/op.h"
 
 enum { BP_NO_VALUE = UINT32_MAX };
 

@@ -9,7 +9,7 @@
 #ifndef BP_HEAP_H
 #define BP_HEAP_H
 
-#include "../core.h"
+#include "../base/base.h"
 
 struct bp_pool;
 struct bp_region;

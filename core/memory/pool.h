@@ -125,7 +125,7 @@ static inline uint64_t bp_pool_granules(const struct bp_pool *pool, uint64_t siz
     return (size + (UINT64_C(1) << pool->shift) - 1) >> pool->shift;
 }
 
-/* chunk.c: regions come and go. Without locks. */
+/* segment.c: regions come and go. Without locks. */
 
 /* A new chunk in the host's pool, all of it lent: of the usual size for a pool that has reserved
  * bytes, or exact. BP_ERR_MEMORY, with the reason as message: the limit, or the plugin, has no
@@ -144,14 +144,14 @@ uint32_t bp_chunk_release(struct bp_pool *common);
 /* All of a pool's, at the device's end. */
 void bp_pool_drop(struct bp_pool *pool);
 
-/* listen.c: a new chunk, which nobody has memory of yet, is made known. */
+/* segment_events.c: a new chunk, which nobody has memory of yet, is made known. */
 void bp_chunk_tell(struct bp_device *device, struct bp_region *chunk);
 /* Chunks may be released until the end; false: not now, a new listener is told of them. */
 bool bp_release_begin(struct bp_device *device);
 void bp_release_tell(struct bp_device *device, struct bp_region *chunk); /* before it is */
 void bp_release_end(struct bp_device *device);
 
-/* exhaust.c: a storage where the home's pool has nothing at hand. */
+/* alloc_slow.c: a storage where the home's pool has nothing at hand. */
 enum bp_status bp_memory_find(struct bp_pool *pool, uint64_t size,
                               struct bp_storage **out_storage);
 

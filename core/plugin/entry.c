@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* entry.c: makes, publishes and destroys entries, and writes down what became of them. */
-#include "../activity.h"
+#include "../base/activity.h"
 #include "loader.h"
 #include <stdlib.h>
 #include <string.h>

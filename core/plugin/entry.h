@@ -4,7 +4,7 @@
 #ifndef BP_PLUGIN_ENTRY_H
 #define BP_PLUGIN_ENTRY_H
 
-#include "../core.h"
+#include "../base/base.h"
 
 /* What a manifest says; strings are owned. */
 struct bp_manifest {

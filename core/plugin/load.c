@@ -2,7 +2,7 @@
 /* load.c: the way of a plugin from a name in a manifest to devices, step by step. The first step
  * that fails writes the one message that there is; all before it are undone but for the library,
  * which is never unmapped: its threads or its vendor's may still run in it. */
-#include "../activity.h"
+#include "../base/activity.h"
 #include "loader.h"
 #include "row_types.h"
 #include <backplane/call.h>

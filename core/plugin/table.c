@@ -3,7 +3,7 @@
  * its tables into the core's own shape: what is missing at their end becomes NULL, what is newer
  * than this core is cut off. After this the core knows one shape only. */
 #include "loader.h"
-#include "../op/op.h"
+#include "../schema/op.h"
 #include <backplane/call.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* close.c: the last reference to a device goes: its work is waited for, and all it has ends. */
 #include "../memory/memory.h"
-#include "../op/cache.h"
-#include "../op/fallback.h"
+#include "../call/cache.h"
+#include "../call/fallback.h"
 #include "runtime.h"
 
 #include <stdlib.h>

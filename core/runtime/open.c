@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* open.c: devices, found by name and opened. */
-#include "../activity.h"
+#include "../base/activity.h"
 #include "../memory/memory.h"
-#include "../op/cache.h"
+#include "../call/cache.h"
 #include "../tensor/tensor.h"
 #include "runtime.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shutdown.c: the way out of the process, bp_shutdown and exit; and a forked child. */
-#include "../activity.h"
+#include "../base/activity.h"
 #include "runtime.h"
 
 #include <stdio.h>

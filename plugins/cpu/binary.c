@@ -2,7 +2,7 @@
 /* binary.c: operators of sdk/ops/binary/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
-#include "lines.h"
+#include "stream_line.h"
 #include <ops/binary/kernel.h>
 
 struct binary {

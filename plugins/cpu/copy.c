@@ -2,7 +2,7 @@
 /* copy.c: copies, on the calling thread. Large ones are written past the caches: the lines that
  * they fill are then not read first, and what the caches hold stays there. */
 #include "cpu.h"
-#include "past.h"
+#include "stream_store.h"
 #include <string.h>
 
 #ifdef CPU_AVX512

@@ -40,7 +40,8 @@ enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
-/* copy.c: memcpy that stores past the caches; past_end (past.h) comes after the last one. */
+/* copy.c: memcpy that stores past the caches; past_end (stream_store.h) comes after the last
+ * one. */
 void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t size);
 
 /* A family of formulas (ops/common/kernel_formulas.h) for one dtype and level; number: which

@@ -4,7 +4,7 @@
 #include "cpu.h"
 #include "dtype.h"
 #include "move.h"
-#include "past.h"
+#include "stream_store.h"
 
 /* Bytes of a buffer: all of them stay in the nearest cache. */
 enum { PART = 2 * PAST_PART };

@@ -5,7 +5,7 @@
 #ifndef CPU_LOOP_H
 #define CPU_LOOP_H
 
-#include "past.h"
+#include "stream_store.h"
 #include "walk.h"
 #include <stdbool.h>
 

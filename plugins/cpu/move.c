@@ -5,8 +5,8 @@
 #include "cpu.h"
 #include "dtype.h"
 #include "kernels.h"
-#include "past.h"
-#include "turn.h"
+#include "stream_store.h"
+#include "transpose.h"
 #include <string.h>
 
 struct move {

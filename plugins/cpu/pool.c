@@ -7,7 +7,7 @@
  * sums of columns, with what padding is worth at both ends. Windows then lie along that one. */
 #include "cpu.h"
 #include "kernels.h"
-#include "past.h"
+#include "stream_store.h"
 #include "pool_rows.h"
 #include <ops/pool/launch_shape.h>
 #include <ops/pool/kernel_window.h>

@@ -4,7 +4,7 @@
 #ifndef CPU_POOL_ROWS_H
 #define CPU_POOL_ROWS_H
 
-#include <dialect/across.h>
+#include <dialect/simd_reduce.h>
 #include <math.h>
 
 #define POOL_INLINE static inline __attribute__((always_inline))

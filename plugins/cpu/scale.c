@@ -2,7 +2,7 @@
 /* scale.c: scale and sgd, which multiply by one number, for one float dtype (elem.h). */
 #include "cpu.h"
 #include "kernels.h"
-#include "lines.h"
+#include "stream_line.h"
 #include <backplane/attrs.h>
 #include <dialect/elem.h>
 

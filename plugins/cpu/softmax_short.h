@@ -4,7 +4,7 @@
 #ifndef CPU_SOFTMAX_SHORT_H
 #define CPU_SOFTMAX_SHORT_H
 
-#include <dialect/across.h>
+#include <dialect/simd_reduce.h>
 #include <dialect/maths.h>
 
 enum { SHORT = 8 }; /* vectors */

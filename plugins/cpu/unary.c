@@ -2,7 +2,7 @@
 /* unary.c: operators of sdk/ops/unary/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
-#include "lines.h"
+#include "stream_line.h"
 #include <ops/unary/kernel.h>
 
 struct unary {

@@ -2,7 +2,7 @@
 /* walk.c: visits strided views; see walk.h. */
 #include "walk.h"
 #include "cpu.h"
-#include "past.h"
+#include "stream_store.h"
 #include <stdbool.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
  * knows by the numbers from N. */
 #include "conform.h"
 #include "list.h"
-#include "place.h"
+#include "case_fixture.h"
 #include "suites/ccl.h"
 #include "suites/suites.h"
 #include "child.h"

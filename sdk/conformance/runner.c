@@ -3,7 +3,7 @@
  * end is blamed on the case that had begun; those after it run in another child. */
 #include "runner.h"
 #include "child.h"
-#include "place.h"
+#include "case_fixture.h"
 #include <cjson/cJSON.h>
 #include <pthread.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #define BP_DIALECT_TILE_H
 
 #include "tile_size.h"
-#include "wide.h"
+#include "simd.h"
 
 KFN void tile_make(wide *s, i64 k, GLOBAL const acc *a, GLOBAL const acc *b)
 {

@@ -224,7 +224,7 @@ static void call_bodies(void)
 {
     printf("/* SPDX-License-Identifier: Apache-2.0 */\n/* calls.c: the typed calls. Printed from "
            "ops.def. */\n");
-    printf("#include \"op/op.h\"\n\n#include <backplane/ops.h>\n");
+    printf("#include \"schema/op.h\"\n\n#include <backplane/ops.h>\n");
     for (int i = 0; i < ROWS; i++) print_body(&rows[i]);
 }
 

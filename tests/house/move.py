@@ -52,7 +52,7 @@ def named(text, moved, top):
         if not old.startswith(top):
             continue
         old, new = old[len(top):], new[len(top):]
-        text = re.sub(rf"(?<![\w/.-]){re.escape(old)}(?![\w.])", new, text)
+        text = re.sub(rf"(?<![\w/.-])((?:\.\./)*){re.escape(old)}(?![\w.])", rf"\1{new}", text)
     return text
 
 

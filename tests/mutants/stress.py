@@ -56,7 +56,7 @@ STRESS = [
      "bp_cpu.so.p/copy.c", "stress/large/copy"),
     ("elements behind 2^31 are not visited", WALK[0], WALK[1], "int64_t count = blocks->walk->count & 0x7fffffff;", WALK[3],
      "stress/large/add"),
-    ("a turned row lies where 31 bits say", "plugins/cpu/turn.c", "t->row_to = walk->stride[0][row] * size;",
+    ("a turned row lies where 31 bits say", "plugins/cpu/transpose.c", "t->row_to = walk->stride[0][row] * size;",
      "t->row_to = walk->stride[0][row] * size & 0x7fff;", "bp_cpu.so.p/turn.c", "stress/large/turn"),
     ("a gathered row lies where 31 bits say", "sdk/ops/index/kernel.h", "from = (o * r->rows + from) * r->inner + i;",
      "from = ((o * r->rows + from) * r->inner + i) & 0x7fffffff;", "libcpu_index_i8.a.p/entries.c", "stress/large/gather"),

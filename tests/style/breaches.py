@@ -15,10 +15,10 @@ BREACHES = {
     style.file_lengths: ("core/a.c", "x;\n" * 801, 1, "x;\n" * 800),
     style.function_lengths: ("core/a.c", "int f(void)\n{\n" + "x;\n" * 99 + "}\n", 1,
                              "struct s {\n" + "int x;\n" * 200 + "};\nint f(void)\n{\n" + "x;\n" * 98 + "}\n"),
-    style.layering: ("plugins/x/a.c", '#include "../../core/core.h"\n#include <backplane/api.h>\n'
+    style.layering: ("plugins/x/a.c", '#include "../../core/base/base.h"\n#include <backplane/api.h>\n'
                      '#include "../y/b.h"\n', 3, '#include <backplane/kernel.h>\n#include <stdio.h>\n'),
     style.families_apart: ("sdk/ops/b/grad.c", '#include "../a/shape.h"\n', 1,
-                           '#include "../common/reference_number.h"\n#include <op/rules.h>\n'),
+                           '#include "../common/reference_number.h"\n#include <call/shape.h>\n'),
     style.references_alone: ("sdk/ops/a/reference.c", '#include <conformance/judge.h>\n#include "kernel.h"\n', 2,
                              '#include "../common/reference_number.h"\n#include <backplane/kernel.h>\n'),
     style.no_plugin_in_core: ("core/a.c", 'f("cu' 'da");\nint c' 'pu;\n', 2,
@@ -41,8 +41,8 @@ BREACHES = {
 MORE = [
     (style.layering, ("sdk/ops/a/kernel_b.h", '#include "shape.h"\n#include <backplane/api.h>\n', 2,
                       '#include "kernel.h"\n#include <backplane/kernel.h>\n')),
-    (style.layering, ("sdk/ops/a/grad.c", '#include <core.h>\n#include "kernel.h"\n', 2,
-                      '#include <op/rules.h>\n#include "shape.h"\n#include <backplane/api.h>\n')),
+    (style.layering, ("sdk/ops/a/grad.c", '#include <base/base.h>\n#include "kernel.h"\n', 2,
+                      '#include <call/shape.h>\n#include "shape.h"\n#include <backplane/api.h>\n')),
     (style.layering, ("sdk/ops/a/other.c", "int x;\n", 1, ("sdk/ops/a/decompose.c", "int x;\n"))),
     (style.layering, ("plugins/x/a.c", "#include <ops/a/shape.h>\n", 1, "#include <ops/a/kernel.h>\n")),
     (style.layering, ("sdk/ops/a/cases.c", "#include <conformance/judge.h>\n", 1, "#include <backplane/api.h>\n")),
@@ -52,9 +52,9 @@ MORE = [
 
 def breaches(rule, path, text):
     """What rule finds in a tree that has this file and those that includes mean."""
-    files = {"core/core.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
+    files = {"core/base/base.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
              "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/ops/common/reference_number.h": "",
-             "sdk/ops/a/kernel.h": "", "sdk/ops/a/launch_b.h": "", "sdk/ops/a/shape.h": "", "core/op/rules.h": "",
+             "sdk/ops/a/kernel.h": "", "sdk/ops/a/launch_b.h": "", "sdk/ops/a/shape.h": "", "core/call/shape.h": "",
              "docs/architecture.md": "`told.c` is told.\n"}
     with tempfile.TemporaryDirectory() as root:
         for name, content in {**files, path: text}.items():

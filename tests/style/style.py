@@ -45,7 +45,7 @@ ROLES = {"ops": "schema", "words": "schema", "schema": "schema", "families": "ke
          "kernels": "kernel", "launch": "kernel", "shape": "rule", "grad": "rule", "decompose": "rule",
          "reference": "reference", "cases": "cases"}
 # All that rules see of core's own headers.
-RULES_SEE = {"core/op/op.h", "core/op/rules.h", "core/op/compose.h"}
+RULES_SEE = {"core/schema/op.h", "core/call/shape.h", "core/call/compose.h"}
 GENERATED = {"backplane/attrs.h": "sdk/include", "backplane/ops.h": "core/include"}
 
 PLUGIN_NAMES = ["cpu", "cuda", "hip", "xpu", "npu", "mlu", "ipu"]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which call of which plugin a thread is in, asked from a signal handler and from other threads. */
 #include "plugin_kit.h"
-#include "../../core/activity.h"
+#include "../../core/base/activity.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <backplane/kernel.h>
 #include <math.h>
-#include <place.h>
+#include <case_fixture.h>
 #include <stdlib.h>
 #include <suites/suites.h>
 

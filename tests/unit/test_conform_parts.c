@@ -5,7 +5,7 @@
 #include <backplane/attrs.h>
 #include <backplane/call.h>
 #include <parts.h>
-#include <place.h>
+#include <case_fixture.h>
 #include <stdio.h>
 #include <stdlib.h>
 

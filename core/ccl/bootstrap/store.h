@@ -6,7 +6,7 @@
 #ifndef BP_STORE_PRIVATE_H
 #define BP_STORE_PRIVATE_H
 
-#include "../../core.h"
+#include "../../base/base.h"
 #include <time.h>
 
 enum { BP_STORE_TOKEN = 32, BP_STORE_TOKEN_MIN = 8 }; /* characters */

@@ -3,7 +3,7 @@
 #ifndef BP_REDUCE_PRIVATE_H
 #define BP_REDUCE_PRIVATE_H
 
-#include "../../core.h"
+#include "../../base/base.h"
 
 /* Whether there is such a reduction of such elements (ccl.h). */
 bool bp_ccl_reduces(uint32_t dtype, uint32_t reduction);

@@ -14,7 +14,7 @@
 #ifndef BP_SHM_SEGMENT_PRIVATE_H
 #define BP_SHM_SEGMENT_PRIVATE_H
 
-#include "../../core.h"
+#include "../../base/base.h"
 #include "../bootstrap/rendezvous.h"
 
 enum {

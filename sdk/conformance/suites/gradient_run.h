@@ -6,7 +6,7 @@
 #ifndef BP_CONFORM_GRADIENT_RUN_H
 #define BP_CONFORM_GRADIENT_RUN_H
 
-#include "kernel_run.h"
+#include "case_run.h"
 #include <string.h>
 
 /* A tensor of f64, or of c128, and what is in it. The gradient of a complex number is that of its

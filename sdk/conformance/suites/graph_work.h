@@ -4,7 +4,7 @@
 #ifndef BP_CONFORM_GRAPH_WORK_H
 #define BP_CONFORM_GRAPH_WORK_H
 
-#include "work.h"
+#include "async_fixture.h"
 
 enum { GRAPH_N = 96 }; /* elements */
 

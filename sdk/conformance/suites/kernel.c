@@ -3,7 +3,7 @@
  * guards and once into a tensor that the core makes; both results are compared with the reference.
  * Operators with outputs of other kinds are in kernel_other.c, prepared calls in kernel_prepared.c,
  * cases that run more than once in kernel_many.c and kernel_twice.c. */
-#include "kernel_run.h"
+#include "case_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_many.c: kernel cases with one extent after another, and with more than 2^24 elements. */
-#include "kernel_run.h"
+#include "case_run.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

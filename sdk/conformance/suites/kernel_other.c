@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_other.c: kernel cases whose output is no new tensor of known extents: it is narrowed to
  * what the data give, written over an input, or the view of one. */
-#include "kernel_run.h"
+#include "case_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_prepared.c: what kernel cases ask of a prepared call: that attributes of RUN are read at
  * each launch, and that what is defined in other operators runs as those. */
-#include "kernel_run.h"
+#include "case_run.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

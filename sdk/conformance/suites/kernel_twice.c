@@ -2,7 +2,7 @@
 /* kernel_twice.c: a kernel row on two streams, from two threads, at once: memory that a plugin has
  * once, such as a workspace of a library's handle, is written by both. Where work goes on behind
  * the host's back, also on two streams from one thread that does not wait between. */
-#include "kernel_run.h"
+#include "case_run.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

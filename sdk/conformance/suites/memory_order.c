@@ -5,7 +5,7 @@
  * In each case tensor 0 is used by work that is held and copies it to tensor 1; it goes, and a
  * tensor is made that is written by work which is not held. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <string.h>
 
 enum { HOME, USER, OTHER, THIRD }; /* streams: the first of the kind, the others asynchronous */

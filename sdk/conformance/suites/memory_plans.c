@@ -3,8 +3,8 @@
  * and destroyed again and again, and one with frozen inputs where the row has such cases: as much
  * of the process's memory is in use afterwards. Calls are not run: threads of the device would
  * allocate meanwhile. */
-#include "kernel_run.h"
-#include "work.h"
+#include "case_run.h"
+#include "async_fixture.h"
 #include "../list.h"
 #include <inttypes.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 /* memory_returned.c: memory that goes back to the system and to the device, measured from outside:
  * as much is in use after each round of making and destroying as before. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* memory_space.c: pinned and managed memory: what the host writes at its address a kernel reads,
  * and the other way round. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 
 enum {
     N = 5003,

@@ -3,7 +3,7 @@
  * gives up. Each case has a device of its own, so that figures begin at 0. */
 #include "suites.h"
 #include <ops/common/cases_random.h>
-#include "work.h"
+#include "async_fixture.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

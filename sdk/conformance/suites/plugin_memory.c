@@ -8,7 +8,7 @@
  * case. */
 #include "suites.h"
 #include "../list.h"
-#include "../place.h"
+#include "../case_fixture.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

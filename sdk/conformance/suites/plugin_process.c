@@ -3,7 +3,7 @@
  * the same of its devices when it is asked again. */
 #include "suites.h"
 #include "../list.h"
-#include "../place.h"
+#include "../case_fixture.h"
 #include <backplane/plugin.h>
 #include <dlfcn.h>
 #include <fenv.h>

@@ -2,7 +2,7 @@
 /* runtime_callback.c: functions that streams call: once each, in order, when the work before has
  * ended. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 
 enum { BYTES = 4096, MANY = 300 };
 

@@ -2,7 +2,7 @@
 /* runtime_failure.c: a failure of work is told, by name; it stays with its stream and with nothing
  * else. The failure is a bad index, which a kernel finds in its input. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <string.h>
 
 enum {

@@ -2,7 +2,7 @@
 /* runtime_launch.c: launches of kernels in streams: they return before their work is done, nothing
  * waits behind the caller, and their order is that of the streams. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* runtime_order.c: the order of one stream, and events in it, while its work is held: seen in data,
  * in what answers, and in what waits. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 
 enum { BYTES = 4096, LONG = 1500 };
 static const uint64_t ten_seconds = UINT64_C(10000000000);

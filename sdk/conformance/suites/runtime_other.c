@@ -2,7 +2,7 @@
 /* runtime_other.c: streams that wait for events of another device, the host's, in both directions.
  */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 
 enum { BYTES = 4096 };
 

@@ -3,7 +3,7 @@
  * cpu:0. Tensors move between them, streams of one wait for the other, both work at the same time,
  * and a call that mixes them is refused by name. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* runtime_wait.c: streams that wait for events of others, of each kind for each kind, while the
  * work before the event is held. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <string.h>
 
 enum { BYTES = 4096 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* work_add.c: launches in cases on order: sums of tensors of f32. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <stdlib.h>
 #include <time.h>
 

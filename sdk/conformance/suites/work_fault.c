@@ -2,7 +2,7 @@
 /* work_fault.c: launches that fail, in cases on failures: an index in their data lies past an
  * end. Which operator, and of which dtype its indices are, is for the device's rows to say. */
 #include "suites.h"
-#include "work.h"
+#include "async_fixture.h"
 #include <string.h>
 
 enum { N = 64, INDICES = 3 };

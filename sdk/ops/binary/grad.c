@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients of add, sub, mul and div. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/attrs.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of elementwise operators of two and three inputs: shapes, gradients, expansions.
  * Gradients that are sums and products are made in f32 for half types. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 

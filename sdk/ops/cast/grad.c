@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: the gradient of cast. */
-#include <op/op.h>
+#include <schema/op.h>
 
 #include <backplane/ops.h>
 

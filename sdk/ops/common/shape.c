@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules that operators of many families have: the shape of the input, or that to which
  * both broadcast. */
-#include <op/rules.h>
+#include <call/shape.h>
 
 enum bp_status bp_infer_broadcast(struct bp_site *site)
 {

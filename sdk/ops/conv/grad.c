@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients of conv and of its gradients, whose attribute structs are one layout (shape.c
  * asserts it). */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/attrs.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients of assign, of views along axes, slice_grad and concat. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/ops.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of operators that copy elements to other places: slices with any step, tiles,
  * borders, turns; and their gradients. */
-#include <op/compose.h>
+#include <call/compose.h>
 #include "shape_axes.h"
 
 #include <backplane/attrs.h>

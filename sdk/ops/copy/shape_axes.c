@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape_axes.c: rules of operators that view a tensor with other axes, and their gradients. */
-#include <op/compose.h>
+#include <call/compose.h>
 #include "shape_axes.h"
 
 #include <backplane/attrs.h>

@@ -4,7 +4,7 @@
 #ifndef BP_OPS_COPY_SHAPE_AXES_H
 #define BP_OPS_COPY_SHAPE_AXES_H
 
-#include <op/rules.h>
+#include <call/shape.h>
 
 /* x as extents, from its first element on. */
 static inline struct bp_extents bp_rule_extents(const struct bp_view *x)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape_view.c: rules of views along the axes of a tensor, of slice_grad and concat. Rules of VIEW
  * outputs say how the output lies in the memory of the input. */
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

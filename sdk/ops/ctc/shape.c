@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of the loss of alignments. */
-#include <op/rules.h>
+#include <call/shape.h>
 #include "../loss/shape.h"
 
 #include <backplane/attrs.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients and expansions of operators that take and put elements by indices. What
  * takes is the adjoint of what adds, so most rules are one call. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/attrs.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: shapes of operators that take and put elements by indices. Gradients: grad.c. */
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

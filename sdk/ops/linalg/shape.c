@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of operators on vectors and matrices, each written in products and sums. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

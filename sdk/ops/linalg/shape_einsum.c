@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape_einsum.c: sums of products by labels. Operands are contracted from the left, two at a time:
  * each as [batch, own, summed] axes, by one product of matrices. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <backplane/call.h>

@@ -2,7 +2,7 @@
 /* shape.c: losses of numbers with targets, element by element. Those with a class for a line are in
  * cross_entropy/shape.c, those of vectors and lists in shape_rows.c. */
 #include "shape.h"
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

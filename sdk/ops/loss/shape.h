@@ -3,7 +3,7 @@
 #ifndef BP_OPS_LOSS_SHAPE_H
 #define BP_OPS_LOSS_SHAPE_H
 
-#include <op/compose.h>
+#include <call/compose.h>
 
 /* What attributes of losses begin with. */
 struct bp_loss_attrs {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape_rows.c: losses of vectors along the last axis, and of lists of classes. */
-#include <op/rules.h>
+#include <call/shape.h>
 #include "shape.h"
 
 #include <backplane/attrs.h>

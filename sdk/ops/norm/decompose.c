@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decompose.c: lp_normalize, mean_variance_normalization and lrn in other operators. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/attrs.h>
 #include <math.h>

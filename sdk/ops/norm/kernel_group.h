@@ -70,7 +70,7 @@ struct log_softmax_grad_args {
 #include "../../dialect/maths.h"
 #include "../../dialect/entry.h"
 #ifdef ON_HOST
-#include "../../dialect/across.h"
+#include "../../dialect/simd_reduce.h"
 #endif
 
 /* Where a team's groups begin in each operand, and how many there are. */

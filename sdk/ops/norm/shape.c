@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
  * gradients; inference of lp_normalize, mean_variance_normalization and lrn (decompose.c). */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of steps of training: what is kept is of the shape of the parameters, and of
  * the dtype that they are computed in. */
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* decompose.c: pools that are written in other operators. */
 #include "shape.h"
 
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <inttypes.h>
 

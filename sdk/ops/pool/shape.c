@@ -2,7 +2,7 @@
 /* shape.c: shapes of pools and their gradients; gradients. The expansions are in decompose.c. */
 #include "shape.h"
 
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <inttypes.h>
 #include <stddef.h>

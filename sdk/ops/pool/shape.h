@@ -4,7 +4,7 @@
 #ifndef BP_OPS_POOL_SHAPE_H
 #define BP_OPS_POOL_SHAPE_H
 
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 

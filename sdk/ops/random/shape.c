@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of operators that draw random numbers. What is written in others draws once, so
  * that its numbers are those of the call. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decompose.c: recurrent operators, written in others: one product for what all steps take of
  * x, then a product and the gates for each step. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 #include "shape.h"
 
 #include <backplane/ops.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: shapes of recurrent operators. What they are made of: decompose.c. */
 #include "shape.h"
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #ifndef BP_OPS_RECURRENT_SHAPE_H
 #define BP_OPS_RECURRENT_SHAPE_H
 
-#include <op/op.h>
+#include <schema/op.h>
 
 enum bp_recurrent_kind {
     BP_RECURRENT_RNN,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients of sum and of its gradient. */
-#include <op/op.h>
+#include <schema/op.h>
 
 #include <backplane/ops.h>
 

@@ -3,8 +3,8 @@
  *
  * norm_grad(x, y, dy, p) = dy sign(x) (abs(x) / y)^(p - 1) is closed: its derivatives are itself
  * with p - 1, or with another dy. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of operators that run along an axis. Their gradients are linear recurrences, which
  * linear_scan makes, and whose gradients are such too. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

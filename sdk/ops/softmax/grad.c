@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients of softmax and of its gradient. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/ops.h>
 

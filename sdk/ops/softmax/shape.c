@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of softmax. */
-#include <op/rules.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c: rules of operators that order and count elements. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad.c: gradients of elementwise operators of one input: dx = dy f'(x), by y where that is
  * simpler. Activations: grad_activation.c. */
-#include <op/compose.h>
-#include <op/rules.h>
+#include <call/compose.h>
+#include <call/shape.h>
 
 #include <backplane/attrs.h>
 

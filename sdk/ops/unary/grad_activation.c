@@ -2,7 +2,7 @@
 /* grad_activation.c: gradients of activations: dx = dy f'(x), by y where that is simpler. Where f
  * has kinks, dx is an operator <op>_grad(x, dy), linear in dy. An activation written in others has
  * its gradient from those. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/attrs.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grad_gelu.c: first and second derivatives of gelu, in both forms. The first are operators, linear
  * in dy: gelu_grad and gelu_tanh_grad. */
-#include <op/compose.h>
+#include <call/compose.h>
 
 #include <backplane/attrs.h>
 

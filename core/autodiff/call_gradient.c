@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* call_gradient.c: the gradients of one call, by its row's rule; where it has none, by the
+ * operators that it is defined in: these are recorded, computed again, and gone through backwards
+ * (reverse accumulation: the gradient of a value is the sum of what its readers give back). Each of
+ * them is a call, whose gradients are found in the same way. */
+#include "../graph/graph.h"
+
+#include <backplane/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What extents depend on data is bounded only. */
+static bool is_extent(const struct bp_site *site, const struct bp_type *type, uint32_t axis,
+                      int64_t extent)
+{
+    return site->row->bound && axis == site->row->info.bound_axis ? extent <= type->shape[axis]
+                                                                  : extent == type->shape[axis];
+}
+
+/* Results and their gradients are of the types that the forward gives. */
+static enum bp_status check_result(const struct bp_site *site, const char *what, uint32_t i,
+                                   const struct bp_tensor *t)
+{
+    const struct bp_type *type = &site->out[i];
+    const char *op = site->row->info.name;
+    char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
+    bool same;
+
+    if (!bp_symbol_is(t) && !bp_tensor_is(t))
+        return bp_was_stale()
+                   ? bp_not_a_for(op, "tensor")
+                   : bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
+    if (site->graph ? t->graph && t->graph != site->graph : t->device != site->device)
+        return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i,
+                        t->device ? t->device->name : "a graph",
+                        site->device ? site->device->name : "the graph of the call");
+    same = t->view.dtype == type->dtype && t->view.rank == type->rank;
+    for (uint32_t axis = 0; same && axis < type->rank; axis++)
+        same = is_extent(site, type, axis, t->shape[axis]);
+    if (same) return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: %s[%u] is %s, expected %s", op, what, i,
+                    bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+                    bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
+}
+
+/* A call's gradient under way: the app's lists in full length, what it left out NULL. */
+struct asked {
+    struct bp_tensor *out[BP_FLAT_MAX], *dy[BP_FLAT_MAX];
+    uint8_t want[BP_FLAT_MAX];
+    bool any; /* a dy that is not zero */
+};
+
+static void take(struct asked *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                 size_t n_out, const uint8_t *want, size_t n_dx)
+{
+    memset(a, 0, sizeof *a);
+    for (size_t i = 0; i < n_out; i++) {
+        a->out[i] = out[i];
+        a->dy[i] = dy[i];
+        a->any |= dy[i] != NULL;
+    }
+    memcpy(a->want, want, n_dx);
+}
+
+static enum bp_status check_asked(const struct bp_site *site, const struct asked *a)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        if (!a->out[i] && op->out[port].kind == BP_PORT_OPTOUT && !a->dy[i]) continue;
+        TRY(check_result(site, "out", i, a->out[i]));
+        if (a->dy[i]) TRY(check_result(site, "dy", i, a->dy[i]));
+    }
+    for (uint32_t i = 0; i < site->n_in; i++)
+        if (a->want[i] && !site->in[i])
+            return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent",
+                            op->name, i);
+    if (!site->row->grad && !site->row->expand)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
+    return BP_OK;
+}
+
+/* Other values are counts, indices and masks: a small change of an input does not change them. */
+bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value)
+{
+    uint64_t mask = BP_MASK_FLOAT | BP_MASK_COMPLEX;
+
+    return mask >> graph->value[value].type->view.dtype & 1;
+}
+
+enum bp_status bp_sweep_init(struct bp_sweep *sweep, struct bp_scope *scope,
+                             struct bp_graph *graph)
+{
+    uint32_t n = graph->n_value + 1;
+
+    *sweep = (struct bp_sweep){scope, graph, calloc(n, sizeof *sweep->value),
+                               calloc(n, sizeof *sweep->d), calloc(n, sizeof *sweep->wanted)};
+    if (sweep->value && sweep->d && sweep->wanted) return BP_OK;
+    bp_sweep_finish(sweep, 0);
+    return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+}
+
+void bp_sweep_finish(struct bp_sweep *sweep, uint32_t n_value)
+{
+    for (uint32_t v = 0; sweep->value && v < n_value; v++) {
+        bp_tensor_destroy(sweep->value[v]);
+        bp_tensor_destroy(sweep->d[v]);
+    }
+    free(sweep->value);
+    free(sweep->d);
+    free(sweep->wanted);
+    *sweep = (struct bp_sweep){0};
+}
+
+void bp_sweep_call(const struct bp_sweep *sweep, const struct bp_node *node,
+                   struct bp_node_call *out_call)
+{
+    const struct bp_opinfo *op = &node->row->info;
+    struct bp_node_call *c = out_call;
+
+    memset(c, 0, sizeof *c);
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        uint32_t v = node->in[i];
+        if (v == BP_NO_VALUE) continue;
+        c->in[i] = sweep->value[v];
+        c->want[i] = sweep->wanted[v] && bp_value_is_smooth(sweep->graph, v);
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        if (node->out[i] == BP_NO_VALUE) continue;
+        c->out[i] = sweep->value[node->out[i]];
+        c->dy[i] = sweep->d[node->out[i]];
+        c->want_out[i] = 1;
+    }
+    bp_node_args(node, c->in, c->arg);
+    c->call = (struct bp_call){.size = sizeof c->call, .op = op->name, .in = c->arg,
+                               .n_in = op->n_in, .attrs = node->attrs};
+}
+
+enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_tensor *d)
+{
+    struct bp_tensor *sum = d;
+    enum bp_status status;
+
+    if (!d) return BP_OK;
+    if (sweep->d[value]) {
+        status = bp_op_add(sweep->scope, sweep->d[value], d, &sum);
+        bp_tensor_destroy(d);
+        if (status) return status;
+        bp_tensor_destroy(sweep->d[value]);
+    }
+    sweep->d[value] = sum;
+    return BP_OK;
+}
+
+enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
+                             struct bp_node_call *room)
+{
+    struct bp_node_call *c = room;
+    bool any_dy = false, any_want = false;
+    enum bp_status status = BP_OK;
+
+    bp_sweep_call(sweep, node, c);
+    for (uint32_t i = 0; i < node->n_out; i++) any_dy |= c->dy[i] != NULL;
+    for (uint32_t i = 0; i < node->n_in; i++) any_want |= c->want[i];
+    if (!any_dy || !any_want) return BP_OK;
+    TRY(bp_call_gradient(sweep->scope, &c->call, c->out, c->dy, node->n_out, c->want, c->dx,
+                         node->n_in));
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        if (status) bp_tensor_destroy(c->dx[i]);
+        else if (c->want[i]) status = bp_sweep_add(sweep, node->in[i], c->dx[i]);
+    }
+    return status;
+}
+
+static enum bp_status forward(struct bp_sweep *s, struct bp_node_call *c)
+{
+    for (uint32_t n = 0; n < s->graph->n_node; n++) {
+        const struct bp_node *node = &s->graph->node[n];
+        bool any = false;
+        bp_sweep_call(s, node, c);
+        for (uint32_t i = 0; i < node->n_in; i++) any |= c->want[i];
+        TRY(bp_call_run(s->scope, &c->call, c->out, node->n_out, c->want_out));
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            if (node->out[i] == BP_NO_VALUE) continue;
+            s->value[node->out[i]] = c->out[i];
+            s->wanted[node->out[i]] = any;
+        }
+    }
+    return BP_OK;
+}
+
+static enum bp_status backward(struct bp_sweep *s, struct bp_node_call *c)
+{
+    for (uint32_t n = s->graph->n_node; n-- > 0;) TRY(bp_sweep_node(s, &s->graph->node[n], c));
+    return BP_OK;
+}
+
+static enum bp_status sweep_expanded(struct bp_sweep *s, struct bp_grad *g,
+                                     const uint32_t *out_value)
+{
+    struct bp_node_call *c = malloc(sizeof *c);
+    enum bp_status status = c ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+    uint32_t value = 0;
+
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        if (!g->in[i]) continue;
+        s->value[value] = bp_tensor_retain(g->in[i]);
+        s->wanted[value++] = g->want[i];
+    }
+    if (status == BP_OK) status = forward(s, c);
+    for (uint32_t i = 0; i < g->row->info.n_out && status == BP_OK; i++)
+        if (g->dy[i]) status = bp_sweep_add(s, out_value[i], bp_tensor_retain(g->dy[i]));
+    if (status == BP_OK) status = backward(s, c);
+    value = 0;
+    for (uint32_t i = 0; i < g->n_in; i++) {
+        if (!g->in[i]) continue;
+        if (g->want[i] && status == BP_OK && s->d[value])
+            g->dx[i] = bp_tensor_retain(s->d[value]);
+        value++;
+    }
+    free(c);
+    return status;
+}
+
+static enum bp_status grad_expanded(struct bp_grad *grad)
+{
+    struct bp_sweep s = {0};
+    struct bp_graph *graph;
+    uint32_t out_value[BP_PORT_MAX], want = 0;
+    enum bp_status status;
+
+    for (uint32_t i = 0; i < grad->row->info.n_out; i++) want |= (uint32_t)!!grad->out[i] << i;
+    TRY(bp_graph_make(&graph));
+    status = bp_graph_expand(graph, grad->row, grad->attrs, bp_tensor_views(grad->in), grad->n_in,
+                             want, out_value);
+    if (status == BP_OK) status = bp_sweep_init(&s, grad->scope, graph);
+    if (status == BP_OK) status = sweep_expanded(&s, grad, out_value);
+    bp_sweep_finish(&s, graph->n_value);
+    bp_graph_release(graph);
+    return status;
+}
+
+static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
+                            const struct bp_call *call, const struct asked *a,
+                            struct bp_tensor **out_dx, size_t n_dx)
+{
+    struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
+    struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
+                           site->n_in, site->n_out, grad_expanded};
+    enum bp_status status = BP_OK;
+
+    bp_site_flatten(site, call, in);
+    if (a->any) status = site->row->grad ? site->row->grad(&grad) : grad_expanded(&grad);
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        if (status) bp_tensor_destroy(dx[i]);
+        else if (i < n_dx && a->want[i]) out_dx[i] = dx[i];
+    }
+    return status;
+}
+
+/* Inputs that the call left out at its end may be left out here too. */
+static bool is_room(const struct bp_site *site, size_t n_dx)
+{
+    if (n_dx > site->n_in) return false;
+    for (size_t i = n_dx; i < site->n_in; i++)
+        if (site->in[i]) return false;
+    return true;
+}
+
+/* A stream's device, or a graph. */
+static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_device,
+                               struct bp_graph **out_graph)
+{
+    *out_device = NULL;
+    *out_graph = NULL;
+    if (bp_scope_is(scope, BP_MAGIC_STREAM))
+        *out_device = ((struct bp_stream *)scope)->device;
+    else if (bp_scope_is(scope, BP_MAGIC_GRAPH)) *out_graph = (struct bp_graph *)scope;
+    else if (!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale())
+        return bp_not_a_for("bp_call_gradient", "scope");
+    else
+        return bp_error(BP_ERR_INVALID, "bp_call_gradient: expected a scope (bp_stream_scope, "
+                                        "bp_graph_scope), got NULL or something else");
+    return BP_OK;
+}
+
+static enum bp_status gradient(struct bp_scope *scope, struct bp_device *device,
+                               struct bp_graph *graph, const struct bp_call *call,
+                               struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                               size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
+                               size_t n_dx)
+{
+    struct asked asked;
+    struct bp_site site;
+    enum bp_status status;
+
+    TRY(bp_site_init(&site, device, graph, call, NULL, n_out));
+    if (!is_room(&site, n_dx)) {
+        status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
+                          site.row->info.name, n_dx, site.n_in);
+    } else {
+        take(&asked, out, dy, n_out, want, n_dx);
+        status = check_asked(&site, &asked);
+        if (status == BP_OK) status = apply(scope, &site, call, &asked, out_dx, n_dx);
+    }
+    bp_site_finish(&site);
+    return status;
+}
+
+enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
+                                struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                                size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
+                                size_t n_dx)
+{
+    const struct bp_op_row *row;
+    struct bp_device *device;
+    struct bp_graph *graph;
+    struct bp_call filled;
+    void *attrs = NULL;
+    enum bp_status status;
+
+    TRY(place_of(scope, &device, &graph));
+    if (!out || !dy || !want || !out_dx)
+        return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
+    TRY(bp_call_check(call));
+    row = bp_row_find(call->op);
+    if (!row || !row->has_host)
+        return gradient(scope, device, graph, call, out, dy, n_out, want, out_dx, n_dx);
+    filled = (struct bp_call){.size = offsetof(struct bp_call, kernel), .op = call->op,
+                              .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
+    TRY(bp_host_values(graph ? NULL : (struct bp_stream *)scope, row, call->in, call->n_in,
+                       call->attrs, &attrs));
+    if (attrs) filled.attrs = attrs;
+    status = gradient(scope, device, graph, &filled, out, dy, n_out, want, out_dx, n_dx);
+    free(attrs);
+    return status;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* graph_gradient.c: gradients of a recorded graph, as more nodes of it (reverse accumulation, by
+ * the rules of the rows). */
+#include "../graph/graph.h"
+
+#include <backplane/ops.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What bp_graph_gradient works on. */
+struct work {
+    struct bp_sweep sweep;
+    uint32_t n_node, n_value; /* before it adds any */
+    uint32_t *root;           /* of each value: the one whose memory it views, or itself */
+    bool *lost;               /* of each root: a node has written another value over it */
+    struct bp_node_call call;
+};
+
+/* Memory that an update writes over holds the old value no more when the gradient is run. */
+static void find_lost(struct work *w)
+{
+    const struct bp_graph *g = w->sweep.graph;
+
+    for (uint32_t v = 0; v < w->n_value; v++) w->root[v] = v;
+    for (uint32_t n = 0; n < w->n_node; n++) {
+        const struct bp_node *node = &g->node[n];
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            const struct bp_port *port =
+                &node->row->info.out[bp_out_port(node->row, node->out_at, i)];
+            uint32_t from = port->share < 0 ? BP_NO_VALUE : node->in[node->in_at[port->share]];
+            if (from == BP_NO_VALUE) continue;
+            if (port->kind == BP_PORT_UPDATE) w->lost[w->root[from]] = true;
+            else if (node->row->is_view && node->out[i] != BP_NO_VALUE)
+                w->root[node->out[i]] = w->root[from];
+        }
+    }
+}
+
+/* The tensor that stands for a value whose number a sweep's lists have. */
+static enum bp_status take_value(struct work *w, uint32_t value)
+{
+    struct bp_graph *g = w->sweep.graph;
+
+    if (w->lost[w->root[value]])
+        return bp_error(BP_ERR_INVALID,
+                        "bp_graph_gradient: value %s is written over by an operator that updates "
+                        "it, and is needed: ask for the gradient before that is recorded",
+                        g->value[value].name);
+    if (w->sweep.value[value]) return BP_OK;
+    return bp_graph_symbol(g, value, &w->sweep.value[value]);
+}
+
+/* Which values a wanted one is behind. */
+static void spread_wants(struct work *w)
+{
+    for (uint32_t n = 0; n < w->n_node; n++) {
+        const struct bp_node *node = &w->sweep.graph->node[n];
+        bool any = false;
+        for (uint32_t i = 0; i < node->n_in; i++)
+            any |= node->in[i] != BP_NO_VALUE && w->sweep.wanted[node->in[i]];
+        for (uint32_t i = 0; any && i < node->n_out; i++)
+            if (node->out[i] != BP_NO_VALUE && bp_value_is_smooth(w->sweep.graph, node->out[i]))
+                w->sweep.wanted[node->out[i]] = true;
+    }
+}
+
+static enum bp_status take_node(struct work *w, const struct bp_node *node)
+{
+    bool any_dy = false, any_want = false;
+
+    for (uint32_t i = 0; i < node->n_out; i++)
+        any_dy |= node->out[i] != BP_NO_VALUE && w->sweep.d[node->out[i]];
+    for (uint32_t i = 0; i < node->n_in; i++)
+        any_want |= node->in[i] != BP_NO_VALUE && w->sweep.wanted[node->in[i]];
+    if (!any_dy || !any_want) return BP_OK;
+    if (!node->row->grad && !node->row->expand)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", node->row->info.name);
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++) /* outputs follow inputs */
+        if (node->in[i] != BP_NO_VALUE) TRY(take_value(w, node->in[i]));
+    return bp_sweep_node(&w->sweep, node, &w->call);
+}
+
+/* The list of nodes moves while the gradients are recorded: each is looked at as a copy. */
+static enum bp_status sweep_back(struct work *w)
+{
+    for (uint32_t n = w->n_node; n-- > 0;) {
+        struct bp_node node = w->sweep.graph->node[n];
+        enum bp_status status = take_node(w, &node);
+        if (status)
+            return bp_error(status, "bp_graph_gradient: node %s: %s", node.name,
+                            bp_error_message());
+    }
+    return BP_OK;
+}
+
+/* The value of the graph that an argument is; a real tensor is one if the graph has been given
+ * it. */
+static enum bp_status find_value(const struct bp_graph *graph, const char *what, size_t i,
+                                 const struct bp_tensor *t, uint32_t *out_value)
+{
+    if (bp_symbol_is(t)) {
+        if (t->graph != graph)
+            return bp_error(BP_ERR_INVALID,
+                            "bp_graph_gradient: %s[%zu] is a value of another graph", what, i);
+        *out_value = t->value;
+        return BP_OK;
+    }
+    if (!bp_tensor_is(t))
+        return bp_was_stale()
+                   ? bp_not_a_for("bp_graph_gradient", "tensor")
+                   : bp_error(BP_ERR_INVALID,
+                              "bp_graph_gradient: %s[%zu]: expected a value of the graph, got NULL "
+                              "or something else",
+                              what, i);
+    for (uint32_t v = 0; v < graph->n_value; v++)
+        if (graph->value[v].constant == t) {
+            *out_value = v;
+            return BP_OK;
+        }
+    return bp_error(BP_ERR_INVALID,
+                    "bp_graph_gradient: %s[%zu] is a tensor that no call of this graph was given",
+                    what, i);
+}
+
+/* Gradients have the types of their values. */
+static enum bp_status check_dy(const struct bp_graph *graph, size_t i, uint32_t value,
+                               const struct bp_tensor *dy)
+{
+    const struct bp_typed_view *y = graph->value[value].type;
+    char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
+
+    if (!bp_symbol_is(dy) && !bp_tensor_is(dy))
+        return bp_was_stale()
+                   ? bp_not_a_for("bp_graph_gradient", "tensor")
+                   : bp_error(BP_ERR_INVALID,
+                              "bp_graph_gradient: dy[%zu]: expected a tensor or NULL", i);
+    if (dy->graph && dy->graph != graph)
+        return bp_error(BP_ERR_INVALID, "bp_graph_gradient: dy[%zu] is a value of another graph",
+                        i);
+    if (dy->view.dtype == y->view.dtype && dy->view.rank == y->view.rank &&
+        !memcmp(dy->shape, y->shape, y->view.rank * sizeof *y->shape))
+        return BP_OK;
+    return bp_error(BP_ERR_INVALID, "bp_graph_gradient: dy[%zu] is %s, expected %s", i,
+                    bp_type_text(dy->view.dtype, dy->view.rank, dy->shape, got, sizeof got),
+                    bp_type_text(y->view.dtype, y->view.rank, y->shape, expected, sizeof expected));
+}
+
+/* Numbers of values for y, dy and x, in one block. */
+struct asked {
+    uint32_t *y, *dy, *x;
+};
+
+static enum bp_status check_asked(const struct bp_graph *graph, struct bp_tensor *const *y,
+                                  struct bp_tensor *const *dy, size_t n_y,
+                                  struct bp_tensor *const *x, size_t n_x, struct asked *asked)
+{
+    for (size_t i = 0; i < n_y; i++) {
+        TRY(find_value(graph, "y", i, y[i], &asked->y[i]));
+        if (dy[i]) TRY(check_dy(graph, i, asked->y[i], dy[i]));
+    }
+    for (size_t i = 0; i < n_x; i++) TRY(find_value(graph, "x", i, x[i], &asked->x[i]));
+    return BP_OK;
+}
+
+static enum bp_status seed(struct work *w, uint32_t value, uint32_t dy)
+{
+    if (!bp_value_is_smooth(w->sweep.graph, value)) return BP_OK;
+    TRY(take_value(w, dy));
+    return bp_sweep_add(&w->sweep, value, bp_tensor_retain(w->sweep.value[dy]));
+}
+
+static enum bp_status differentiate(struct work *w, const struct asked *asked, size_t n_y,
+                                    size_t n_x, struct bp_tensor **out_dx)
+{
+    struct bp_sweep *s = &w->sweep;
+
+    w->root = malloc((w->n_value + 1) * sizeof *w->root);
+    w->lost = calloc(w->n_value + 1, sizeof *w->lost);
+    if (!w->root || !w->lost) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+    find_lost(w);
+    for (size_t i = 0; i < n_x; i++)
+        s->wanted[asked->x[i]] = bp_value_is_smooth(s->graph, asked->x[i]);
+    spread_wants(w);
+    for (size_t i = 0; i < n_y; i++)
+        if (asked->dy[i] != BP_NO_VALUE) TRY(seed(w, asked->y[i], asked->dy[i]));
+    TRY(sweep_back(w));
+    for (size_t i = 0; i < n_x; i++) {
+        struct bp_tensor *d = s->d[asked->x[i]];
+        out_dx[i] = d ? bp_tensor_retain(d) : NULL;
+    }
+    return BP_OK;
+}
+
+/* All arguments are good. Gradients that are given become values of the graph first. */
+static enum bp_status gradient(struct bp_graph *graph, struct bp_tensor *const *dy, size_t n_y,
+                               size_t n_x, struct asked *asked, struct bp_tensor **out_dx)
+{
+    struct work *w;
+    enum bp_status status;
+
+    for (size_t i = 0; i < n_y; i++) {
+        asked->dy[i] = BP_NO_VALUE;
+        if (dy[i]) TRY(bp_graph_value_of(graph, dy[i], &asked->dy[i]));
+    }
+    w = calloc(1, sizeof *w);
+    if (!w) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+    w->n_node = graph->n_node;
+    w->n_value = graph->n_value;
+    status = bp_sweep_init(&w->sweep, &graph->scope, graph);
+    if (status == BP_OK) status = differentiate(w, asked, n_y, n_x, out_dx);
+    bp_sweep_finish(&w->sweep, w->n_value);
+    free(w->root);
+    free(w->lost);
+    free(w);
+    return status;
+}
+
+enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const *y,
+                                 struct bp_tensor *const *dy, size_t n_y,
+                                 struct bp_tensor *const *x, size_t n_x, struct bp_tensor **out_dx)
+{
+    struct asked asked;
+    uint32_t *numbers;
+    enum bp_status status;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    TRY(bp_graph_check_open("bp_graph_gradient", graph));
+    if (n_y > graph->n_value || n_x > graph->n_value)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_graph_gradient: n_y is %zu and n_x is %zu, the graph has %u values",
+                        n_y, n_x, graph->n_value);
+    if ((n_y && (!y || !dy)) || (n_x && (!x || !out_dx)))
+        return bp_error(BP_ERR_INVALID, "bp_graph_gradient: y, dy, x or out_dx is NULL");
+    numbers = calloc(2 * n_y + n_x + 1, sizeof *numbers);
+    if (!numbers) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+    asked = (struct asked){numbers, numbers + n_y, numbers + 2 * n_y};
+    status = check_asked(graph, y, dy, n_y, x, n_x, &asked);
+    if (status == BP_OK) status = gradient(graph, dy, n_y, n_x, &asked, out_dx);
+    free(numbers);
+    return status;
+}

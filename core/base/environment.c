@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* environment.c: the version of this library, and settings of the process. */
+#include "base.h"
+
+#include <stdlib.h>
+
+const char *bp_version(void)
+{
+    return BP_VERSION;
+}
+
+const char *bp_env(const char *name)
+{
+    return secure_getenv(name);
+}

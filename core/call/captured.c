@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* captured.c: calls that are recorded: which are refused, and what is kept of the others. */
+#include "../exec/capture.h"
+
+#include <stdlib.h>
+
+static enum bp_status check_row(const struct bp_op_row *row)
+{
+    if (row->random)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s draws random numbers, others each time",
+                        row->info.name);
+    if (row->bound)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: its extents depend on data, which the host reads",
+                        row->info.name);
+    return BP_OK;
+}
+
+static enum bp_status check_step(const struct bp_step *step)
+{
+    if (step->elsewhere)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", step->row->info.name,
+                        step->elsewhere->device->name);
+    if (step->kernel->flags & BP_KERNEL_NO_CAPTURE)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s: its kernel %s is not to be recorded",
+                        step->row->info.name, step->kernel->name);
+    return check_row(step->row);
+}
+
+enum bp_status bp_recording_take(struct bp_recording *r, struct bp_prepared *p)
+{
+    TRY(check_row(p->row));
+    for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(&p->step[i]));
+    if (r->n_kept && r->kept[r->n_kept - 1] == p) return BP_OK;
+    if (r->n_kept == r->room_kept) {
+        uint32_t room = r->room_kept ? 2 * r->room_kept : 64;
+        void *grown = realloc(r->kept, room * sizeof(struct bp_prepared *));
+        if (!grown)
+            return bp_error(BP_ERR_MEMORY, "%s: no host memory for a recording", r->device->name);
+        r->kept = grown;
+        r->room_kept = room;
+    }
+    bp_prepared_retain(p);
+    r->kept[r->n_kept++] = p;
+    return BP_OK;
+}
+
+/* Without memory replays are not counted. */
+void bp_recording_count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
+                        uint64_t bytes)
+{
+    if (r->n_fallback == r->room_fallback) {
+        uint32_t room = r->room_fallback ? 2 * r->room_fallback : 16;
+        void *grown = realloc(r->fallback, room * sizeof *r->fallback);
+        if (!grown) return;
+        r->fallback = grown;
+        r->room_fallback = room;
+    }
+    r->fallback[r->n_fallback++] = (struct bp_recorded_fallback){row, kind, bytes};
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c: the checked front of every operator call: whatever is wrong with the arguments is said
+ * here, from the row alone, so that kernels need not look. */
+#include "../schema/op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of)
+{
+    tv->view = *of;
+    tv->view.data = NULL;
+    tv->view.memory = NULL;
+    memcpy(tv->shape, of->shape, of->rank * sizeof *of->shape);
+    memcpy(tv->stride, of->stride, of->rank * sizeof *of->stride);
+    tv->view.shape = tv->shape;
+    tv->view.stride = tv->stride;
+}
+
+void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type)
+{
+    int64_t count = 1;
+
+    memcpy(tv->shape, type->shape, type->rank * sizeof *type->shape);
+    bp_type_strides(type->rank, tv->shape, tv->stride);
+    for (uint32_t i = 0; i < type->rank; i++) count *= type->shape[i];
+    tv->view = (struct bp_view){.shape = tv->shape, .stride = tv->stride, .count = count,
+                                .dtype = (uint8_t)type->dtype, .rank = (uint8_t)type->rank};
+}
+
+/* The dtypes of a mask: "f32, f64". */
+static const char *mask_text(uint64_t mask, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = 0;
+    for (uint32_t d = 0; d < 64 && used < size; d++)
+        if (mask >> d & 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+                                     bp_dtype_name(d));
+    return text;
+}
+
+/* A recorded call takes values of its graph, and real tensors as constants; one that runs takes
+ * tensors of its device. */
+static enum bp_status check_place(const struct bp_site *site, const struct bp_port *port,
+                                  const struct bp_tensor *t)
+{
+    const char *op = site->row->info.name;
+
+    if (t->graph && t->graph != site->graph)
+        return bp_error(BP_ERR_INVALID,
+                        "%s: input %s is a value of %s graph: %s", op, port->name,
+                        site->graph ? "another" : "a",
+                        site->graph ? "a call takes those of its own"
+                                    : "run the graph, or give a tensor");
+    if (site->graph || site->device == t->device) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: input %s is on %s%s, but the call goes to %s; copy it there "
+                    "(bp_tensor_copy)",
+                    op, port->name, t->device->name, bp_device_which(t->device, site->device),
+                    site->device->name);
+}
+
+/* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
+static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *port,
+                                   const struct bp_tensor *t)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    uint32_t dtype = t->view.dtype;
+    char text[160];
+
+    TRY(check_place(site, port, t));
+    if (!(op->types[port->var] >> dtype & 1))
+        return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected one of %s", op->name,
+                        port->name, bp_dtype_name(dtype),
+                        mask_text(op->types[port->var], text, sizeof text));
+    if (site->bound >> port->var & 1 && site->dtype[port->var] != dtype)
+        return bp_error(
+            BP_ERR_INVALID,
+            "%s: input %s is %s, expected %s as the inputs before it (bp_op_cast converts)",
+            op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(site->dtype[port->var]));
+    site->bound |= 1u << port->var;
+    site->dtype[port->var] = dtype;
+    return BP_OK;
+}
+
+/* The tensors given for one port. */
+static enum bp_status take_port(struct bp_site *site, const struct bp_port *port,
+                                const struct bp_arg *arg)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    size_t n = arg ? arg->n : 0;
+
+    if (n && !arg->at)
+        return bp_error(BP_ERR_INVALID, "%s: input %s has %zu tensors at NULL", op->name,
+                        port->name, n);
+    if (port->kind != BP_PORT_VAR) {
+        if (n > 1)
+            return bp_error(BP_ERR_INVALID, "%s: input %s takes one tensor, got %zu", op->name,
+                            port->name, n);
+        if (n == 1 && !arg->at[0]) n = 0;
+        if (!n && port->kind == BP_PORT_IN)
+            return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional",
+                            op->name, port->name);
+    }
+    if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent one takes a place too */
+        return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
+    if (port->kind == BP_PORT_HOST) n = 0; /* its value is in the attributes by now */
+    if (!n && port->kind != BP_PORT_VAR) {
+        site->constant[site->n_in] = (struct bp_constant){0};
+        site->in[site->n_in++] = NULL;
+        return BP_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!bp_symbol_is(arg->at[i]) && !bp_tensor_is(arg->at[i]))
+            return bp_was_stale()
+                       ? bp_not_a_for(op->name, "tensor")
+                       : bp_error(BP_ERR_INVALID,
+                                  "%s: input %s: expected a tensor, got NULL or something else",
+                                  op->name, port->name);
+        TRY(check_tensor(site, port, arg->at[i]));
+        site->constant[site->n_in] = bp_tensor_constant(arg->at[i]);
+        site->in[site->n_in++] = &arg->at[i]->view;
+    }
+    return BP_OK;
+}
+
+static enum bp_status take_inputs(struct bp_site *site, const struct bp_call *call)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    if (call->n_in > op->n_in)
+        return bp_error(BP_ERR_INVALID, "%s: %zu inputs given, %u declared", op->name, call->n_in,
+                        op->n_in);
+    if (call->n_in && !call->in) return bp_error(BP_ERR_INVALID, "%s: call->in is NULL", op->name);
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        site->in_at[i] = (uint16_t)site->n_in;
+        TRY(take_port(site, &op->in[i], i < call->n_in ? &call->in[i] : NULL));
+    }
+    site->in_at[op->n_in] = (uint16_t)site->n_in;
+    return BP_OK;
+}
+
+/* Where each declared output begins in the flat list, with n tensors of the one of any number. */
+static void place_outputs(struct bp_site *site, uint32_t n)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    site->n_out = 0;
+    for (uint32_t port = 0; port < op->n_out; port++) {
+        uint32_t end = site->n_out + (bp_port_varies(&op->out[port]) ? n : 1);
+        site->out_at[port] = (uint16_t)site->n_out;
+        for (; site->n_out < end; site->n_out++) {
+            site->out[site->n_out] = (struct bp_type){.dtype = site->dtype[op->out[port].var]};
+            site->given[site->n_out] = NULL;
+        }
+    }
+    site->out_at[op->n_out] = (uint16_t)site->n_out;
+}
+
+enum bp_status bp_site_count(struct bp_site *site, int64_t n)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    int64_t most = BP_FLAT_MAX - op->n_out + 1;
+
+    if (n < 0 || n > most)
+        return bp_error(BP_ERR_INVALID, "%s: it has %" PRId64 " outputs, expected at most %" PRId64,
+                        op->name, n, most);
+    place_outputs(site, (uint32_t)n);
+    return BP_OK;
+}
+
+const uint8_t bp_want_all[1] = {1};
+
+/* An update of an optional input that is not there. */
+static bool updates_nothing(const struct bp_site *site, uint32_t port)
+{
+    const struct bp_port *out = &site->row->info.out[port];
+
+    return out->kind == BP_PORT_UPDATE && !bp_site_in(site, (uint32_t)out->share);
+}
+
+/* Room for n_want outputs, flat; want: 0 where one is not wanted. */
+static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size_t n_want)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    bool all = want == bp_want_all; /* that there are */
+
+    if (all) {
+        want = NULL;
+        n_want = site->n_out;
+    }
+    if (n_want > site->n_out)
+        return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u %s", op->name, n_want,
+                        site->n_out, site->row->varies ? "made" : "declared");
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        bool wanted = i < n_want && (!want || want[i]);
+        uint8_t kind = op->out[port].kind;
+        if (!wanted && bp_port_varies(&op->out[port]))
+            return bp_error(BP_ERR_INVALID, "%s: output %s has %d tensors, all to be asked for",
+                            op->name, op->out[port].name,
+                            site->out_at[port + 1] - site->out_at[port]);
+        if (!wanted && kind != BP_PORT_OPTOUT && kind != BP_PORT_UPDATE)
+            return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
+                            op->out[port].name);
+        if (wanted && !(all && updates_nothing(site, port))) site->want |= 1u << port;
+    }
+    return BP_OK;
+}
+
+static enum bp_status check_updates(const struct bp_site *site)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t port = 0; port < op->n_out; port++)
+        if (site->want >> port & 1 && updates_nothing(site, port))
+            return bp_error(BP_ERR_INVALID, "%s: output %s updates input %s, which is absent",
+                            op->name, op->out[port].name, op->in[op->out[port].share].name);
+    return BP_OK;
+}
+
+/* Inference may leave the dtype to the port's variable. Its shapes are checked as an app's are. */
+static enum bp_status infer(struct bp_site *site)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    int64_t count;
+    uint64_t bytes;
+
+    TRY(site->row->infer(site));
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        const struct bp_port *port = &op->out[bp_out_port(site->row, site->out_at, i)];
+        TRY(bp_type_check(op->name, port->name, &site->out[i], &count, &bytes));
+        site->bound |= 1u << port->var;
+        site->dtype[port->var] = site->out[i].dtype;
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_call_check(const struct bp_call *call)
+{
+    if (!call) return bp_error(BP_ERR_INVALID, "call is NULL");
+    if (call->size < offsetof(struct bp_call, kernel) || call->size > 4096)
+        return bp_error(BP_ERR_INVALID, "call->size is %zu: set it to sizeof(struct bp_call)",
+                        call->size);
+    if (!call->op) return bp_error(BP_ERR_INVALID, "call->op is NULL: expected an operator's name");
+    return BP_OK;
+}
+
+/* A name of a kernel where none of them will run. */
+static enum bp_status check_kernel(const struct bp_site *site)
+{
+    const char *op = site->row->info.name;
+
+    if (site->kernel && site->row->is_view)
+        return bp_error(BP_ERR_NOT_FOUND,
+                        "%s: call->kernel is '%.64s', but it makes a view: no kernel runs", op,
+                        site->kernel);
+    return BP_OK;
+}
+
+enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
+                            const struct bp_call *call, const uint8_t *want, size_t n_want)
+{
+    enum bp_status status;
+
+    TRY(bp_call_check(call));
+    site->row = bp_row_find(call->op);
+    if (!site->row)
+        return bp_error(BP_ERR_NOT_FOUND,
+                        "operator '%.64s': there is none of this name (`bp ops` lists them)",
+                        call->op);
+    site->device = device;
+    site->graph = graph;
+    site->view_copies = false;
+    site->attrs = NULL;
+    site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
+    site->prefer = NULL;
+    site->expand = false;
+    site->in_place = false;
+    site->n_in = site->n_out = site->bound = site->want = 0;
+    memset(site->dtype, 0, sizeof site->dtype);
+    TRY(check_kernel(site));
+    TRY(take_inputs(site, call));
+    place_outputs(site, 0);
+    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* else inference counts first */
+    TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
+    status = infer(site);
+    if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
+    if (status == BP_OK) status = check_updates(site);
+    if (status) bp_site_finish(site);
+    return status;
+}
+
+void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
+                     struct bp_tensor **out_flat)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t port = 0; port < op->n_in; port++)
+        for (uint32_t i = site->in_at[port]; i < site->in_at[port + 1]; i++)
+            out_flat[i] = site->in[i] ? call->in[port].at[i - site->in_at[port]] : NULL;
+}
+
+void bp_site_finish(struct bp_site *site)
+{
+    free(site->attrs);
+    site->attrs = NULL;
+}
+
+/* An output that the caller gives is of the inferred type; its strides are its own. */
+static enum bp_status check_given(const struct bp_site *site, const struct bp_tensor *t, uint32_t i)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    const char *name = op->out[bp_out_port(site->row, site->out_at, i)].name;
+    const struct bp_type *type = &site->out[i];
+    char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
+
+    if (!bp_tensor_is(t))
+        return bp_was_stale()
+                   ? bp_not_a_for(op->name, "tensor")
+                   : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
+                              name);
+    if (t->device != site->device)
+        return bp_error(BP_ERR_INVALID, "%s: output %s is on %s%s, the call goes to %s", op->name,
+                        name, t->device->name, bp_device_which(t->device, site->device),
+                        site->device->name);
+    if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
+        !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
+        return BP_OK;
+    return bp_error(BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, name,
+                    bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+                    bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
+}
+
+enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        const struct bp_tensor *t = given[i];
+        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        bool may = op->out[port].kind != BP_PORT_UPDATE; /* which always is its input */
+        int share = may ? op->out[port].share : -1;
+        const struct bp_view *input = share < 0 ? NULL : bp_site_in(site, (uint32_t)share);
+        if (!t) continue;
+        TRY(check_given(site, t, i));
+        site->given[i] = &t->view;
+        site->want |= 1u << port;
+        if (input && t->view.count && input->data == t->view.data &&
+            input->memory == t->view.memory)
+            site->in_place = true;
+    }
+    return BP_OK;
+}

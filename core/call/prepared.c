@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prepared.c: prepared calls are made. */
+#include "prepared.h"
+
+#include "../base/generator.h"
+#include "plan.h"
+#include "fallback.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Types of all ports; outputs as given, or dense. */
+static void sign(struct bp_typed_view *type, const struct bp_device *device)
+{
+    type->view.device = (uint16_t)device->index;
+    type->sig = bp_tensor_sign(device, &type->view);
+    type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
+}
+
+/* A new output, dense; in the order of axes that an input has, where the operator keeps that. */
+static void make_type(struct bp_typed_view *type, const struct bp_site *site, uint32_t i)
+{
+    const struct bp_type *out = &site->out[i];
+
+    bp_typed_view_dense(type, out);
+    for (uint32_t k = 0; k < site->row->keeps && k < site->n_in; k++) {
+        if (!site->in[k] || !bp_strides_like(out->rank, out->shape, site->in[k], type->stride))
+            continue;
+        if (bp_is_contiguous(out->rank, out->shape, type->stride) || !bp_select_strided(site))
+            bp_type_strides(out->rank, type->shape, type->stride);
+        else type->view.flags |= BP_VIEW_STRIDED;
+        return;
+    }
+}
+
+static void fill_types(struct bp_prepared *p, const struct bp_site *site)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        p->type[i].view.rank = BP_ABSENT;
+        if (!site->in[i]) continue;
+        bp_typed_view_init(&p->type[i], site->in[i]);
+        sign(&p->type[i], site->device);
+        if (!(site->in[i]->flags & BP_VIEW_CONSTANT)) continue;
+        p->type[i].view.data = site->in[i]->data; /* while steps are built */
+        p->type[i].view.memory = site->in[i]->memory;
+    }
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        struct bp_typed_view *type = &p->type[p->n_in + i];
+        type->view.rank = BP_ABSENT;
+        if (!bp_site_wants(site, i)) continue;
+        if (site->given[i]) bp_typed_view_init(type, site->given[i]);
+        else make_type(type, site, i);
+        if (site->given[i] && !p->row->varies) p->given |= 1u << i;
+        sign(type, site->device);
+    }
+}
+
+/* Results are made without asking the device again. */
+static enum bp_status check_held(const struct bp_prepared *p)
+{
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        const struct bp_view *v = &p->type[p->n_in + i].view;
+        if (v->rank != BP_ABSENT && !(p->device->properties.dtypes >> v->dtype & 1))
+            return bp_error(BP_ERR_UNSUPPORTED, "%s: output %s: %s does not hold %s",
+                            p->row->info.name, bp_prepared_port(p, i)->name, p->device->name,
+                            bp_dtype_name(v->dtype));
+    }
+    return BP_OK;
+}
+
+static struct bp_prepared *allocate(const struct bp_site *site)
+{
+    size_t n = site->n_in + site->n_out, size = sizeof(struct bp_prepared);
+    struct bp_prepared *p;
+
+    size = (size + n * sizeof *p->type + BP_LINE - 1) / BP_LINE * BP_LINE;
+    p = aligned_alloc(BP_LINE, size);
+    if (!p) {
+        bp_build_no_memory(site);
+        return NULL;
+    }
+    memset(p, 0, size);
+    p->step = &p->first;
+    return p;
+}
+
+static void give_back(struct bp_pending *pending)
+{
+    bp_prepared_free(
+        (struct bp_prepared *)((char *)pending - offsetof(struct bp_prepared, pending)));
+}
+
+static struct bp_prepared *make_empty(const struct bp_site *site)
+{
+    struct bp_prepared *p = allocate(site);
+
+    if (!p) return NULL;
+    p->magic = bp_magic(BP_MAGIC_PREPARED);
+    atomic_init(&p->refs, 1);
+    p->pending.release = give_back;
+    p->device = site->device;
+    p->row = site->row;
+    p->n_in = site->n_in;
+    p->n_out = site->n_out;
+    p->want = site->want;
+    p->in_place = site->in_place;
+    memcpy(p->in_at, site->in_at, sizeof p->in_at);
+    memcpy(p->out_at, site->out_at, sizeof p->out_at);
+    fill_types(p, site);
+    return p;
+}
+
+/* For dense tensors of the shapes that the site has. */
+static enum bp_status make_dense(struct bp_site *site, struct bp_prepared **out_prepared)
+{
+    struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
+    enum bp_status status;
+
+    if (!dense) return bp_build_no_memory(site);
+    for (uint32_t i = 0; i < site->n_in; i++) {
+        const struct bp_view *v = site->in[i];
+        struct bp_type type = {.dtype = v ? v->dtype : 0, .rank = v ? v->rank : 0};
+        if (!v) continue;
+        memcpy(type.shape, v->shape, v->rank * sizeof *v->shape);
+        bp_typed_view_dense(&dense[i], &type);
+        dense[i].view.device = (uint16_t)site->device->index;
+        site->in[i] = &dense[i].view;
+        site->constant[i] = (struct bp_constant){0};
+    }
+    status = bp_prepared_make(site, out_prepared);
+    free(dense);
+    return status;
+}
+
+/* The call on the device that runs everything, of which it takes the reference. */
+static enum bp_status make_there(const struct bp_site *site, struct bp_device *host,
+                                 struct bp_prepared **out_prepared)
+{
+    struct bp_site *copy = malloc(sizeof *copy);
+    enum bp_status status = copy ? BP_OK : bp_build_no_memory(site);
+
+    if (copy) {
+        *copy = *site;
+        copy->device = host;
+        copy->in_place = false;
+        memset(copy->given, 0, sizeof copy->given);
+        copy->attrs = NULL;
+        if (site->attrs) status = bp_attrs_copy(&site->row->info, site->attrs, &copy->attrs);
+    }
+    if (status == BP_OK) status = make_dense(copy, out_prepared);
+    if (copy) free(copy->attrs);
+    free(copy);
+    if (status) bp_device_release(host);
+    else (*out_prepared)->keeps_device = true;
+    return status;
+}
+
+/* One step: another device runs the call. Steps of ways that did not lead there go. */
+static enum bp_status build_elsewhere(struct bp_builder *b, const struct bp_site *site,
+                                      const struct bp_operand *in, const struct bp_operand *out)
+{
+    struct bp_step *step = NULL;
+    struct bp_prepared *there;
+    struct bp_device *host;
+    enum bp_status status;
+
+    bp_build_go_back(b->p, (struct bp_build_mark){0, 0});
+    TRY(bp_fallback_device(site->device, &host));
+    TRY(make_there(site, host, &there));
+    status = bp_build_step(b, site, in, out, &step);
+    if (status) {
+        bp_prepared_release(there);
+        return status;
+    }
+    step->kind = BP_FALLBACK_DEVICE;
+    step->elsewhere = there;
+    bp_build_launch(step, site);
+    return BP_OK;
+}
+
+static bool may_go_elsewhere(const struct bp_site *site, enum bp_status status)
+{
+    return bp_build_leads_nowhere(status) && !site->kernel && !site->expand &&
+           site->device->core->fallback != BP_POLICY_DENY;
+}
+
+/* On the device; else, with all that the call needs, on another one. */
+static enum bp_status build_steps(struct bp_builder *b, const struct bp_site *site,
+                                  const struct bp_operand *in, const struct bp_operand *out)
+{
+    enum bp_status status = bp_build(b, site, in, out);
+    struct bp_first_way first;
+
+    if (!may_go_elsewhere(site, status)) return status;
+    first = bp_build_first(status);
+    return bp_build_answer(&first, build_elsewhere(b, site, in, out));
+}
+
+/* The call's own tensors, in their order. */
+static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
+{
+    struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
+    struct bp_builder b = {p, in, site->constant, 0, BP_FALLBACK_NONE};
+
+    for (uint32_t i = 0; i < p->n_in; i++)
+        in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
+    for (uint32_t i = 0; i < p->n_out; i++)
+        out[i] = (struct bp_operand){bp_site_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE,
+                                     (uint16_t)i};
+    TRY(build_steps(&b, site, in, out));
+    for (uint32_t i = 0; i < p->n_step; i++) { /* steps stay where they are from now on */
+        p->step[i].launch.in_at = p->step[i].in_at;
+        p->step[i].launch.out_at = p->step[i].out_at;
+    }
+    p->simple = p->n_step == 1 && p->step->kernel && !p->step->in;
+    return BP_OK;
+}
+
+/* Where constants lie is for plans alone to know: a prepared call may outlive them. */
+static void forget_addresses(struct bp_prepared *p)
+{
+    for (uint32_t i = 0; i < p->n_in; i++) p->type[i].view.data = p->type[i].view.memory = NULL;
+    for (uint32_t i = 0; i < p->n_temp; i++)
+        p->temp[i]->type.view.data = p->temp[i]->type.view.memory = NULL;
+}
+
+/* A plan may have read inputs that are constant: it is good for these only. */
+static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_site *site)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < p->n_in; i++)
+        any |= site->constant[i].id != 0;
+    for (uint32_t i = 0; any && i < p->n_step; i++) p->bound |= p->step[i].plan.plan != NULL;
+    if (!p->bound) return BP_OK;
+    p->constant = calloc(p->n_in, sizeof *p->constant);
+    if (!p->constant) return bp_build_no_memory(site);
+    for (uint32_t i = 0; i < p->n_in; i++) p->constant[i] = site->constant[i];
+    return BP_OK;
+}
+
+static enum bp_status count_plans(struct bp_prepared *p)
+{
+    enum bp_status status = p->plan_bytes ? bp_memory_plan_take(p->device, p->plan_bytes) : BP_OK;
+
+    if (status == BP_OK) p->counted = p->plan_bytes;
+    else status = bp_error(status, "%s: no memory for its plan: %s", p->row->info.name,
+                           bp_error_message());
+    return status;
+}
+
+/* Its elements take all the bytes from the first on: one that the core makes does. */
+static bool is_dense(const struct bp_prepared *p)
+{
+    const struct bp_view *view = &p->type[p->n_in].view;
+
+    return view->rank != BP_ABSENT && (!p->given || !(view->flags & BP_VIEW_STRIDED));
+}
+
+/* Whether it can go the way of fast.c. */
+static void rate(struct bp_prepared *p)
+{
+    const struct bp_step *step = &p->first;
+
+    if (!p->simple || p->step != step || !p->n_in || p->n_in > BP_FAST_IN || p->n_out != 1 ||
+        !p->row->plain || step->plan.workspace || step->attrs || p->bound ||
+        !is_dense(p))
+        return;
+    for (uint32_t i = 0; i < p->n_in; i++)
+        if (p->type[i].view.rank == BP_ABSENT) return;
+    for (uint32_t i = 0; i <= p->n_in; i++) p->sig[i] = p->type[i].sig;
+    p->bytes = p->type[p->n_in].bytes;
+    for (uint32_t i = 0; i < p->n_in; i++) p->span[i] = bp_view_span(&p->type[i].view);
+    p->fast = p->magic;
+    if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
+}
+
+enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared)
+{
+    struct bp_prepared *p = make_empty(site);
+    enum bp_status status;
+
+    if (!p) return BP_ERR_MEMORY;
+    status = check_held(p);
+    if (status == BP_OK) status = find_steps(p, site);
+    forget_addresses(p);
+    if (status == BP_OK) status = bind_constants(p, site);
+    if (status == BP_OK) status = count_plans(p);
+    if (status) {
+        bp_prepared_release(p);
+        return status;
+    }
+    p->attrs = site->attrs;
+    site->attrs = NULL;
+    rate(p);
+    *out_prepared = p;
+    return BP_OK;
+}
+
+/* An output that updates an input is that input, whether it is asked for or not. Result: bit of
+ * each that is not. */
+static uint32_t take_updates(struct bp_site *site)
+{
+    const struct bp_opinfo *op = &site->row->info;
+    uint32_t unasked = 0;
+
+    for (uint32_t i = 0; site->row->updates && i < op->n_out; i++) {
+        const struct bp_port *port = &op->out[i];
+        if (port->kind != BP_PORT_UPDATE || !bp_site_in(site, (uint32_t)port->share)) continue;
+        site->given[i] = bp_site_in(site, (uint32_t)port->share);
+        if (!(site->want >> i & 1)) unasked |= 1u << i;
+        site->want |= 1u << i;
+    }
+    return unasked;
+}
+
+/* What options say of a call that is to be prepared. */
+static enum bp_status check_options(const struct bp_site *site,
+                                    const struct bp_prepare_options *o)
+{
+    const char *op = site->row->info.name;
+
+    if (o->flags & ~(uint32_t)BP_PREPARE_EXPAND)
+        return bp_error(BP_ERR_INVALID, "%s: options->flags is %u: expected BP_PREPARE_EXPAND or 0",
+                        op, (unsigned)o->flags);
+    if (!(o->flags & BP_PREPARE_EXPAND)) return BP_OK;
+    if (!site->row->expand)
+        return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", op);
+    if (site->kernel)
+        return bp_error(BP_ERR_INVALID, "%s: BP_PREPARE_EXPAND with the kernel '%.64s'", op,
+                        site->kernel);
+    return BP_OK;
+}
+
+/* The device of a call is that of its first tensor, for a call without tensors the given one. */
+static enum bp_status create(struct bp_device *device, const struct bp_call *call,
+                             const struct bp_prepare_options *o, struct bp_prepared **out_prepared)
+{
+    const uint8_t *want = o->want || o->n_want ? o->want : bp_want_all;
+    const struct bp_op_row *row;
+    struct bp_site site;
+    enum bp_status status;
+    uint32_t unasked;
+
+    TRY(bp_call_check(call));
+    row = bp_row_find(call->op);
+    if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
+    TRY(bp_site_init(&site, device, NULL, call, want, o->n_want));
+    status = check_options(&site, o);
+    if (status) {
+        bp_site_finish(&site);
+        return status;
+    }
+    site.prefer = o->step_kernel;
+    site.expand = o->flags & BP_PREPARE_EXPAND;
+    unasked = take_updates(&site);
+    status = bp_prepared_make(&site, out_prepared);
+    bp_site_finish(&site);
+    if (status) return status;
+    (*out_prepared)->unasked = unasked;
+    (*out_prepared)->keeps_device = true;
+    bp_device_retain(device);
+    return BP_OK;
+}
+
+enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want,
+                                  struct bp_prepared **out_prepared)
+{
+    struct bp_prepare_options o = {.size = sizeof o, .want = want, .n_want = n_want};
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
+    return create(device, call, &o, out_prepared);
+}
+
+enum bp_status bp_prepared_create_with(struct bp_device *device, const struct bp_call *call,
+                                       const struct bp_prepare_options *options,
+                                       struct bp_prepared **out_prepared)
+{
+    struct bp_prepare_options o = {.size = sizeof o};
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (!out_prepared)
+        return bp_error(BP_ERR_INVALID, "bp_prepared_create_with: out_prepared is NULL");
+    if (options && (options->size < sizeof o || options->size > 4096))
+        return bp_error(BP_ERR_INVALID, "bp_prepared_create_with: options->size is %zu: set it to "
+                        "sizeof(struct bp_prepare_options)", options->size);
+    if (options) o = *options;
+    return create(device, call, &o, out_prepared);
+}

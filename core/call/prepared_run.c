@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* prepared_run.c: prepared calls are run, with tensors that are checked against their types. */
+#include "../base/generator.h"
+#include "../exec/capture.h"
+
+#include <stdlib.h>
+
+static enum bp_status wrong_type(const struct bp_prepared *p, const char *what, size_t i,
+                                 const struct bp_tensor *t, const struct bp_view *expected)
+{
+    char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
+
+    if (t->view.space != expected->space)
+        return bp_error(BP_ERR_INVALID, "%s: %s %zu is in memory space %u, prepared for %u",
+                        p->row->info.name, what, i, t->view.space, expected->space);
+    return bp_error(
+        BP_ERR_INVALID, "%s: %s %zu is %s%s%s, prepared for %s%s%s", p->row->info.name, what, i,
+        bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
+        t->view.flags & BP_VIEW_STRIDED ? " strided" : "",
+        t->view.flags & BP_VIEW_CONSTANT ? " frozen" : "",
+        bp_type_text(expected->dtype, expected->rank, expected->shape, want, sizeof want),
+        expected->flags & BP_VIEW_STRIDED ? " strided" : "",
+        expected->flags & BP_VIEW_CONSTANT ? " frozen" : "");
+}
+
+/* Tensors against the prepared types. */
+static enum bp_status check_types(const struct bp_prepared *p, const char *what,
+                                  const struct bp_typed_view *type, struct bp_tensor *const *tensor,
+                                  size_t n)
+{
+    const char *op = p->row->info.name;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct bp_view *expected = &type[i].view;
+        struct bp_tensor *t = tensor[i];
+        if (!t && expected->rank == BP_ABSENT) continue;
+        if (t && !bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op, "tensor");
+        if (!bp_tensor_is(t) || expected->rank == BP_ABSENT)
+            return bp_error(BP_ERR_INVALID, "%s: %s %zu: expected %s", op, what, i,
+                            expected->rank == BP_ABSENT ? "NULL, as it was prepared"
+                                                        : "a tensor");
+        if (t->device != p->device)
+            return bp_error(BP_ERR_INVALID, "%s: %s %zu is on %s, prepared for %s", op, what, i,
+                            t->device ? t->device->name : "no device", p->device->name);
+        if (!bp_same_type(&t->view, expected)) return wrong_type(p, what, i, t, expected);
+    }
+    return BP_OK;
+}
+
+static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
+{
+    return a->storage == b->storage && a->offset == b->offset && bp_same_type(&a->view, &b->view);
+}
+
+/* An output may be, exactly, the input that the row lets it share, if every step that runs says
+ * so; else memory of outputs is their own. */
+static bool may_share(const struct bp_prepared *p, const struct bp_tensor *in,
+                      const struct bp_tensor *out, uint32_t i, uint32_t o)
+{
+    const struct bp_port *port = bp_prepared_port(p, o);
+
+    if (port->share < 0 || i != p->in_at[port->share] || !same_place(in, out)) return false;
+    return port->kind == BP_PORT_UPDATE ||
+           (p->simple && p->step[0].kernel->flags & BP_KERNEL_IN_PLACE) ||
+           (!p->simple && p->in_place);
+}
+
+enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
+                                        struct bp_tensor *const *out, uint32_t o)
+{
+    const struct bp_opinfo *op = &p->row->info;
+    const struct bp_port *port = bp_prepared_port(p, o);
+
+    if (port->kind == BP_PORT_UPDATE &&
+        (!in[p->in_at[port->share]] || !same_place(in[p->in_at[port->share]], out[o])))
+        return bp_error(BP_ERR_INVALID, "%s: output %s must be input %s itself, which it updates",
+                        op->name, port->name, op->in[port->share].name);
+    TRY(bp_tensor_check_write(op->name, port->name, out[o]));
+    if (out[o]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&out[o]->view))
+        return bp_error(BP_ERR_INVALID,
+                        "%s: output %s may overlap itself: its strides repeat or interleave",
+                        op->name, port->name);
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        if (!in[i] || !bp_tensors_meet(in[i], out[o]) || may_share(p, in[i], out[o], i, o))
+            continue;
+        return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name,
+                        port->name, i,
+                        port->share >= 0
+                            ? "; it may only be the same view as the input that it may share"
+                            : "");
+    }
+    for (uint32_t i = 0; i < o; i++)
+        if (out[i] && bp_tensors_meet(out[i], out[o]))
+            return bp_error(BP_ERR_INVALID, "%s: outputs %s and %s overlap in memory", op->name,
+                            bp_prepared_port(p, i)->name, port->name);
+    return BP_OK;
+}
+
+static enum bp_status check_constants(const struct bp_prepared *p, struct bp_tensor *const *in)
+{
+    for (uint32_t i = 0; p->bound && i < p->n_in; i++)
+        if (in[i] && !bp_constant_same(p->constant[i], bp_tensor_constant(in[i])))
+            return bp_error(BP_ERR_INVALID,
+                            "%s: input %u is another constant than the one it was prepared with",
+                            p->row->info.name, i);
+    return BP_OK;
+}
+
+static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
+                                struct bp_tensor *const *in, size_t n_in,
+                                struct bp_tensor *const *out, size_t n_out)
+{
+    if (!bp_prepared_is(p)) return bp_not_a_for("bp_prepared_run", "prepared call");
+    if (!bp_stream_is(stream)) return bp_not_a_for("bp_prepared_run", "stream");
+    if (stream->device != p->device)
+        return bp_error(BP_ERR_INVALID, "%s: prepared for %s, the stream is of %s",
+                        p->row->info.name, p->device->name, stream->device->name);
+    if (n_in != p->n_in || n_out != p->n_out)
+        return bp_error(BP_ERR_INVALID, "%s: %zu inputs and %zu outputs given, %u and %u prepared",
+                        p->row->info.name, n_in, n_out, p->n_in, p->n_out);
+    if ((n_in && !in) || (n_out && !out))
+        return bp_error(BP_ERR_INVALID, "%s: %s is NULL", p->row->info.name,
+                        n_in && !in ? "in" : "out");
+    return bp_stream_failed(stream) ? bp_stream_check(stream) : BP_OK;
+}
+
+/* What would refuse the call, or a part of it, before any of it is done. */
+static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *stream)
+{
+    struct bp_timeline *timeline = stream->timeline;
+
+    if (timeline->now) return BP_OK;
+    for (uint32_t i = 0; i < p->n_step; i++) { /* what goes to another device waits to get there */
+        if (!p->step[i].elsewhere) continue;
+        TRY(bp_timeline_refuse_mine(timeline));
+        if (p->device->core->deny_blocking &&
+            (i || (timeline->queue && !bp_queue_idle(timeline->queue))))
+            return bp_block(stream->device, BP_BLOCK_COPY);
+    }
+    if (p->row->bound) {
+        TRY(bp_timeline_refuse_mine(timeline));
+        TRY(bp_block(stream->device, BP_BLOCK_EXTENTS));
+    }
+    return timeline->queue ? bp_queue_check_room(timeline->queue, p->n_step) : BP_OK;
+}
+
+/* The extents of a call's outputs, which its launches write. */
+struct extents {
+    struct bp_pending pending;
+    int64_t result[BP_PORT_MAX];
+};
+
+static void free_extents(struct bp_pending *pending)
+{
+    free(pending);
+}
+
+/* Launches that have not ended go on, and write them. Without memory to note that, they stay. */
+static void let_extents(struct bp_stream *stream, struct extents *e, enum bp_status status)
+{
+    struct bp_timeline *timeline = stream->timeline;
+
+    e->pending.release = free_extents;
+    if (status == BP_OK || !bp_is_of_the_wait(status)) free(e);
+    else if (bp_users_add(&e->pending.users, timeline, atomic_load(&timeline->last)))
+        bp_pending_release(stream->device, &e->pending);
+}
+
+/* Extents are known when the call's work has ended. */
+static enum bp_status run_bound(struct bp_prepared *p, struct bp_stream *stream,
+                                struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                struct bp_run *run)
+{
+    struct extents *e = calloc(1, sizeof *e);
+    enum bp_status status;
+
+    if (!e) return bp_error(BP_ERR_MEMORY, "%s: no memory for a call", p->row->info.name);
+    run->result = e->result;
+    for (uint32_t i = 0; i < p->n_out; i++) e->result[i] = -1;
+    status = bp_prepared_go(p, stream, in, out, run);
+    if (status == BP_OK) status = bp_stream_drain(stream);
+    for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
+        if (out[i]) status = bp_tensor_narrow(out[i], p->row->info.bound_axis, e->result[i]);
+    let_extents(stream, e, status);
+    return status;
+}
+
+enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
+                           struct bp_tensor *const *in, struct bp_tensor *const *out,
+                           struct bp_run *run)
+{
+    if (stream->timeline->recording) TRY(bp_recording_take(stream->timeline->recording, p));
+    TRY(check_room(p, stream));
+    if (p->row->random) {
+        uint64_t count = 0;
+        for (uint32_t i = 0; i < p->n_out; i++)
+            if (out[i] && (uint64_t)out[i]->view.count > count)
+                count = (uint64_t)out[i]->view.count;
+        bp_generator_draw(stream->generator ? stream->generator : p->device->core->generator,
+                          (count + 3) / 4, &run->seed, &run->offset);
+    }
+    return p->row->bound ? run_bound(p, stream, in, out, run)
+                         : bp_prepared_go(p, stream, in, out, run);
+}
+
+/* With attributes of this run: their own copy, in full length. */
+static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
+                               struct bp_tensor *const *in, struct bp_tensor *const *out,
+                               const void *attrs)
+{
+    struct bp_run run = {.attrs = p->attrs};
+    void *current = NULL;
+    enum bp_status status = BP_OK;
+
+    if (attrs) {
+        TRY(bp_attrs_copy(&p->row->info, attrs, &current));
+        status = bp_attrs_check_run(&p->row->info, p->attrs, current);
+        run.attrs = current;
+    }
+    if (status == BP_OK) status = bp_run_call(p, stream, in, out, &run);
+    free(current);
+    return status;
+}
+
+/* The inputs that stand for outputs that were not asked for, beside those that were. */
+static enum bp_status add_unasked(const struct bp_prepared *p, struct bp_tensor *const *in,
+                                  struct bp_tensor *const *out, struct bp_tensor **all)
+{
+    for (uint32_t i = 0; i < p->n_out; i++) {
+        all[i] = out[i];
+        if (!(p->unasked >> i & 1)) continue;
+        if (out[i])
+            return bp_error(BP_ERR_INVALID, "%s: output %u: expected NULL, as it was prepared",
+                            p->row->info.name, i);
+        all[i] = in[p->in_at[bp_prepared_port(p, i)->share]];
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_prepared_run_checked(struct bp_prepared *p, struct bp_stream *stream,
+                                       struct bp_tensor *const *in, size_t n_in,
+                                       struct bp_tensor *const *out, size_t n_out,
+                                       const void *attrs)
+{
+    struct bp_tensor *all[BP_PORT_MAX]; /* no output of a row that updates is of any number */
+
+    TRY(check_run(p, stream, in, n_in, out, n_out));
+    TRY(check_types(p, "input", p->type, in, n_in));
+    if (p->unasked) {
+        TRY(add_unasked(p, in, out, all));
+        out = all;
+    }
+    TRY(check_types(p, "output", p->type + n_in, out, n_out));
+    for (uint32_t i = 0; i < n_out; i++)
+        if (out[i]) TRY(bp_prepared_check_output(p, in, out, i));
+    TRY(check_constants(p, in));
+    return run_with(p, stream, in, out, attrs);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* select.c: which kernel row runs a call: the one of highest priority that takes it. */
+#include "../base/activity.h"
+#include "../schema/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool any_strided(const struct bp_view *const *view, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (view[i] && view[i]->flags & BP_VIEW_STRIDED) return true;
+    return false;
+}
+
+/* Whether an input or output past the known ones is used. */
+static bool uses_unknown(const struct bp_site *site, const struct bp_kernel *k)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t port = k->in_known; port < op->n_in; port++)
+        if (bp_site_in(site, port)) return true;
+    for (uint32_t port = k->out_known; port < op->n_out; port++)
+        if (site->want >> port & 1) return true;
+    return false;
+}
+
+/* NULL if the row's own facts admit the call. */
+static const char *unfit(const struct bp_site *site, const struct bp_view *const *out,
+                         const struct bp_kernel *k)
+{
+    const struct bp_opinfo *op = &site->row->info;
+
+    for (uint32_t v = 0; v < BP_VAR_COUNT; v++) {
+        if (!(site->bound >> v & 1)) continue;
+        if (!(k->types[v] >> site->dtype[v] & 1)) return "does not take the dtypes";
+        if (!(site->device->properties.dtypes >> site->dtype[v] & 1))
+            return "takes dtypes that the device does not hold";
+    }
+    if (k->attrs_size < op->attrs_size && !bp_attrs_tail_zero(op, site->attrs, k->attrs_size))
+        return "is older than an attribute that is set";
+    if (uses_unknown(site, k)) return "is older than an input or output that is used";
+    if (!(k->flags & BP_KERNEL_STRIDED) &&
+        (any_strided(site->in, site->n_in) || any_strided(out, site->n_out)))
+        return "takes contiguous tensors only";
+    if (site->in_place && !(k->flags & BP_KERNEL_IN_PLACE)) return "does not write over its input";
+    return NULL;
+}
+
+/* The rows of the call's operator: from the first in the entry's list on, best first. */
+static const struct bp_kernel **rows_of(const struct bp_site *site, uint32_t *out_n)
+{
+    const struct bp_plugin_entry *entry = site->device->entry;
+    uintptr_t op = (uintptr_t)site->row->info.name;
+    uint32_t low = 0, high = entry->n_kernel, end;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if ((uintptr_t)entry->kernel_best[middle]->op < op) low = middle + 1;
+        else high = middle;
+    }
+    for (end = low; end < entry->n_kernel && entry->kernel_best[end]->op == site->row->info.name;)
+        end++;
+    *out_n = end - low;
+    return entry->kernel_best ? entry->kernel_best + low : NULL;
+}
+
+bool bp_select_strided(const struct bp_site *site)
+{
+    const struct bp_plugin_entry *entry = site->device->entry;
+    uint32_t n;
+    const struct bp_kernel **rows = rows_of(site, &n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_kernel *k = rows[i];
+        bool fits = k->flags & BP_KERNEL_STRIDED && !entry->kernel_reason[k - entry->kernel];
+        for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
+            fits &= !(site->bound >> v & 1) || k->types[v] >> site->dtype[v] & 1;
+        if (fits && (!site->kernel || !strcmp(k->name, site->kernel))) return true;
+    }
+    return false;
+}
+
+static bool is_wanted(const struct bp_site *site, const struct bp_kernel *k)
+{
+    return !site->kernel || !strcmp(k->name, site->kernel);
+}
+
+/* Why a row is no candidate; NULL if it is one. */
+static const char *refused(const struct bp_site *site, const struct bp_view *const *out,
+                           const struct bp_kernel *k)
+{
+    const struct bp_plugin_entry *entry = site->device->entry;
+    const char *reason = entry->kernel_reason[k - entry->kernel];
+
+    return reason ? reason : unfit(site, out, k);
+}
+
+/* Bounds as those of a device's alignment; a plan that breaks them goes back at once. */
+static enum bp_status check_plan(const struct bp_site *site, const struct bp_kernel *k,
+                                 const struct bp_plan *plan)
+{
+    struct bp_plugin_entry *entry = site->device->entry;
+    uint64_t alignment = plan->workspace_alignment;
+
+    if (!(alignment & (alignment - 1)) && alignment <= 1 << 20 &&
+        plan->workspace <= INT64_MAX - (2 << 20))
+        return BP_OK;
+    if (plan->plan && k->plan_destroy)
+        k->plan_destroy(entry->self, bp_kernel_own(entry, k), plan->plan);
+    return bp_error(BP_ERR_PLUGIN,
+                    "%s: prepare asks for a workspace of %llu bytes aligned to %llu: expected less "
+                    "than 2^63, and a power of two up to 1 MiB",
+                    k->name, (unsigned long long)plan->workspace, (unsigned long long)alignment);
+}
+
+/* It may compile for long. */
+static enum bp_status prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
+                              const struct bp_prep *prep, struct bp_plan *out_plan)
+{
+    uint32_t note = bp_activity_enter(BP_ACTIVITY_PREPARE, entry->plugin.name, k->name);
+    enum bp_status status = k->prepare(entry->self, prep, out_plan);
+
+    bp_activity_leave(note);
+    return status;
+}
+
+/* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
+static enum bp_status ask(const struct bp_site *site, const struct bp_view *const *out,
+                          const struct bp_kernel *k, struct bp_plan *out_plan)
+{
+    struct bp_plugin_entry *entry = site->device->entry;
+    struct bp_plan plan = {.size = sizeof plan};
+    uint64_t constant[BP_FLAT_MAX];
+    struct bp_prep prep = {
+        .size = sizeof prep, .kernel = bp_kernel_own(entry, k),
+        .in = site->in, .out = out, .in_at = site->in_at, .out_at = site->out_at,
+        .n_in = site->n_in, .n_out = site->n_out,
+        .attrs = site->attrs, .device = site->device->index, .width = site->device->core->width,
+        .constant = constant,
+    };
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < site->n_in; i++) constant[i] = site->constant[i].id;
+    if (k->prepare) TRY(bp_prepare_enter());
+    bp_error_enter();
+    if (k->prepare) status = prepare(entry, k, &prep, &plan);
+    else if (k->accepts) status = k->accepts(entry->self, &prep);
+    if (k->prepare) bp_exit_rearm(prep.kernel), bp_prepare_leave();
+    if (status == BP_OK) status = check_plan(site, k, &plan);
+    if (status == BP_OK) *out_plan = plan;
+    return status == BP_ERR_UNSUPPORTED ? status
+                                        : bp_device_leave(site->device, status, k->name);
+}
+
+/* BP_ERR_NO_KERNEL after the message: rows of the operator were passed over. */
+static enum bp_status no_kernel(const struct bp_site *site, uint32_t rows)
+{
+    bp_error_at_operator(site->row->info.name, rows);
+    return BP_ERR_NO_KERNEL;
+}
+
+/* The reason of each row, now that no row was found. */
+static enum bp_status none(const struct bp_site *site, const struct bp_view *const *out)
+{
+    const char *op = site->row->info.name, *device = site->device->name;
+    const struct bp_kernel **row;
+    char text[900] = "";
+    size_t used = 0;
+    uint32_t n, passed = 0;
+
+    row = rows_of(site, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *why;
+        if (!is_wanted(site, row[i])) continue;
+        passed++;
+        if (used >= sizeof text) continue;
+        why = refused(site, out, row[i]);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
+                                 row[i]->name, why ? why : "does not take this configuration");
+    }
+    if (!passed && site->kernel)
+        return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device,
+                        site->kernel);
+    if (!passed)
+        bp_error_write("%s: %s has no kernel for it (`bp ops --device %s` lists what it has)", op,
+                       device, device);
+    else bp_error_write("%s: no kernel of %s takes this call: %s", op, device, text);
+    return no_kernel(site, passed);
+}
+
+/* The best row that takes the call; preferred: of those that are, or are not. */
+static enum bp_status select_of(const struct bp_site *site, const struct bp_view *const *out,
+                                bool preferred, struct bp_choice *out_choice)
+{
+    const struct bp_kernel **row;
+    uint32_t n;
+
+    row = rows_of(site, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        enum bp_status status;
+        if ((site->prefer && !strcmp(row[i]->name, site->prefer)) != preferred) continue;
+        if (!is_wanted(site, row[i]) || refused(site, out, row[i])) continue;
+        status = ask(site, out, row[i], &out_choice->plan);
+        if (status == BP_OK) out_choice->kernel = row[i];
+        if (status != BP_ERR_UNSUPPORTED) return status;
+    }
+    return BP_ERR_UNSUPPORTED;
+}
+
+enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
+                         struct bp_choice *out_choice)
+{
+    enum bp_status status = BP_ERR_UNSUPPORTED;
+
+    if (site->prefer) status = select_of(site, out, true, out_choice);
+    if (status == BP_ERR_UNSUPPORTED) status = select_of(site, out, false, out_choice);
+    return status == BP_ERR_UNSUPPORTED ? none(site, out) : status;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c: values and nodes are added to a graph. */
+#include "../graph/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum bp_status no_memory(void)
+{
+    return bp_error(BP_ERR_MEMORY, "no memory for a graph");
+}
+
+/* Room for one more in a list that grows by doubling. */
+static enum bp_status make_room(void *list, uint32_t n, uint32_t *room, size_t size)
+{
+    uint32_t more = *room ? 2 * *room : 16;
+    void *grown;
+
+    if (n < *room) return BP_OK;
+    grown = realloc(*(void **)list, more * size);
+    if (!grown) return no_memory();
+    *(void **)list = grown;
+    *room = more;
+    return BP_OK;
+}
+
+static enum bp_status check_name(const struct bp_graph *graph, const char *name)
+{
+    if (!*name) return bp_error(BP_ERR_INVALID, "graph: a name is empty");
+    if (bp_graph_has_name(graph, name))
+        return bp_error(BP_ERR_INVALID, "graph: the name '%.80s' is taken", name);
+    return BP_OK;
+}
+
+/* A value of a type; the last of the list. It has no name yet. */
+static enum bp_status add_value(struct bp_graph *graph, const struct bp_type *type, uint32_t kind)
+{
+    struct bp_value *v;
+
+    TRY(make_room(&graph->value, graph->n_value, &graph->room_value, sizeof *graph->value));
+    v = &graph->value[graph->n_value];
+    *v = (struct bp_value){.kind = kind, .type = calloc(1, sizeof *v->type)};
+    if (!v->type) return no_memory();
+    bp_typed_view_dense(v->type, type);
+    graph->n_value++;
+    return BP_OK;
+}
+
+static void drop_value(struct bp_graph *graph)
+{
+    struct bp_value *v = &graph->value[--graph->n_value];
+
+    bp_tensor_destroy(v->constant);
+    free(v->type);
+    bp_graph_drop_name(graph, v);
+}
+
+enum { NAME_MAX_OWN = 96 };
+
+/* "conv_3": the operator and a number; another number where an app has used the name. */
+static void own_name(const struct bp_graph *graph, const char *what, uint32_t number,
+                     char text[NAME_MAX_OWN])
+{
+    do snprintf(text, NAME_MAX_OWN, "%.64s_%u", what, number++);
+    while (bp_graph_has_name(graph, text));
+}
+
+enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
+                                  const struct bp_type *type, struct bp_tensor **out_tensor)
+{
+    struct bp_value *v;
+    enum bp_status status;
+    char own[NAME_MAX_OWN];
+
+    if (name) TRY(check_name(graph, name));
+    else own_name(graph, "input", graph->n_input, own);
+    TRY(make_room(&graph->input, graph->n_input, &graph->room_input, sizeof *graph->input));
+    TRY(add_value(graph, type, BP_VALUE_INPUT));
+    v = &graph->value[graph->n_value - 1];
+    status = bp_graph_give_name(graph, v, name ? name : own);
+    if (status == BP_OK) status = bp_graph_symbol(graph, graph->n_value - 1, out_tensor);
+    if (status) drop_value(graph);
+    else graph->input[graph->n_input++] = graph->n_value - 1;
+    return status;
+}
+
+enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t dtype,
+                              uint32_t rank, const int64_t *shape, struct bp_tensor **out_tensor)
+{
+    struct bp_type type = {.dtype = dtype, .rank = rank};
+    int64_t count;
+    uint64_t bytes;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!out_tensor || (rank && !shape))
+        return bp_error(BP_ERR_INVALID, "bp_graph_input: shape or out_tensor is NULL");
+    if (rank > BP_RANK_MAX)
+        return bp_error(BP_ERR_INVALID, "bp_graph_input: rank is %u, expected at most %d", rank,
+                        BP_RANK_MAX);
+    if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
+    TRY(bp_type_check("bp_graph_input", "", &type, &count, &bytes));
+    TRY(bp_graph_check_open("bp_graph_input", graph));
+    return bp_graph_add_input(graph, name, &type, out_tensor);
+}
+
+/* A real tensor: found again if it was given before. */
+static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tensor,
+                                  uint32_t *out_value)
+{
+    struct bp_type type = {.dtype = tensor->view.dtype, .rank = tensor->view.rank};
+    char name[NAME_MAX_OWN];
+
+    for (uint32_t i = 0; i < graph->n_value; i++)
+        if (graph->value[i].constant == tensor) {
+            *out_value = i;
+            return BP_OK;
+        }
+    memcpy(type.shape, tensor->shape, sizeof type.shape);
+    own_name(graph, "constant", graph->n_value, name);
+    TRY(add_value(graph, &type, BP_VALUE_CONSTANT));
+    if (bp_graph_give_name(graph, &graph->value[graph->n_value - 1], name)) {
+        drop_value(graph);
+        return BP_ERR_MEMORY;
+    }
+    *out_value = graph->n_value - 1;
+    graph->value[*out_value].constant = bp_tensor_retain(tensor);
+    return BP_OK;
+}
+
+enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
+                                 uint32_t *out_value)
+{
+    if (bp_tensor_is(tensor)) return constant_of(graph, tensor, out_value);
+    if (!bp_symbol_is(tensor)) return bp_not_a_for("graph", "tensor");
+    if (tensor->graph != graph)
+        return bp_error(BP_ERR_INVALID, "graph: the tensor is a value of another graph");
+    *out_value = tensor->value;
+    return BP_OK;
+}
+
+static void take_site(struct bp_node *node, const struct bp_site *site)
+{
+    node->row = site->row;
+    node->n_in = site->n_in;
+    node->n_out = site->n_out;
+    node->want = site->want;
+    node->bound = site->bound;
+    memcpy(node->dtype, site->dtype, sizeof node->dtype);
+    memcpy(node->in_at, site->in_at, sizeof node->in_at);
+    memcpy(node->out_at, site->out_at, sizeof node->out_at);
+}
+
+/* The results' values and their tensors. */
+static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *site,
+                                  struct bp_node *node, struct bp_tensor **out)
+{
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        char name[NAME_MAX_OWN];
+        struct bp_value *v;
+        node->out[i] = BP_NO_VALUE;
+        if (!bp_site_wants(site, i)) continue;
+        TRY(add_value(graph, &site->out[i], BP_VALUE_RESULT));
+        v = &graph->value[graph->n_value - 1];
+        v->node = graph->n_node;
+        v->output = i;
+        node->out[i] = graph->n_value - 1;
+        if (i) own_name(graph, node->name, i, name);
+        TRY(bp_graph_give_name(graph, v, i ? name : node->name));
+        TRY(bp_graph_symbol(graph, node->out[i], &out[i]));
+    }
+    return BP_OK;
+}
+
+static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
+                               struct bp_tensor *const *in, struct bp_tensor **out)
+{
+    struct bp_node node = {0};
+    uint32_t values = graph->n_value;
+    enum bp_status status = BP_OK;
+    char name[NAME_MAX_OWN];
+
+    TRY(make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
+    take_site(&node, site);
+    own_name(graph, site->row->info.name, graph->n_node, name);
+    node.name = strdup(name);
+    node.in = malloc((node.n_in + node.n_out + 1) * sizeof *node.in);
+    if (site->kernel) node.kernel = strdup(site->kernel);
+    if (!node.name || !node.in || (site->kernel && !node.kernel)) status = no_memory();
+    node.out = node.in ? node.in + node.n_in : NULL;
+    for (uint32_t i = 0; i < node.n_in && status == BP_OK; i++) {
+        node.in[i] = BP_NO_VALUE;
+        if (in[i]) status = bp_graph_value_of(graph, in[i], &node.in[i]);
+    }
+    if (status == BP_OK) status = add_results(graph, site, &node, out);
+    if (status) {
+        for (uint32_t i = 0; i < site->n_out; i++) bp_tensor_destroy(out[i]), out[i] = NULL;
+        while (graph->n_value > values) drop_value(graph);
+        free(node.name);
+        free(node.kernel);
+        free(node.in);
+        return status;
+    }
+    node.attrs = site->attrs;
+    site->attrs = NULL;
+    graph->node[graph->n_node++] = node;
+    return BP_OK;
+}
+
+enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *call,
+                               struct bp_tensor **out, size_t n_out, const uint8_t *want)
+{
+    const struct bp_op_row *row = bp_row_find(call->op);
+    struct bp_tensor *flat[BP_FLAT_MAX];
+    struct bp_call filled = {.size = sizeof filled, .op = call->op, .in = call->in,
+                             .n_in = call->n_in, .attrs = call->attrs};
+    struct bp_site site;
+    void *attrs = NULL;
+    enum bp_status status = BP_OK;
+
+    TRY(bp_graph_check_open(call->op, graph));
+    if (row && row->has_host)
+        TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
+    if (attrs) filled.attrs = attrs;
+    if (BP_HAS(call, kernel)) filled.kernel = call->kernel;
+    status = bp_site_init(&site, NULL, graph, &filled, want, n_out);
+    if (status == BP_OK) {
+        bp_site_flatten(&site, call, flat);
+        status = add_node(graph, &site, flat, out);
+        bp_site_finish(&site);
+    }
+    free(attrs);
+    return status;
+}
+
+enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *row,
+                               const void *attrs, const struct bp_view *const *in, uint32_t n_in,
+                               uint32_t want, uint32_t *out_value)
+{
+    struct bp_tensor *symbol[BP_FLAT_MAX] = {NULL}, *out[BP_PORT_MAX] = {NULL};
+    struct bp_expansion e = {&graph->scope, row, attrs, symbol, want, out};
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < n_in && status == BP_OK; i++) {
+        struct bp_type type;
+        if (!in[i]) continue;
+        type = (struct bp_type){.dtype = in[i]->dtype, .rank = in[i]->rank};
+        memcpy(type.shape, in[i]->shape, type.rank * sizeof *type.shape);
+        status = bp_graph_add_input(graph, NULL, &type, &symbol[i]);
+    }
+    if (status == BP_OK) status = row->expand(&e);
+    for (uint32_t i = 0; i < row->info.n_out && status == BP_OK; i++)
+        if (want >> i & 1) status = bp_graph_value_of(graph, out[i], &out_value[i]);
+    for (uint32_t i = 0; i < n_in; i++) bp_tensor_destroy(symbol[i]);
+    for (uint32_t i = 0; i < row->info.n_out; i++) bp_tensor_destroy(out[i]);
+    return status;
+}
+
+enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)
+{
+    uint32_t value;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!bp_symbol_is(tensor)) return bp_not_a("symbolic tensor");
+    if (tensor->graph != graph)
+        return bp_error(BP_ERR_INVALID, "bp_graph_output: the tensor is no value of this graph");
+    TRY(bp_graph_check_open("bp_graph_output", graph));
+    TRY(bp_graph_value_of(graph, tensor, &value));
+    if (name && strcmp(graph->value[value].name, name)) TRY(bp_graph_name(graph, tensor, name));
+    TRY(make_room(&graph->output, graph->n_output, &graph->room_output, sizeof *graph->output));
+    graph->output[graph->n_output++] = value;
+    return BP_OK;
+}
+
+enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)
+{
+    struct bp_value *v;
+    uint32_t value;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!bp_symbol_is(tensor)) return bp_not_a("symbolic tensor");
+    if (!name) return bp_error(BP_ERR_INVALID, "bp_graph_name: name is NULL");
+    if (tensor->graph != graph)
+        return bp_error(BP_ERR_INVALID, "bp_graph_name: the tensor is no value of this graph");
+    TRY(bp_graph_check_open("bp_graph_name", graph));
+    TRY(bp_graph_value_of(graph, tensor, &value));
+    TRY(check_name(graph, name));
+    v = &graph->value[value];
+    if (v->kind == BP_VALUE_RESULT) {
+        char *own = strdup(name);
+        if (!own) return no_memory();
+        free(graph->node[v->node].name);
+        graph->node[v->node].name = own;
+    }
+    return bp_graph_give_name(graph, v, name);
+}
+
+void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
+                  struct bp_device *device, struct bp_site *site)
+{
+    site->row = node->row;
+    site->device = device;
+    site->graph = NULL;
+    site->attrs = node->attrs;
+    site->kernel = site->prefer = NULL;
+    site->expand = site->in_place = site->view_copies = false;
+    site->n_in = node->n_in;
+    site->n_out = node->n_out;
+    site->want = node->want;
+    site->bound = node->bound;
+    memcpy(site->dtype, node->dtype, sizeof site->dtype);
+    memcpy(site->in_at, node->in_at, sizeof site->in_at);
+    memcpy(site->out_at, node->out_at, sizeof site->out_at);
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        site->in[i] = NULL;
+        site->constant[i] = (struct bp_constant){0};
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        const struct bp_typed_view *type;
+        site->given[i] = NULL;
+        site->out[i] = (struct bp_type){0};
+        if (node->out[i] == BP_NO_VALUE) continue;
+        type = graph->value[node->out[i]].type;
+        site->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
+        memcpy(site->out[i].shape, type->shape, sizeof site->out[i].shape);
+    }
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ordering.c: which work of other timelines a timeline comes after, by the waits that were made;
+ * and who uses a thing. */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Under the lock. Without memory the wait is forgotten: memory is then reused later than it could
+ * be. */
+static void add(struct bp_timeline *timeline, struct bp_timeline *of, uint64_t number)
+{
+    struct bp_seen *seen;
+    uint64_t at = atomic_load_explicit(&timeline->last, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < timeline->n_seen; i++) {
+        seen = &timeline->seen[i];
+        if (seen->of != of) continue;
+        if (seen->number < number) *seen = (struct bp_seen){of, number, at};
+        return;
+    }
+    if (timeline->n_seen == timeline->room) {
+        uint32_t room = timeline->room ? 2 * timeline->room : 8;
+        seen = realloc(timeline->seen, room * sizeof *seen);
+        if (!seen) return;
+        timeline->seen = seen;
+        timeline->room = room;
+    }
+    timeline->seen[timeline->n_seen++] = (struct bp_seen){of, number, at};
+}
+
+/* What other had waited for before its work `number` was submitted is seen too. */
+void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number)
+{
+    struct bp_seen *copy = NULL;
+    uint32_t n = 0;
+
+    if (timeline->device != other->device) return;
+    pthread_mutex_lock(&other->lock);
+    if (other->n_seen) copy = malloc(other->n_seen * sizeof *copy);
+    for (uint32_t i = 0; copy && i < other->n_seen; i++)
+        if (other->seen[i].at < number) copy[n++] = other->seen[i];
+    pthread_mutex_unlock(&other->lock);
+
+    pthread_mutex_lock(&timeline->lock);
+    add(timeline, other, number);
+    for (uint32_t i = 0; i < n; i++)
+        if (copy[i].of != timeline) add(timeline, copy[i].of, copy[i].number);
+    pthread_mutex_unlock(&timeline->lock);
+    free(copy);
+}
+
+bool bp_timeline_behind(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number)
+{
+    bool behind = false;
+
+    if (timeline == other) return true;
+    if (timeline->now) return false;
+    pthread_mutex_lock(&timeline->lock);
+    for (uint32_t i = 0; i < timeline->n_seen && !behind; i++)
+        behind = timeline->seen[i].of == other && timeline->seen[i].number >= number;
+    pthread_mutex_unlock(&timeline->lock);
+    return behind;
+}
+
+/* Entries are changed but never removed while the timeline is in use. */
+bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll)
+{
+    for (uint32_t i = 0;; i++) {
+        struct bp_seen seen = {0};
+        pthread_mutex_lock(&timeline->lock);
+        if (i < timeline->n_seen) seen = timeline->seen[i];
+        pthread_mutex_unlock(&timeline->lock);
+        if (!seen.of) return true;
+        if (bp_timeline_passed(seen.of, seen.number)) continue;
+        if (!poll || !bp_timeline_poll(seen.of, seen.number)) return false;
+    }
+}
+
+static struct bp_user *user_at(struct bp_users *users, uint32_t i)
+{
+    return i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
+}
+
+bool bp_users_add(struct bp_users *users, struct bp_timeline *timeline, uint64_t number)
+{
+    struct bp_user *more;
+
+    for (uint32_t i = 0; i < users->n; i++) {
+        struct bp_user *user = user_at(users, i);
+        if (user->timeline != timeline) continue;
+        if (user->number < number) user->number = number;
+        return true;
+    }
+    if (users->n >= BP_USERS && users->n - BP_USERS == users->room) {
+        uint32_t room = users->room ? 2 * users->room : BP_USERS;
+        more = realloc(users->more, room * sizeof *more);
+        if (!more) return false;
+        users->more = more;
+        users->room = room;
+    }
+    *user_at(users, users->n++) = (struct bp_user){timeline, number};
+    return true;
+}
+
+bool bp_users_passed(const struct bp_users *users, bool poll)
+{
+    for (uint32_t i = 0; i < users->n; i++) {
+        const struct bp_user *user = i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
+        if (bp_timeline_passed(user->timeline, user->number)) continue;
+        if (!poll || !bp_timeline_poll(user->timeline, user->number)) return false;
+    }
+    return true;
+}
+
+void bp_users_finish(struct bp_users *users)
+{
+    free(users->more);
+    *users = (struct bp_users){0};
+}
+
+enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *only,
+                                struct bp_snapshot *out_snapshot)
+{
+    struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
+
+    *out_snapshot = (struct bp_snapshot){0};
+    for (; t; t = only ? NULL : t->next)
+        if (!t->now &&
+            !bp_users_add(&out_snapshot->users, t,
+                          atomic_load_explicit(&t->submitted, memory_order_acquire))) {
+            bp_snapshot_finish(out_snapshot);
+            return bp_error(BP_ERR_MEMORY, "%s: no memory to wait for its streams", device->name);
+        }
+    return BP_OK;
+}
+
+void bp_snapshot_reached(const struct bp_snapshot *snapshot)
+{
+    const struct bp_users *users = &snapshot->users;
+
+    for (uint32_t i = 0; i < users->n; i++) {
+        const struct bp_user *user = i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
+        if (!user->timeline->queue) bp_timeline_reached(user->timeline, user->number);
+    }
+}
+
+void bp_snapshot_finish(struct bp_snapshot *snapshot)
+{
+    bp_users_finish(&snapshot->users);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* timeline_pool.c: the timelines of a device: made, handed from stream to stream, freed at its
+ * end. */
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static enum bp_status open_stream(struct bp_timeline *timeline)
+{
+    struct bp_device *device = timeline->device;
+    struct bp_plugin_entry *entry = device->entry;
+    void *stream = NULL;
+
+    if (entry->runtime.stream_create) {
+        bp_error_enter();
+        TRY(bp_device_leave(device,
+                            entry->runtime.stream_create(entry->self, device->index, &stream),
+                            "stream_create"));
+    }
+    pthread_mutex_lock(&timeline->lock);
+    timeline->stream = stream;
+    timeline->open = true;
+    pthread_mutex_unlock(&timeline->lock);
+    return BP_OK;
+}
+
+/* From now on nobody uses the plugin's stream. false: somebody does just now. */
+static bool begin_close(struct bp_timeline *timeline)
+{
+    bool closed;
+
+    pthread_mutex_lock(&timeline->lock);
+    closed = !timeline->busy;
+    if (closed) timeline->open = false;
+    pthread_mutex_unlock(&timeline->lock);
+    return closed;
+}
+
+static void close_stream(struct bp_timeline *timeline)
+{
+    struct bp_device *device = timeline->device;
+    struct bp_plugin_entry *entry = device->entry;
+
+    if (entry->runtime.stream_create)
+        entry->runtime.stream_destroy(entry->self, device->index, timeline->stream);
+    timeline->stream = NULL;
+}
+
+static void free_timeline(struct bp_timeline *timeline)
+{
+    struct bp_device *device = timeline->device;
+    struct bp_plugin_entry *entry = device->entry;
+    struct bp_past *past = atomic_load(&timeline->past), *earlier;
+    struct bp_mark *next;
+
+    for (int pass = 0; pass < 2; pass++)
+        for (struct bp_mark *mark = pass ? timeline->spare : timeline->marks; mark; mark = next) {
+            next = mark->next;
+            entry->runtime.event_destroy(entry->self, device->index, mark->event);
+            free(mark);
+        }
+    if (timeline->open) close_stream(timeline);
+    pthread_mutex_destroy(&timeline->lock);
+    pthread_cond_destroy(&timeline->turn);
+    for (; past; past = earlier) {
+        earlier = past->next;
+        free(past->failure.why);
+        free(past);
+    }
+    free(timeline->failure.why);
+    free(timeline->seen);
+    free(timeline);
+}
+
+/* A spare one of the kind, taken out of reach of others; NULL. */
+static struct bp_timeline *take_spare(struct bp_device *device, bool now, bool queue)
+{
+    struct bp_timeline *found = NULL;
+
+    pthread_mutex_lock(&device->lock);
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t && !found; t = t->next)
+        if (t->state == BP_TIMELINE_SPARE && t->now == now && !t->queue == !queue) found = t;
+    if (found) found->state = BP_TIMELINE_LIVE;
+    pthread_mutex_unlock(&device->lock);
+    return found;
+}
+
+static void set_state(struct bp_timeline *timeline, uint32_t state)
+{
+    pthread_mutex_lock(&timeline->device->lock);
+    timeline->state = state;
+    pthread_mutex_unlock(&timeline->device->lock);
+}
+
+/* Under the lock. Others see the failure here or in the past, at every moment. */
+static void move_failure(struct bp_timeline *timeline, struct bp_past *past)
+{
+    struct bp_failure *failure = &timeline->failure;
+
+    past->next = atomic_load(&timeline->past);
+    past->first = timeline->sound + 1;
+    past->last = atomic_load(&timeline->last);
+    past->failure.why = failure->why;
+    atomic_init(&past->failure.status, atomic_load(&failure->status));
+    atomic_init(&past->failure.told, atomic_load(&failure->told));
+    atomic_store(&timeline->past, past);
+    failure->why = NULL;
+    atomic_store(&failure->told, false);
+    atomic_store(&failure->status, BP_OK);
+}
+
+/* What is known of the stream before goes, all but the numbers and its failure. One number is left
+ * out: an event that is recorded before any work is not of the stream before. */
+static enum bp_status renew(struct bp_timeline *timeline)
+{
+    struct bp_past *past = NULL;
+    uint64_t base = atomic_load(&timeline->last) + 1;
+
+    if (bp_failed(&timeline->failure)) {
+        past = calloc(1, sizeof *past);
+        if (!past) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
+    }
+    pthread_mutex_lock(&timeline->lock);
+    timeline->n_seen = 0;
+    if (past) move_failure(timeline, past);
+    atomic_store(&timeline->last, base);
+    atomic_store(&timeline->submitted, base);
+    atomic_store(&timeline->base, base);
+    pthread_mutex_unlock(&timeline->lock);
+    bp_timeline_reached(timeline, base);
+    return BP_OK;
+}
+
+static struct bp_timeline *make(struct bp_device *device, bool now, bool queue)
+{
+    struct bp_timeline *timeline = bp_handle_make(sizeof *timeline);
+
+    if (!timeline) {
+        bp_error_write("%s: no memory for a stream", device->name);
+        return NULL;
+    }
+    timeline->device = device;
+    timeline->now = now;
+    atomic_init(&timeline->done, now ? UINT64_MAX : 0);
+    pthread_mutex_init(&timeline->lock, NULL);
+    bp_cond_init(&timeline->turn);
+    if (!queue || bp_queue_create(timeline, &timeline->queue) == BP_OK) return timeline;
+    free_timeline(timeline);
+    return NULL;
+}
+
+static void link(struct bp_timeline *timeline)
+{
+    struct bp_device *device = timeline->device;
+
+    pthread_mutex_lock(&device->lock);
+    timeline->id = device->n_timeline++;
+    timeline->next = atomic_load(&device->timelines);
+    atomic_store(&device->timelines, timeline);
+    pthread_mutex_unlock(&device->lock);
+}
+
+enum bp_status bp_timeline_create_host(struct bp_device *device)
+{
+    device->host = make(device, true, false);
+    if (!device->host) return BP_ERR_MEMORY;
+    link(device->host);
+    return BP_OK;
+}
+
+enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue,
+                                  struct bp_timeline **out_timeline)
+{
+    struct bp_timeline *timeline;
+    enum bp_status status = BP_OK;
+
+    TRY(bp_device_check_lost(device));
+    bp_timelines_poll(device);
+    timeline = take_spare(device, now, queue);
+    if (timeline) {
+        status = renew(timeline);
+    } else {
+        timeline = make(device, now, queue);
+        if (!timeline) return BP_ERR_MEMORY;
+        link(timeline);
+    }
+    if (status == BP_OK) status = open_stream(timeline);
+    if (status) {
+        set_state(timeline, BP_TIMELINE_SPARE);
+        return status;
+    }
+    *out_timeline = timeline;
+    return BP_OK;
+}
+
+static uint32_t state_of(struct bp_timeline *timeline)
+{
+    uint32_t state;
+
+    pthread_mutex_lock(&timeline->device->lock);
+    state = timeline->state;
+    pthread_mutex_unlock(&timeline->device->lock);
+    return state;
+}
+
+/* What a lost device was given counts as ended. What it waits for must have ended too: a later
+ * stream does not come after that. */
+static bool is_over(struct bp_timeline *timeline)
+{
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+    uint64_t submitted = atomic_load(&timeline->submitted);
+
+    return submitted == atomic_load(&timeline->last) && /* a callback may destroy what gives it */
+           (bp_timeline_passed(timeline, submitted) ||
+            (!timeline->queue && bp_device_is_lost(timeline->device))) &&
+           bp_timeline_waits_passed(timeline, false) &&
+           (!timeline->queue || bp_queue_idle(timeline->queue)) &&
+           (!caller || bp_queue_idle(caller));
+}
+
+void bp_timeline_retire(struct bp_timeline *timeline)
+{
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+
+    if (timeline->queue) bp_queue_rest(timeline->queue);
+    if (caller) bp_queue_rest(caller);
+    set_state(timeline, BP_TIMELINE_RETIRING);
+    bp_timelines_poll(timeline->device);
+}
+
+/* One that is over, taken into the caller's hands. Nobody else touches a retiring timeline but to
+ * ask how far it has got. */
+static struct bp_timeline *take_retired(struct bp_device *device)
+{
+    struct bp_timeline *t;
+
+    pthread_mutex_lock(&device->lock);
+    for (t = atomic_load(&device->timelines); t; t = t->next)
+        if (t->state == BP_TIMELINE_RETIRING && is_over(t) && begin_close(t)) break;
+    if (t) t->state = BP_TIMELINE_LIVE;
+    pthread_mutex_unlock(&device->lock);
+    return t;
+}
+
+void bp_timelines_poll(struct bp_device *device)
+{
+    struct bp_timeline *t;
+
+    for (t = atomic_load(&device->timelines); t; t = t->next) {
+        if (state_of(t) != BP_TIMELINE_RETIRING) continue;
+        bp_timeline_poll(t, atomic_load(&t->submitted));
+        bp_timeline_waits_passed(t, true);
+    }
+    while ((t = take_retired(device))) {
+        close_stream(t);
+        set_state(t, BP_TIMELINE_SPARE);
+    }
+}
+
+void bp_timelines_finish(struct bp_device *device)
+{
+    struct bp_timeline *next;
+
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        bp_queue_destroy(t->queue); /* what is left in it may name any timeline */
+        bp_queue_destroy(atomic_load(&t->caller));
+        t->queue = NULL;
+    }
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = next) {
+        next = t->next;
+        free_timeline(t);
+    }
+}
+
+/* Of one timeline: work that is being given to the plugin by another thread, or that a queue runs
+ * or holds. */
+static bool timeline_busy(struct bp_timeline *timeline, char *what, size_t size)
+{
+    struct bp_queue *caller = atomic_load(&timeline->caller);
+    uint64_t last = atomic_load(&timeline->last);
+
+    if (last != atomic_load(&timeline->submitted)) {
+        snprintf(what, size, "%s: launch %llu is being given to it", timeline->device->name,
+                 (unsigned long long)(last - atomic_load(&timeline->base)));
+        return true;
+    }
+    return (timeline->queue && bp_queue_busy(timeline->queue, what, size)) ||
+           (caller && bp_queue_busy(caller, what, size));
+}
+
+bool bp_device_busy(struct bp_device *device, char *what, size_t size)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (timeline_busy(t, what, size)) return true;
+    return false;
+}
+
+bool bp_device_gives(struct bp_device *device, char *what, size_t size)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        uint64_t last = atomic_load(&t->last), base = atomic_load(&t->base);
+        const char *name = atomic_load(&t->name[last % BP_NAMES]);
+        if (last == atomic_load(&t->submitted)) continue;
+        snprintf(what, size, "%s, stream %u, launch %llu%s%s", device->name, t->id,
+                 (unsigned long long)(last - base), name ? ": " : "", name ? name : "");
+        return true;
+    }
+    return false;
+}
+
+void bp_device_wake(struct bp_device *device)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        struct bp_queue *caller = atomic_load(&t->caller);
+        if (t->queue) bp_queue_wake(t->queue);
+        if (caller) bp_queue_wake(caller);
+    }
+}
+
+enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadline *until)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        char names[512];
+        if (t->now || t->queue) continue;
+        if (bp_timeline_wait(t, atomic_load(&t->submitted), until) != BP_ERR_TIMEOUT) continue;
+        bp_timeline_names(t, UINT64_MAX, names, sizeof names);
+        return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over in time: %s: %s", device->name,
+                        names);
+    }
+    return BP_OK;
+}
+
+/* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
+ * a failure is that of its stream. One that is being recorded has none to wait for. */
+static enum bp_status synchronize_streams(struct bp_device *device, const struct bp_deadline *until)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        enum bp_status status;
+        if (t->now || t->queue || atomic_load(&t->seized) ||
+            bp_timeline_passed(t, atomic_load(&t->submitted)))
+            continue;
+        status = bp_timeline_drain(t, until);
+        if (bp_is_of_the_wait(status)) TRY(status);
+    }
+    return BP_OK;
+}
+
+/* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
+ * that they are told, nobody else is. Then the plugin's streams, and the device. */
+enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until)
+{
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        if (t->queue) TRY(bp_timeline_drain(t, until));
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
+        struct bp_queue *caller = atomic_load(&t->caller);
+        if (caller) TRY(bp_queue_flush(caller, until));
+    }
+    if (!(device->emulated & BP_EMULATED_STREAMS) && !bp_device_is_lost(device))
+        TRY(synchronize_streams(device, until));
+    return bp_device_synchronize_until(device, until);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capture.c: a stream's calls are recorded by the plugin, kept with what they use, replayed. */
+#include "capture.h"
+
+#include "../graph/graph.h"
+#include "../memory/pool.h"
+#include "../call/fallback.h"
+
+#include <stdlib.h>
+
+static enum bp_status no_memory(const struct bp_device *device)
+{
+    return bp_error(BP_ERR_MEMORY, "%s: no host memory for a recording", device->name);
+}
+
+/* All replays have ended. */
+static void give_back(struct bp_pending *pending)
+{
+    struct bp_recording *r = (struct bp_recording *)pending;
+    struct bp_plugin_entry *entry = r->device->entry;
+
+    if (r->ready) entry->graphs.recording_destroy(entry->self, r->device->index, r->recorded);
+    for (uint32_t i = 0; i < r->n_kept; i++) bp_prepared_release(r->kept[i]);
+    free(r->kept);
+    free(r->fallback);
+    free(r);
+}
+
+/* Each launch would have noted that it uses them; the last replay does so for all. */
+static void note_constants(const struct bp_recording *r)
+{
+    for (uint32_t v = 0; r->ran && v < r->graph->n_value; v++)
+        if (r->graph->value[v].constant && r->graph->value[v].constant->storage)
+            bp_storage_use(r->graph->value[v].constant->storage, r->timeline, r->ran);
+}
+
+void bp_recording_destroy(struct bp_recording *r)
+{
+    struct bp_device *device;
+
+    if (!r) return;
+    device = r->device;
+    note_constants(r);
+    if (r->memory) bp_capture_destroy(r->memory, r->ran ? r->timeline : NULL, r->ran);
+    bp_pending_release(device, &r->pending);
+    bp_device_release(device);
+}
+
+static enum bp_status check_begin(const struct bp_stream *stream)
+{
+    const struct bp_device *device = stream->device;
+
+    if (!device->entry->graphs.capture_begin || stream->timeline->queue || stream->timeline->now)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s does not record work", device->name);
+    if (stream->synchronous)
+        return bp_error(BP_ERR_UNSUPPORTED, "BP_SYNC=launch: each launch is waited for");
+    return BP_OK;
+}
+
+static enum bp_status make(struct bp_stream *stream, const struct bp_graph *graph,
+                           struct bp_recording **out)
+{
+    struct bp_recording *r = calloc(1, sizeof *r);
+
+    if (!r) return no_memory(stream->device);
+    r->device = stream->device;
+    r->timeline = stream->timeline;
+    r->base = atomic_load(&stream->timeline->base);
+    r->graph = graph;
+    r->pending.release = give_back;
+    bp_device_retain(r->device);
+    *out = r;
+    return BP_OK;
+}
+
+static enum bp_status begin(struct bp_recording *r)
+{
+    struct bp_plugin_entry *entry = r->device->entry;
+
+    TRY(bp_capture_begin(r->timeline, &r->memory));
+    bp_error_enter();
+    return bp_device_leave(
+        r->device, entry->graphs.capture_begin(entry->self, r->device->index, r->timeline->stream),
+        "capture_begin");
+}
+
+/* The stream's calls are done again. */
+static void leave(struct bp_recording *r)
+{
+    r->timeline->recording = NULL;
+    if (r->memory) bp_capture_end(r->memory);
+    bp_timeline_release(r->timeline);
+    atomic_store(&r->device->recording, false);
+}
+
+enum bp_status bp_recording_begin(struct bp_stream *stream, const struct bp_graph *graph,
+                                  struct bp_recording **out_recording)
+{
+    struct bp_device *device = stream->device;
+    struct bp_recording *r;
+    enum bp_status status;
+
+    TRY(check_begin(stream));
+    TRY(make(stream, graph, &r));
+    status = atomic_exchange(&device->recording, true)
+                 ? bp_error(BP_ERR_BUSY, "%s: other work is being recorded now", device->name)
+                 : BP_OK;
+    if (status == BP_OK) {
+        status = bp_timeline_seize(r->timeline);
+        if (status) atomic_store(&device->recording, false);
+        else if ((status = begin(r)) != BP_OK) leave(r);
+    }
+    if (status) {
+        bp_recording_destroy(r);
+        return status;
+    }
+    r->timeline->recording = r;
+    *out_recording = r;
+    return BP_OK;
+}
+
+enum bp_status bp_recording_end(struct bp_recording *r)
+{
+    struct bp_plugin_entry *entry = r->device->entry;
+    enum bp_status status;
+
+    bp_error_enter();
+    status = bp_device_leave(
+        r->device,
+        entry->graphs.capture_end(entry->self, r->device->index, r->timeline->stream, &r->recorded),
+        "capture_end");
+    r->ready = status == BP_OK;
+    leave(r);
+    if (status) bp_recording_destroy(r);
+    return status;
+}
+
+void bp_recording_abort(struct bp_recording *r)
+{
+    struct bp_plugin_entry *entry = r->device->entry;
+
+    entry->graphs.capture_abort(entry->self, r->device->index, r->timeline->stream);
+    leave(r);
+    bp_recording_destroy(r);
+}
+
+bool bp_recording_is_of(const struct bp_recording *r, const struct bp_stream *stream)
+{
+    return r->timeline == stream->timeline && r->base == atomic_load(&stream->timeline->base);
+}
+
+enum bp_status bp_recording_replay(struct bp_recording *r, struct bp_stream *stream)
+{
+    struct bp_timeline *timeline = r->timeline;
+    struct bp_plugin_entry *entry = r->device->entry;
+    enum bp_status status;
+    bool noted;
+
+    TRY(bp_stream_check(stream));
+    r->ran = bp_work_begin(timeline, "a program");
+    bp_error_enter();
+    status = bp_stopping() ? bp_stopped()
+                           : bp_device_leave(r->device,
+                                             entry->graphs.replay(entry->self, r->device->index,
+                                                                  r->recorded, timeline->stream),
+                                             "replay");
+    bp_work_end(timeline, r->ran);
+    pthread_mutex_lock(&r->device->lock);
+    noted = bp_users_add(&r->pending.users, timeline, r->ran);
+    pthread_mutex_unlock(&r->device->lock);
+    if (!noted) bp_timeline_wait(timeline, r->ran, &bp_no_deadline);
+    for (uint32_t i = 0; i < r->n_fallback && status == BP_OK; i++)
+        bp_fallback_count(r->device, r->fallback[i].row, r->fallback[i].kind, r->fallback[i].bytes,
+                          0);
+    return status;
+}
+
+uint64_t bp_recording_bytes(const struct bp_recording *r)
+{
+    struct bp_pool_stats stats = {.size = sizeof stats};
+
+    bp_pool_stats(r->memory, &stats);
+    return stats.reserved;
+}

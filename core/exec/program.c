@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.c: a graph that is recorded by the device when it is run again, and then replayed; or run
+ * node by node, where it cannot be, with a reason. */
+#include "capture.h"
+#include "../graph/graph.h"
+
+#include <backplane/ops.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct bp_program {
+    uint32_t magic;
+    struct bp_graph *graph; /* references. The graph stays as it is as long as it has programs */
+    struct bp_device *device;
+
+    pthread_mutex_t lock;           /* all below */
+    struct bp_recording *recording; /* NULL: none, and none of the tensors */
+    struct bp_tensor **place;       /* of each input: where replays read it */
+    struct bp_tensor **result;      /* of each output: where replays write it, or what it is */
+    bool never;                     /* it cannot be recorded */
+    struct bp_timeline *last;       /* of the stream of the last run, */
+    uint64_t base;                  /* which is the one whose numbers begin here */
+    uint64_t runs, replays;
+    char why[512];
+};
+
+static bool program_is(const struct bp_program *p)
+{
+    return bp_is(p ? p->magic : 0, BP_MAGIC_PROGRAM);
+}
+
+static enum bp_status no_memory(void)
+{
+    return bp_error(BP_ERR_MEMORY, "no memory for a program");
+}
+
+static enum bp_status check_constants(const struct bp_graph *graph, const struct bp_device *device)
+{
+    for (uint32_t v = 0; v < graph->n_value; v++) {
+        const struct bp_tensor *t = graph->value[v].constant;
+        if (t && t->device != device)
+            return bp_error(BP_ERR_INVALID, "bp_program_create: %s is on %s%s, expected on %s",
+                            graph->value[v].name, t->device->name,
+                            bp_device_which(t->device, device), device->name);
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *device,
+                                 struct bp_program **out_program)
+{
+    struct bp_program *p;
+
+    if (!bp_graph_is(graph)) return bp_not_a("graph");
+    if (!bp_device_is(device)) return bp_not_a("device");
+    if (!out_program) return bp_error(BP_ERR_INVALID, "bp_program_create: out_program is NULL");
+    TRY(check_constants(graph, device));
+    p = bp_handle_make(sizeof *p);
+    if (!p) return no_memory();
+    p->place = calloc(graph->n_input + graph->n_output + 1, sizeof(struct bp_tensor *));
+    if (!p->place) {
+        free(p);
+        return no_memory();
+    }
+    p->result = p->place + graph->n_input;
+    p->magic = bp_magic(BP_MAGIC_PROGRAM);
+    p->graph = graph;
+    p->device = device;
+    pthread_mutex_init(&p->lock, NULL);
+    snprintf(p->why, sizeof p->why, "it has not been run");
+    bp_graph_retain(graph);
+    atomic_fetch_add(&graph->programs, 1);
+    bp_device_retain(device);
+    *out_program = p;
+    return BP_OK;
+}
+
+/* What was recorded is over: it goes behind its last replay. */
+static void forget(struct bp_program *p)
+{
+    for (uint32_t i = 0; i < p->graph->n_input + p->graph->n_output; i++) {
+        bp_tensor_destroy(p->place[i]);
+        p->place[i] = NULL;
+    }
+    bp_recording_destroy(p->recording);
+    p->recording = NULL;
+}
+
+void bp_program_destroy(struct bp_program *p)
+{
+    if (!program_is(p)) return;
+    p->magic = 0;
+    forget(p);
+    pthread_mutex_destroy(&p->lock);
+    atomic_fetch_sub(&p->graph->programs, 1);
+    bp_graph_release(p->graph);
+    bp_device_release(p->device);
+    free(p->place);
+    free(p);
+}
+
+/* ---- recording ---- */
+
+static enum bp_status make_places(struct bp_program *p, struct bp_timeline *home)
+{
+    const struct bp_graph *g = p->graph;
+
+    for (uint32_t i = 0; i < g->n_input; i++) {
+        const struct bp_typed_view *v = g->value[g->input[i]].type;
+        struct bp_type type = {.dtype = v->view.dtype, .rank = v->view.rank};
+        memcpy(type.shape, v->shape, sizeof type.shape);
+        TRY(bp_tensor_make(p->device, home, &type, &p->place[i]));
+    }
+    return BP_OK;
+}
+
+/* What replays would do to their own copies of the inputs, and not to the app's tensors. */
+static enum bp_status check_effects(const struct bp_program *p)
+{
+    const struct bp_graph *g = p->graph;
+
+    for (uint32_t i = 0; i < g->n_input; i++) {
+        const struct bp_storage *s = p->place[i]->storage;
+        const char *name = g->value[g->input[i]].name;
+        if (atomic_load(&s->version))
+            return bp_error(BP_ERR_UNSUPPORTED, "input %s is written to", name);
+        for (uint32_t o = 0; o < p->graph->n_output; o++)
+            if (p->result[o]->storage == s && g->value[g->output[o]].kind != BP_VALUE_INPUT)
+                return bp_error(BP_ERR_UNSUPPORTED, "output %s is a view of input %s",
+                                g->value[g->output[o]].name, name);
+    }
+    return BP_OK;
+}
+
+/* Nothing is done, and the stream's calls are as they were, whatever comes of it. */
+static enum bp_status record(struct bp_program *p, struct bp_stream *stream)
+{
+    struct bp_recording *r;
+    enum bp_status status;
+
+    forget(p);
+    TRY(bp_recording_begin(stream, p->graph, &r));
+    status = make_places(p, stream->timeline);
+    if (status == BP_OK) status = bp_graph_go(p->graph, stream, p->place, p->result);
+    if (status == BP_OK) status = check_effects(p);
+    if (status == BP_OK) status = bp_recording_end(r);
+    else bp_recording_abort(r);
+    if (status == BP_OK) p->recording = r;
+    else forget(p);
+    return status;
+}
+
+/* What the thread's message was before stays so: this is no failure of the call. */
+static void try_to_record(struct bp_program *p, struct bp_stream *stream)
+{
+    char *before = strdup(bp_error_message());
+    enum bp_status status = record(p, stream);
+
+    if (status) {
+        snprintf(p->why, sizeof p->why, "%s", bp_error_message());
+        p->never = status != BP_ERR_BUSY;
+        if (p->device->entry->graphs.capture_begin)
+            bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program goes on node by node: %s",
+                        p->device->name, p->why);
+    }
+    if (before) bp_error_write("%s", before);
+    free(before);
+}
+
+/* ---- runs ---- */
+
+/* Elements of src in dst, which is dense, or made (NULL) in the order of axes that src has. */
+static enum bp_status move(struct bp_stream *stream, struct bp_tensor *src, struct bp_tensor **dst)
+{
+    struct bp_arg in = {&src, 1};
+    struct bp_call call = {.size = sizeof call, .op = "assign", .in = &in, .n_in = 1};
+    struct bp_type type = {.dtype = src->view.dtype, .rank = src->view.rank};
+    bool strided = src->view.flags & BP_VIEW_STRIDED;
+    enum bp_status status;
+
+    if (strided || (*dst && (*dst)->view.flags & BP_VIEW_STRIDED))
+        return bp_call_run(&stream->scope, &call, dst, 1, NULL);
+    if (*dst) return bp_tensor_copy(stream, *dst, src);
+    memcpy(type.shape, src->shape, sizeof type.shape);
+    TRY(bp_tensor_make(stream->device, stream->timeline, &type, dst));
+    status = bp_tensor_copy(stream, *dst, src);
+    if (!status) return BP_OK;
+    bp_tensor_destroy(*dst);
+    *dst = NULL;
+    return status;
+}
+
+/* Output number o: what stands for it (an input, a constant), or a copy of its place. */
+static enum bp_status give(struct bp_program *p, struct bp_stream *stream,
+                           struct bp_tensor *const *in, uint32_t o, struct bp_tensor **out)
+{
+    const struct bp_graph *g = p->graph;
+    struct bp_tensor *from = p->result[o];
+    bool copied = from->storage->pool == p->recording->memory;
+
+    for (uint32_t i = 0; i < g->n_input; i++)
+        if (g->input[i] == g->output[o]) {
+            from = in[i];
+            copied = false;
+        }
+    if (*out && from->storage == (*out)->storage && bp_tensors_meet(from, *out) &&
+        from->offset == (*out)->offset && bp_same_type(&from->view, &(*out)->view))
+        return BP_OK;
+    if (*out || copied) return move(stream, from, out);
+    *out = bp_tensor_retain(from);
+    return BP_OK;
+}
+
+static enum bp_status check_given(const struct bp_program *p, struct bp_tensor *const *in,
+                                  struct bp_tensor *const *out)
+{
+    const struct bp_graph *g = p->graph;
+
+    for (uint32_t i = 0; i < g->n_input; i++)
+        if (in[i]->device != p->device)
+            return bp_error(BP_ERR_INVALID, "bp_program_run: input %s is on %s%s, expected on %s",
+                            g->value[g->input[i]].name, in[i]->device->name,
+                            bp_device_which(in[i]->device, p->device), p->device->name);
+    for (uint32_t o = 0; o < p->graph->n_output; o++) {
+        const struct bp_value *v = &g->value[g->output[o]];
+        if (!out[o]) continue;
+        TRY(bp_tensor_check_write("bp_program_run", v->name, out[o]));
+        if (out[o]->device != p->device || out[o]->view.dtype != v->type->view.dtype ||
+            out[o]->view.rank != v->type->view.rank ||
+            !bp_same_extents(v->type->view.rank, out[o]->shape, v->type->shape))
+            return bp_error(BP_ERR_INVALID,
+                            "bp_program_run: the tensor for output %s has another device, dtype or "
+                            "shape",
+                            v->name);
+    }
+    return BP_OK;
+}
+
+/* out: as given; made ones are the caller's to destroy, also where this fails. */
+static enum bp_status replay(struct bp_program *p, struct bp_stream *stream,
+                             struct bp_tensor *const *in, struct bp_tensor **out)
+{
+    TRY(check_given(p, in, out));
+    for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(move(stream, in[i], &p->place[i]));
+    TRY(bp_recording_replay(p->recording, stream));
+    for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(give(p, stream, in, o, &out[o]));
+    return BP_OK;
+}
+
+static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream,
+                                  struct bp_tensor *const *in, struct bp_tensor **out)
+{
+    struct bp_tensor **own = malloc((p->graph->n_output + 1) * sizeof *own);
+    enum bp_status status;
+
+    if (!own) return no_memory();
+    for (uint32_t o = 0; o < p->graph->n_output; o++) own[o] = out[o];
+    status = replay(p, stream, in, own);
+    for (uint32_t o = 0; o < p->graph->n_output; o++) {
+        if (status == BP_OK) out[o] = own[o];
+        else if (!out[o]) bp_tensor_destroy(own[o]);
+    }
+    free(own);
+    p->replays += status == BP_OK;
+    *p->why = 0;
+    return status;
+}
+
+/* Under the lock. */
+static enum bp_status run(struct bp_program *p, struct bp_stream *stream,
+                          struct bp_tensor *const *in, struct bp_tensor **out)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    uint64_t base = atomic_load(&timeline->base);
+    bool again = p->last == timeline && p->base == base;
+
+    p->last = timeline;
+    p->base = base;
+    if (p->recording && bp_recording_is_of(p->recording, stream))
+        return replay_into(p, stream, in, out);
+    if (!p->never)
+        snprintf(p->why, sizeof p->why,
+                 p->recording ? "it is recorded for another stream"
+                              : "the first run on a stream is not recorded");
+    if (again && !p->never && !bp_stream_failed(stream)) try_to_record(p, stream);
+    return p->recording && again ? replay_into(p, stream, in, out)
+                                 : bp_graph_go(p->graph, stream, in, out);
+}
+
+enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
+                              struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
+                              size_t n_out)
+{
+    enum bp_status status;
+
+    if (!program_is(p)) return bp_not_a("program");
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    if (stream->device != p->device)
+        return bp_error(BP_ERR_INVALID, "bp_program_run: the stream is of %s%s, the program of %s",
+                        stream->device->name, bp_device_which(stream->device, p->device),
+                        p->device->name);
+    TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
+    pthread_mutex_lock(&p->lock);
+    status = run(p, stream, in, out);
+    p->runs += status == BP_OK;
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+enum bp_status bp_program_info(struct bp_program *p, struct bp_program_info *out)
+{
+    struct bp_program_info info = {.size = sizeof info};
+
+    if (!program_is(p)) return bp_not_a("program");
+    pthread_mutex_lock(&p->lock);
+    info.runs = p->runs;
+    info.replays = p->replays;
+    info.recorded = p->recording != NULL;
+    info.bytes = p->recording ? bp_recording_bytes(p->recording) : 0;
+    info.reason = p->why;
+    pthread_mutex_unlock(&p->lock);
+    return bp_answer(out, &info, sizeof info);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drain.c: the app waits for a stream or a device; then memory that has become free is found. */
+#include "memory.h"
+
+enum bp_status bp_stream_drain(struct bp_stream *stream)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    struct bp_deadline until = bp_deadline_of(stream->device);
+    enum bp_status status = bp_timeline_drain(timeline, &until);
+
+    if (status) return bp_timeline_tell(timeline, atomic_load(&timeline->last), status);
+    bp_memory_collect(stream->device);
+    return bp_stream_check(stream);
+}
+
+enum bp_status bp_stream_pace(struct bp_stream *stream)
+{
+    const struct bp_timeline *timeline = stream->timeline;
+
+    if (!stream->synchronous || bp_queue_is_mine(timeline->queue) ||
+        bp_queue_is_mine(atomic_load(&timeline->caller)))
+        return BP_OK;
+    return bp_stream_drain(stream);
+}
+
+enum bp_status bp_stream_synchronize(struct bp_stream *stream)
+{
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    return bp_stream_drain(stream);
+}
+
+enum bp_status bp_device_synchronize(struct bp_device *device)
+{
+    struct bp_deadline until;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    until = bp_deadline_of(device);
+    TRY(bp_device_drain(device, &until));
+    TRY(bp_device_check_lost(device));
+    bp_memory_collect(device);
+    bp_timelines_poll(device);
+    for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
+        TRY(bp_timeline_untold(t));
+    return bp_device_refuse(device);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core.c: the core object: its options and settings, and the beginning and end of its life. */
+#include "../base/base.h"
+
+#include "../schema/op.h"
+#include "../plugin/entry.h"
+#include "../base/generator.h"
+#include "runtime.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* Settings that cannot be are passed over, with a warning. */
+static void read_width(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_THREADS");
+    char *end = NULL;
+    long n = wanted ? strtol(wanted, &end, 10) : 0;
+    cpu_set_t set;
+
+    if (wanted && *wanted && !*end && n >= 1 && n <= 4096) {
+        core->width = (uint32_t)n;
+        return;
+    }
+    if (wanted && *wanted)
+        bp_core_log(core, BP_LOG_WARN, "BP_THREADS=%.40s: expected 1 to 4096", wanted);
+    core->width = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+}
+
+/* Signatures differ from process to process: nobody can make two that are equal beforehand. */
+static pthread_once_t seeded = PTHREAD_ONCE_INIT;
+
+static void seed(void)
+{
+    struct timespec t;
+
+    if (getrandom(bp_sign_key, sizeof bp_sign_key, GRND_NONBLOCK) == sizeof bp_sign_key) return;
+    clock_gettime(CLOCK_REALTIME, &t);
+    bp_sign_key[0] = (uint64_t)t.tv_nsec * 0x9E3779B97F4A7C15u ^ (uintptr_t)&t;
+    bp_sign_key[1] = (uint64_t)t.tv_sec * 0xBF58476D1CE4E5B9u ^ (uintptr_t)bp_sign_key;
+}
+
+static uint64_t read_seed(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_SEED");
+    char *end = NULL;
+    uint64_t value;
+
+    if (!wanted || !*wanted) return 0;
+    errno = 0;
+    value = strtoull(wanted, &end, 10);
+    if (*wanted >= '0' && *wanted <= '9' && !*end && !errno) return value;
+    bp_core_log(core, BP_LOG_WARN, "BP_SEED=%.40s: expected a number", wanted);
+    return 0;
+}
+
+/* A word out of three. */
+static void read_fallback(struct bp_core *core)
+{
+    static const char *const word[] = {"allow", "warn", "deny"};
+    const char *wanted = bp_env("BP_FALLBACK");
+
+    core->fallback = BP_POLICY_WARN;
+    for (uint32_t i = 0; wanted && i <= BP_POLICY_DENY; i++)
+        if (!strcasecmp(wanted, word[i])) {
+            core->fallback = i;
+            return;
+        }
+    if (wanted && *wanted)
+        bp_core_log(core, BP_LOG_WARN, "BP_FALLBACK=%.40s: expected allow, warn or deny", wanted);
+}
+
+/* A setting of one word out of two; the first is what holds without it. */
+static bool read_choice(struct bp_core *core, const char *name, const char *usual,
+                        const char *other)
+{
+    const char *wanted = bp_env(name);
+
+    if (!wanted || !*wanted || !strcasecmp(wanted, usual)) return false;
+    if (!strcasecmp(wanted, other)) return true;
+    bp_core_log(core, BP_LOG_WARN, "%s=%.40s: expected %s or %s", name, wanted, usual, other);
+    return false;
+}
+
+/* "512M": bytes, or with K, M, G or T behind the number. */
+static void read_memory_limit(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_MEM_LIMIT"), *unit = "KMGT", *found;
+    char *end = NULL;
+    unsigned long long n;
+    int shift = 0;
+
+    if (!wanted || !*wanted) return;
+    errno = 0;
+    n = strtoull(wanted, &end, 10);
+    found = *end ? strchr(unit, *end & ~0x20) : NULL;
+    if (found) shift = 10 * (int)(found - unit + 1);
+    if (*wanted < '0' || *wanted > '9' || errno || (*end && (!found || end[1])) ||
+        n > UINT64_MAX >> shift || !n) {
+        bp_core_log(core, BP_LOG_WARN,
+                    "BP_MEM_LIMIT=%.40s: expected bytes, or a number with K, M, G or T", wanted);
+        return;
+    }
+    core->memory_limit = (uint64_t)n << shift;
+}
+
+/* Seconds, as BP_CCL_TIMEOUT. */
+static void read_wait_timeout(struct bp_core *core)
+{
+    const char *wanted = bp_env("BP_WAIT_TIMEOUT");
+    char *end = NULL;
+    double seconds;
+
+    if (core->wait_source || !wanted || !*wanted) return;
+    seconds = strtod(wanted, &end);
+    if (*end || !(seconds > 0 && seconds < 1e9)) {
+        bp_core_log(core, BP_LOG_WARN, "BP_WAIT_TIMEOUT=%.40s: expected seconds, more than 0",
+                    wanted);
+        return;
+    }
+    core->wait_source = "BP_WAIT_TIMEOUT";
+    core->wait_ns = (uint64_t)(seconds * 1e9);
+}
+
+static enum bp_status check_options(const struct bp_core_options *o)
+{
+    if (o->size < sizeof(size_t) || o->size > 4096)
+        return bp_error(
+            BP_ERR_INVALID,
+            "bp_core_create: options->size is %zu: set it to sizeof(struct bp_core_options)",
+            o->size);
+    if (BP_HAS(o, allocator) && o->allocator && (!o->allocator->allocate || !o->allocator->release))
+        return bp_error(BP_ERR_INVALID,
+                        "bp_core_create: an allocator needs both allocate and release");
+    return BP_OK;
+}
+
+static enum bp_status copy_text(const char *text, char **out)
+{
+    if (!text) return BP_OK;
+    *out = strdup(text);
+    return *out ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_core_create: no memory for the options");
+}
+
+static enum bp_status take_options(struct bp_core *core, const struct bp_core_options *o)
+{
+    if (BP_HAS(o, log_ctx) && o->log) {
+        core->log = o->log;
+        core->log_ctx = o->log_ctx;
+    }
+    if (BP_HAS(o, allocator) && o->allocator) core->allocator = *o->allocator;
+    if (BP_HAS(o, plugin_path)) TRY(copy_text(o->plugin_path, &core->plugin_path));
+    if (BP_HAS(o, plugins)) TRY(copy_text(o->plugins, &core->plugins));
+    if (BP_HAS(o, wait_timeout_ns) && o->wait_timeout_ns) {
+        core->wait_source = "wait_timeout_ns of the core's options";
+        core->wait_ns = o->wait_timeout_ns;
+    }
+    return BP_OK;
+}
+
+static void end_core(struct bp_core *core)
+{
+    for (uint32_t i = 0; i < core->n_entry; i++) bp_plugin_entry_destroy(core->entry[i]);
+    free(core->entry);
+    free(core->plugin_path);
+    free(core->plugins);
+    pthread_mutex_destroy(&core->lock);
+    pthread_mutex_destroy(&core->log_lock);
+    if (core->generator) bp_generator_release(core->generator);
+    core->magic = 0;
+    free(core);
+}
+
+void bp_core_destroy(struct bp_core *core)
+{
+    if (bp_core_is(core)) bp_core_drop(core);
+}
+
+enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_core **out_core)
+{
+    struct bp_core *core;
+    enum bp_status status;
+
+    if (!out_core) return bp_error(BP_ERR_INVALID, "bp_core_create: out_core is NULL");
+    if (options) TRY(check_options(options));
+    core = calloc(1, sizeof *core);
+    if (!core) return bp_error(BP_ERR_MEMORY, "bp_core_create: no memory");
+    core->magic = bp_magic(BP_MAGIC_CORE);
+    atomic_init(&core->refs, 1);
+    core->log = bp_log_to_stderr;
+    core->end = end_core;
+    core->open = bp_device_create_at;
+    core->allocator = bp_allocator_default;
+    pthread_mutex_init(&core->lock, NULL);
+    pthread_mutex_init(&core->log_lock, NULL);
+
+    bp_runtime_init();
+    status = bp_process_enter(core);
+    if (status) {
+        end_core(core);
+        return status;
+    }
+    pthread_once(&seeded, seed);
+    bp_rows_init();
+    if (options) status = take_options(core, options);
+    bp_core_read_log_level(core);
+    if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
+    read_width(core);
+    core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
+    core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
+    core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
+    read_wait_timeout(core);
+    core->looks_ahead = core->deny_blocking || core->wait_source;
+    read_memory_limit(core);
+    read_fallback(core);
+    if (status == BP_OK) status = bp_plugin_search(core);
+    if (status) {
+        bp_core_drop(core);
+        return status;
+    }
+    *out_core = core;
+    return BP_OK;
+}

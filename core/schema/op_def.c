@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* op_def.c: what is derived of the row of an operator, of the table or of a plugin. */
+#include "op.h"
+
+static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
+{
+    size_t offset = sizeof(size_t);
+
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        attr[i].offset = (uint16_t)offset;
+        offset += attr[i].kind == BP_ATTR_DIMS ? sizeof(struct bp_dims) : 8u * attr[i].count;
+    }
+}
+
+/* What calls need of a row at once: the words of the KEY attributes, whether there are others. */
+void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr)
+{
+    struct bp_opinfo *op = &row->info;
+
+    place_attrs(op, attr);
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        const struct bp_attr *a = &op->attr[i];
+        uint32_t words = a->kind == BP_ATTR_DIMS ? 2 : a->count;
+        if (a->when == BP_ATTR_RUN) row->has_run = true;
+        else if (a->kind == BP_ATTR_DIMS) row->has_lists = true;
+        else row->key_words |= ((UINT64_C(1) << words) - 1) << a->offset / 8;
+    }
+    for (uint32_t i = 0; i < op->n_in; i++) row->has_host |= op->in[i].kind == BP_PORT_HOST;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        row->is_view |= op->out[i].kind == BP_PORT_VIEW || op->out[i].kind == BP_PORT_VIEWS;
+        row->varies |= bp_port_varies(&op->out[i]);
+        row->updates |= op->out[i].kind == BP_PORT_UPDATE;
+    }
+    for (uint32_t i = 0; i < op->n_in; i++)
+        row->has_groups |= op->in[i].kind == BP_PORT_VAR && op->n_in > 1;
+    row->plain = !row->bound && !row->random && !row->has_host && !row->is_view &&
+                 !row->updates && !row->varies;
+    row->simple = row->plain && op->n_out == 1 && op->out[0].kind == BP_PORT_OUT &&
+                  op->n_in <= 4 && !row->has_lists && !row->has_run;
+    for (uint32_t i = 0; i < op->n_in; i++) row->simple &= op->in[i].kind == BP_PORT_IN;
+    op->flags = (row->bound ? BP_OP_BOUND : 0) | (row->random ? BP_OP_RANDOM : 0) |
+                (row->expand ? BP_OP_EXPAND : 0) | (row->is_view ? BP_OP_VIEW : 0);
+}

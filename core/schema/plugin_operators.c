@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin_operators.c: operators that plugins bring: rows beside those of ops.def. A list for the
+ * process that only grows, since calls, graphs and models point into it, and look-ups have no
+ * core. */
+#include "op.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct custom {
+    struct bp_op_row row; /* first: found by it */
+    enum bp_status (*infer)(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out);
+    struct custom *next;
+    struct bp_attr attr[];
+};
+
+enum { LONGEST_NAME = 128, ATTRS_MAX = 8 * 64 /* bytes: a bit each 8 in key_words */ };
+
+static _Atomic(struct custom *) list;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who adds */
+
+const struct bp_op_row *bp_custom_find(const char *name)
+{
+    for (const struct custom *c = atomic_load(&list); c; c = c->next)
+        if (!strcmp(c->row.info.name, name)) return &c->row;
+    return NULL;
+}
+
+static enum bp_status infer_shapes(struct bp_site *site, struct bp_inferred *out)
+{
+    const struct custom *c = (const struct custom *)site->row;
+    const struct bp_prep prep = {.size = sizeof prep, .in = site->in, .in_at = site->in_at,
+                                 .out_at = site->out_at, .n_in = site->n_in,
+                                 .n_out = site->n_out, .attrs = site->attrs};
+    enum bp_status status;
+
+    if (c->infer) {
+        bp_error_enter();
+        status = bp_error_leave(c->infer(&prep, out, site->n_out), c->row.info.name, "infer");
+        if (status == BP_OK || status == BP_ERR_DEVICE) return status;
+        return bp_error(status == BP_ERR_UNSUPPORTED ? status : BP_ERR_INVALID,
+                        "%s: the inputs or attributes do not go together: its plugin says %s",
+                        c->row.info.name, bp_status_name(status));
+    }
+    for (uint32_t i = 0; i < site->n_out && site->in[0]; i++) {
+        out[i].rank = site->in[0]->rank;
+        memcpy(out[i].extent, site->in[0]->shape, out[i].rank * sizeof *out[i].extent);
+    }
+    return BP_OK;
+}
+
+static enum bp_status infer(struct bp_site *site)
+{
+    struct bp_inferred out[BP_PORT_MAX] = {{0}};
+
+    for (uint32_t i = 0; i < site->n_out; i++) out[i].dtype = site->out[i].dtype;
+    TRY(infer_shapes(site, out));
+    for (uint32_t i = 0; i < site->n_out; i++) {
+        const struct bp_port *port = &site->row->info.out[i];
+        uint64_t types = site->row->info.types[port->var];
+        if (out[i].dtype > 63 || !(types >> out[i].dtype & 1) || out[i].rank > BP_RANK_MAX)
+            return bp_error(BP_ERR_PLUGIN, "%s: its plugin says that output %s has dtype %u and "
+                            "%u axes", site->row->info.name, port->name, out[i].dtype,
+                            out[i].rank);
+        site->out[i].dtype = out[i].dtype;
+        site->out[i].rank = out[i].rank;
+        memcpy(site->out[i].shape, out[i].extent, out[i].rank * sizeof *out[i].extent);
+    }
+    return BP_OK;
+}
+
+static bool is_named(const char *name)
+{
+    const char *dot = name ? strchr(name, '.') : NULL;
+
+    if (!dot || dot == name || strlen(name) > LONGEST_NAME) return false;
+    for (const char *at = name; *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '_' && (*at != '.' || at[1] == '.'))
+            return false;
+    return name[strlen(name) - 1] != '.';
+}
+
+static const char *unfit_port(const struct bp_opinfo *op, const struct bp_port *p, bool is_input,
+                              bool is_last)
+{
+    bool fits = is_input ? p->kind == BP_PORT_IN || p->kind == BP_PORT_OPT ||
+                               (p->kind == BP_PORT_VAR && is_last)
+                         : p->kind == BP_PORT_OUT || p->kind == BP_PORT_OPTOUT;
+
+    if (!p->name || !*p->name) return "a port has no name";
+    if (!fits) return "a port is of a kind that its place does not allow";
+    if (p->var >= BP_VAR_COUNT || !op->types[p->var]) return "a port has no dtypes";
+    if (!is_input && (p->share < -1 || p->share >= op->n_in))
+        return "an output shares an input that is not there";
+    return NULL;
+}
+
+static const char *unfit_attrs(const struct bp_opinfo *op)
+{
+    size_t size = sizeof(size_t), said = 0;
+
+    for (uint32_t i = 0; op->attr && i < op->n_attr; i++) {
+        const struct bp_attr *a = &op->attr[i];
+        if (!a->name || !*a->name || a->kind > BP_ATTR_DIMS || a->when > BP_ATTR_RUN ||
+            !a->count || (a->count > 1 && a->kind != BP_ATTR_INTS))
+            return "an attribute has no name, or a kind, time or count that is none";
+        size += a->kind == BP_ATTR_DIMS ? sizeof(struct bp_dims) : 8u * a->count;
+    }
+    if (!op->n_attr) size = 0;
+    if (op->defaults) memcpy(&said, op->defaults, sizeof said);
+    if ((op->n_attr && !op->attr) || size > ATTRS_MAX || op->attrs_size != size || said != size)
+        return "attrs_size, or the size in defaults, is not that of the attributes";
+    return NULL;
+}
+
+static const char *unfit(const struct bp_opinfo *op)
+{
+    const char *why = NULL;
+
+    if (!is_named(op->name)) return "its name is not DOMAIN.NAME";
+    if (op->n_in > BP_PORT_MAX || !op->n_out || op->n_out > BP_PORT_MAX ||
+        (op->n_in && !op->in) || !op->out)
+        return "it has no output, or too many ports";
+    if (op->flags || op->alias) return "flags and alias are not for it";
+    for (uint32_t i = 0; i < op->n_in && !why; i++)
+        why = unfit_port(op, &op->in[i], true, i + 1u == op->n_in);
+    for (uint32_t i = 0; i < op->n_out && !why; i++)
+        why = unfit_port(op, &op->out[i], false, false);
+    return why ? why : unfit_attrs(op);
+}
+
+static bool same_ports(const struct bp_port *a, const struct bp_port *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(a[i].name, b[i].name) || a[i].kind != b[i].kind || a[i].var != b[i].var)
+            return false;
+    return true;
+}
+
+/* What calls of one can be calls of the other. */
+static bool is_same(const struct bp_opinfo *a, const struct bp_opinfo *b)
+{
+    if (a->n_in != b->n_in || a->n_out != b->n_out || a->n_attr != b->n_attr ||
+        a->attrs_size != b->attrs_size || memcmp(a->types, b->types, sizeof a->types) ||
+        !same_ports(a->in, b->in, a->n_in) || !same_ports(a->out, b->out, a->n_out))
+        return false;
+    for (uint32_t i = 0; i < a->n_attr; i++)
+        if (strcmp(a->attr[i].name, b->attr[i].name) || a->attr[i].kind != b->attr[i].kind ||
+            a->attr[i].when != b->attr[i].when || a->attr[i].count != b->attr[i].count)
+            return false;
+    return true;
+}
+
+static const char *add(const struct bp_operator *op)
+{
+    const struct bp_op_row *there = bp_custom_find(op->info.name);
+    struct custom *c;
+
+    if (there)
+        return is_same(&there->info, &op->info) ? NULL : "another plugin brings another one";
+    c = calloc(1, sizeof *c + op->info.n_attr * sizeof *c->attr);
+    if (!c) return "out of memory";
+    c->row = (struct bp_op_row){.info = op->info, .infer = infer};
+    c->infer = op->infer;
+    if (op->info.n_attr) memcpy(c->attr, op->info.attr, op->info.n_attr * sizeof *c->attr);
+    c->row.info.attr = c->attr;
+    bp_row_sum_up(&c->row, c->attr);
+    c->next = atomic_load(&list);
+    atomic_store(&list, c);
+    return NULL;
+}
+
+const char *bp_custom_add(const struct bp_operator *op)
+{
+    const char *why = unfit(&op->info);
+
+    if (why) return why;
+    pthread_mutex_lock(&lock);
+    why = add(op);
+    pthread_mutex_unlock(&lock);
+    return why;
+}

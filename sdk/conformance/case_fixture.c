@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case_fixture.c: a core, a device, a stream to run cases on. */
+#include "case_fixture.h"
+#include "parts.h"
+#include "suites/suites.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The manifest beside a library, or "". */
+static char *manifest_beside(const char *library)
+{
+    char *path = NULL;
+    size_t n = strlen(library);
+    FILE *file;
+
+    if (n > 3 && !strcmp(library + n - 3, ".so") &&
+        asprintf(&path, "%.*s.json", (int)(n - 3), library) > 0) {
+        file = fopen(path, "rb");
+        if (file) {
+            fclose(file);
+            return path;
+        }
+    }
+    free(path);
+    return strdup("");
+}
+
+static enum bp_status open_path(struct place *place, const char *path)
+{
+    char *absolute = realpath(path, NULL);
+    enum bp_status status;
+
+    /* Where the file is missing the core says so, of the path as it was given. */
+    status = bp_core_load_path(place->core, absolute ? absolute : path, &place->plugin);
+    if (!status) status = bp_device_create_at(place->core, place->plugin, 0, &place->device);
+    place->library = absolute ? absolute : strdup(path);
+    place->manifest = manifest_beside(place->library);
+    return status;
+}
+
+/* The plugin that serves the device: the ready one of its kind. */
+static void find_library(struct place *place)
+{
+    const char *name = bp_device_name(place->device);
+    size_t kind = strcspn(name, ":");
+
+    for (uint32_t i = 0; i < bp_core_plugins(place->core); i++) {
+        struct bp_plugin_info info = {.size = sizeof info};
+        if (bp_core_plugin(place->core, i, &info) || info.state != BP_PLUGIN_READY) continue;
+        if (strlen(info.kind) != kind || strncmp(info.kind, name, kind)) continue;
+        place->library = strdup(info.library);
+        place->manifest = strdup(info.manifest);
+        return;
+    }
+}
+
+/* Errors while the core looks for plugins are of manifests of others: if it is that of the device
+ * asked for, opening it says so. */
+static void log_own(void *ctx, uint32_t level, const char *text)
+{
+    const bool *searched = ctx;
+
+    if (*searched || level > BP_LOG_ERROR)
+        fprintf(stderr, "backplane: %s: %s\n", level > BP_LOG_ERROR ? "warning" : "error", text);
+}
+
+int place_init(struct place *place, const char *device, const char *library, const char *manifest,
+               bool open)
+{
+    struct bp_core_options options = {.size = sizeof options};
+    enum bp_status status;
+
+    setenv("BP_FALLBACK", "deny", 1); /* what passes, the device does itself */
+    setenv("BP_CCL_TIMEOUT", "20", 0); /* ranks that lose each other say so within a case's time */
+    if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &place->searched;
+    status = bp_core_create(&options, &place->core);
+    place->name = device;
+    if (status) return 4;
+    place->searched = true;
+    if (!open) {
+        place->library = strdup(library);
+        place->manifest = strdup(manifest);
+        return 0;
+    }
+    if (strchr(device, '/')) status = open_path(place, device);
+    else status = bp_device_create(place->core, device, &place->device);
+    if (!status && !place->library) find_library(place);
+    if (!status) {
+        place->properties.size = sizeof place->properties;
+        status = bp_device_properties(place->device, &place->properties);
+    }
+    if (!status) status = bp_stream_create(place->device, &place->stream);
+    if (!status) return 0;
+    return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN ||
+                   status == BP_ERR_INVALID
+               ? 3
+               : 1; /* it is there, and does not work */
+}
+
+void place_finish(struct place *place)
+{
+    bp_stream_destroy(place->stream);
+    bp_device_destroy(place->device);
+    bp_core_destroy(place->core);
+    parts_destroy(place->parts);
+    free(place->gone);
+    free((char *)place->library);
+    free((char *)place->manifest);
+    *place = (struct place){0};
+}
+
+/* Opens the device anew: all that was of it is gone, so that it is another one. */
+static enum bp_status open_again(struct place *place)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s", bp_device_name(place->device));
+    bp_device_destroy(place->device);
+    place->device = NULL;
+    if (strchr(place->name, '/'))
+        return bp_device_create_at(place->core, place->plugin, 0, &place->device);
+    return bp_device_create(place->core, name, &place->device);
+}
+
+/* Work that fails stays the failure of its stream, or of a device that has one order. The case that
+ * gave the work has failed; those behind it are to find a stream without failures. */
+static void renew(struct place *place)
+{
+    enum bp_status status = bp_stream_synchronize(place->stream);
+
+    if (status == BP_OK) status = bp_device_synchronize(place->device);
+    if (status == BP_OK) return;
+    bp_stream_destroy(place->stream);
+    place->stream = NULL;
+    bp_device_synchronize(place->device); /* that of a stream that is gone is told once */
+    status = bp_device_synchronize(place->device) ? open_again(place) : BP_OK;
+    if (status == BP_OK) status = bp_stream_create(place->device, &place->stream);
+    if (status) place->gone = strdup(bp_error_message());
+}
+
+bool place_hears(struct place *place, double timeout_s)
+{
+    static const unsigned char bytes[64 * 16];
+    struct bp_event *event = NULL;
+    struct bp_tensor *t = NULL;
+    enum bp_status status;
+    uint32_t dtype = 0;
+    int64_t n = 64;
+
+    while (dtype < 63 && !(place->properties.dtypes >> dtype & 1)) dtype++;
+    status = bp_tensor_create(place->device, dtype, 1, &n, &t);
+    if (!status)
+        status = bp_tensor_write(place->stream, t, bytes,
+                                 (uint64_t)n * bp_dtype_bits(dtype) / 8);
+    if (!status) status = bp_event_create(place->device, &event);
+    if (!status) status = bp_event_record(event, place->stream);
+    if (!status) status = bp_event_wait(event, (uint64_t)(timeout_s * 1e9));
+    bp_event_destroy(event);
+    bp_tensor_destroy(t);
+    return status != BP_ERR_TIMEOUT; /* of other failures cases tell */
+}
+
+long plugin_cases(void)
+{
+    long n = 0;
+
+    while (suite_plugin[n].id) n++;
+    return n;
+}
+
+void listed_run(struct place *place, const struct listed *listed, struct result *result)
+{
+    struct check check = {place, result, listed->id};
+    struct timespec begin, end;
+
+    *result = (struct result){.outcome = OUTCOME_PASS, .worst = -1};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (place->gone) {
+        check_that(&check, false, "after a case that failed the device cannot be opened again: %s",
+                   place->gone);
+    } else if (listed->run) {
+        listed->run(&check, listed->arg);
+    } else if (listed->kernel && listed->suite == SUITE_GRADIENT) {
+        gradient_case_run(&check, listed->kernel);
+    } else if (listed->kernel) {
+        kernel_case_run(&check, listed->kernel);
+    } else {
+        result->outcome = listed->outcome;
+        snprintf(result->message, sizeof result->message, "%s", listed->message);
+    }
+    if (result->outcome == OUTCOME_FAIL && place->stream) renew(place);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    result->seconds = (double)(end.tv_sec - begin.tv_sec) +
+                      1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+}
